@@ -1,0 +1,1 @@
+"""Ordering protocols: pure Python, no Spark, no Kafka, no clock, no I/O."""

@@ -1,0 +1,1 @@
+"""The service: Spark jobs, Kafka, configuration, command line, metrics."""
