@@ -1,0 +1,119 @@
+"""One pipeline as one Spark query: source → ingress (pack) → operator → sink."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from streaming.channel_operator import order
+from streaming.codec import Totals
+from streaming.pack import pack
+from streaming.plan import ChannelPlan
+from streaming.sink import SUMMARY, BatchContext, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SESSION = {
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.speculation": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What every session needs; without them the guarantees or the speed do not hold."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the driver knows of a pipeline: counts of each shard, last batch written by partition."""
+
+    query: str = ""
+    batch: int = -1
+    in_doubt: int = -1
+    shards: dict[int, Totals] = field(default_factory=dict)
+    wrote: dict[int, int] = field(default_factory=dict)
+
+
+def build(spark: SparkSession, plan: ChannelPlan, options: dict[str, str]) -> DataFrame:
+    """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
+    source = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", ",".join(plan.inputs))
+        .option("includeHeaders", "true")
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .load()
+    )
+    return order(pack(source, plan), plan)
+
+
+class Carrier:
+    """What foreachBatch does: run the sink over a batch, then note what it reports."""
+
+    def __init__(
+        self, plan: ChannelPlan, progress: Progress, notify: Callable[[Progress], None]
+    ) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.notify = notify
+
+    def __call__(self, output: DataFrame, batch: int) -> None:
+        """Write one batch; raises what the sink raises."""
+        progress = self.progress
+        context = BatchContext(
+            progress.query, batch, batch <= progress.in_doubt, dict(progress.wrote)
+        )
+        with _own_workers(output, "sink"):
+            written = output.mapInArrow(Sink(self.plan, context), SUMMARY)
+        for row in written.collect():
+            progress.shards[row["shard"]] = Totals.from_json(row["totals"])
+            if row["wrote"]:
+                progress.wrote[row["partition"]] = batch
+        progress.batch = batch
+        self.notify(progress)
+
+
+@contextmanager
+def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
+    """Functions wrapped inside get Python workers of their own.
+
+    Spark hands a task whichever idle worker has the same environment; the sink's producers live in
+    its workers, so these must not be mixed with those of other stages.
+    """
+    environment: dict[str, Any] = frame.sparkSession.sparkContext.environment
+    environment["SEQUENCER_STAGE"] = stage
+    try:
+        yield
+    finally:
+        del environment["SEQUENCER_STAGE"]
+
+
+def start(
+    frame: DataFrame,
+    plan: ChannelPlan,
+    checkpoint: str,
+    carrier: Carrier,
+    *,
+    trigger_ms: int | None,
+) -> StreamingQuery:
+    """Start the query; ``trigger_ms`` None works through what is there and stops."""
+    writer = (
+        frame.writeStream.queryName(plan.pipeline)
+        .foreachBatch(carrier)
+        .option("checkpointLocation", str(PurePosixPath(checkpoint)))
+        .outputMode("append")
+    )
+    if trigger_ms is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()
