@@ -13,9 +13,19 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sequencer.channels import REASONS, Arrivals, Event, Gap, Outcome, Reason, step
+from sequencer.channels import (
+    REASONS,
+    Arrivals,
+    Event,
+    Gap,
+    GapFailure,
+    Outcome,
+    Reason,
+    step,
+)
 from streaming.codec import RECORD, STATE, Shard, Totals, decode_shard, encode_shard
 from streaming.columns import flat, last_header, partitions_of
+from streaming.errors import GapTimeout
 from streaming.pack import from_ipc, header_name, to_ipc
 from streaming.plan import ChannelPlan
 
@@ -51,7 +61,17 @@ class ChannelOperator:
         packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
         shard = decode_shard(state.get if state.exists else None, schema)
         now_ms = state.getCurrentProcessingTimeMs()
-        after, row = step_shard(shard, packs, now_ms, self.plan)
+        try:
+            after, row = step_shard(shard, packs, now_ms, self.plan)
+        except GapFailure as gap:
+            channel = gap.channel.decode(errors="backslashreplace")
+            raise GapTimeout(
+                f"Channel {channel!r} of pipeline {self.plan.pipeline!r} has waited "
+                f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
+                'is "fail".',
+                "This batch took no effect.",
+                'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
+            ) from gap
         state.update(encode_shard(after))
         _set_timer(state, after, now_ms, self.plan)
         if row is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -55,8 +56,18 @@ class Totals:
 
     def to_json(self) -> str:
         """One line; keys sorted, so that equal totals give equal bytes."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def sum(cls, parts: Iterable[Totals]) -> Totals:
+        """All of them together."""
+        whole = cls()
+        for part in parts:
+            for name in ("seen", "delivered", "dropped", "gaps", "held", "blocked", "channels"):
+                setattr(whole, name, getattr(whole, name) + getattr(part, name))
+            for reason, count in part.rejected.items():
+                whole.rejected[reason] = whole.rejected.get(reason, 0) + count
+        return whole
 
     @classmethod
     def from_json(cls, text: str) -> Totals:

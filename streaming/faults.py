@@ -1,7 +1,7 @@
-"""Fault points between the numbered steps, for the crash tests.
+"""Fault points between the numbered steps of `streaming.sink`, for the crash tests.
 
 A test sets SEQUENCER_FAULT to "<point>:<file>"; the first process that reaches the point creates
-the file and kills its whole process group. Without the variable this does nothing.
+the file and kills the service's process group, as kill -9 would. Without the variable, nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from pathlib import Path
 POINTS = ("1-2", "2-3", "3-init", "3-progress", "3-4", "4-sent", "4-5", "5-6")
 
 
+def arm() -> None:
+    """Remember the service's process group for its workers, which Spark puts into another."""
+    if "SEQUENCER_FAULT" in os.environ:
+        os.environ["SEQUENCER_FAULT_GROUP"] = str(os.getpgrp())
+
+
 def fault_point(point: str) -> None:
     """Die here if a test asked for it and nobody has died here yet."""
-    wanted = os.environ.get("SEQUENCER_FAULT")
-    if not wanted:
-        return
-    name, _, marker = wanted.partition(":")
+    name, _, marker = os.environ.get("SEQUENCER_FAULT", "").partition(":")
     if name != point:
         return
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.channel_operator import order
 from streaming.codec import Totals
+from streaming.faults import fault_point
 from streaming.pack import pack
 from streaming.plan import ChannelPlan
 from streaming.sink import SUMMARY, BatchContext, Sink
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+BEGIN_SECONDS_MAX = 60
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
@@ -38,9 +41,26 @@ class Progress:
 
     query: str = ""
     batch: int = -1
+    batch_ms: int = 0
     in_doubt: int = -1
     shards: dict[int, Totals] = field(default_factory=dict)
     wrote: dict[int, int] = field(default_factory=dict)
+
+    def totals(self) -> Totals:
+        """All shards together."""
+        return Totals.sum(self.shards.values())
+
+
+class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
+    """The service stops; this batch was not begun."""
+
+
+class BatchFailed(Exception):  # noqa: N818
+    """A batch failed; the carrier keeps why.
+
+    Spark searches the text of what foreachBatch raises with a regular expression that overflows
+    the stack on a long one, and then the query dies without a report.
+    """
 
 
 def build(spark: SparkSession, plan: ChannelPlan, options: dict[str, str]) -> DataFrame:
@@ -67,13 +87,34 @@ class Carrier:
         self.plan = plan
         self.progress = progress
         self.notify = notify
+        self.failure: Exception | None = None
+        self.stopping = threading.Event()
+        self._begun = threading.Event()
+
+    def begin(self, query: str) -> None:
+        """Let batches pass, now that the query's id is known."""
+        self.progress.query = query
+        self._begun.set()
 
     def __call__(self, output: DataFrame, batch: int) -> None:
-        """Write one batch; raises what the sink raises."""
+        """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
+        self._begun.wait(BEGIN_SECONDS_MAX)
+        if self.stopping.is_set():
+            raise StopRequested
+        fault_point("1-2")
+        try:
+            self._write(output, batch)
+        except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
+            self.failure = failure
+        if self.failure is not None:
+            raise BatchFailed(batch)
+        fault_point("5-6")
+
+    def _write(self, output: DataFrame, batch: int) -> None:
         progress = self.progress
-        context = BatchContext(
-            progress.query, batch, batch <= progress.in_doubt, dict(progress.wrote)
-        )
+        began = time.monotonic()
+        in_doubt = batch <= progress.in_doubt
+        context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
         with _own_workers(output, "sink"):
             written = output.mapInArrow(Sink(self.plan, context), SUMMARY)
         for row in written.collect():
@@ -81,6 +122,7 @@ class Carrier:
             if row["wrote"]:
                 progress.wrote[row["partition"]] = batch
         progress.batch = batch
+        progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
 
 

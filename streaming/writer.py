@@ -225,7 +225,7 @@ def _kafka(doing: str) -> Iterator[None]:
 
 
 def _quiet() -> logging.Logger:
-    """librdkafka's own log lines, for whoever turns them on."""
+    """Librdkafka's own log lines, for whoever turns them on."""
     logger = logging.getLogger("streaming.librdkafka")
     logger.setLevel(logging.ERROR)
     return logger
