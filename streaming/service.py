@@ -163,7 +163,7 @@ class Service:
         if self.config.service.create_topics:
             for name in topics.create(self.config, inputs=False):
                 say(f"created topic {name}")
-        topics.require(self.config)
+        topics.require(self.config, self.names)
 
     def _stop(self, pipelines: list[Pipeline]) -> None:
         deadline = time.monotonic() + STOP_SECONDS_MAX
