@@ -6,7 +6,8 @@ SequencerError
 ├── JobFailed            the job stopped; says what took effect             exit status 1
 │   ├── GapTimeout       a gap outlived its time under the policy "fail"
 │   ├── Fenced           another copy of the service took over
-│   └── ProgressMissing  nobody can tell whether a batch was written
+│   ├── ProgressMissing  nobody can tell whether a batch was written
+│   └── InputLost        Kafka deleted records before they were read
 └── StateFormatError     the checkpoint was written by another version      exit status 1
 """
 
@@ -52,6 +53,10 @@ class Fenced(JobFailed):
 
 class ProgressMissing(JobFailed):
     """A batch may or may not have been written, and Kafka no longer knows."""
+
+
+class InputLost(JobFailed):
+    """Kafka deleted records before they were read."""
 
 
 class StateFormatError(SequencerError):

@@ -12,15 +12,13 @@ from streaming import errors, kafka, topics
 from streaming.checkpoint import Checkpoint, Identity
 from streaming.codec import Totals
 from streaming.config import Config
-from streaming.errors import JobFailed, SequencerError
+from streaming.errors import InputLost, JobFailed, SequencerError
 from streaming.plan import ChannelPlan, Headers
 from streaming.query import Carrier, Progress, build, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-BATCH_ROWS_MAX = 500_000
 
 
 class Pipeline:
@@ -57,7 +55,7 @@ class Pipeline:
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in kafka.java(self.config).items()}
-        options["maxOffsetsPerTrigger"] = str(BATCH_ROWS_MAX)
+        options["maxOffsetsPerTrigger"] = str(self.config.service.batch_records_max)
         frame = build(self.session, plan, options)
         trigger_ms = None if self.once else self.config.service.trigger.ms
         self.query = start(
@@ -157,7 +155,7 @@ class Pipeline:
         """A line on what was done, empty where nothing changed."""
         totals = self.progress.totals()
         now = (totals.seen, totals.delivered, totals.held, sum(totals.rejected.values()))
-        if now == self._reported and not last:
+        if self.progress.batch < 0 or (now == self._reported and not last):
             return ""
         self._reported = now
         seen, delivered, held, rejected = now
@@ -196,6 +194,14 @@ def as_sequencer_error(text: str) -> SequencerError:
         if name == "StateFormatError":
             return JobFailed(message)
         return kind(message)
+    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
+        return InputLost(
+            "Kafka no longer has records that this pipeline has not read yet (retention went by "
+            "their timestamps, or the topic was made anew).",
+            "They are lost to it; nothing was written for them.",
+            "Compare the topic's first offsets with the checkpoint; to go on without them, start "
+            "with a new checkpoint folder.",
+        )
     lines = [line for line in text.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
     return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

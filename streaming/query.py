@@ -29,10 +29,16 @@ SESSION = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.speculation": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What every session needs; without them the guarantees or the speed do not hold."""
+"""What every session needs; without them the guarantees or the speed do not hold.
+
+Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
+is rejected.
+"""
 
 
 @dataclass(slots=True)
@@ -75,7 +81,22 @@ def build(spark: SparkSession, plan: ChannelPlan, options: dict[str, str]) -> Da
         .option("kafka.isolation.level", "read_committed")
         .load()
     )
-    return order(pack(source, plan), plan)
+    return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+
+
+def _ticks(spark: SparkSession) -> DataFrame:
+    """No rows, but something new every second, so that batches run and timers fire when idle.
+
+    Spark's own batches without data do not begin before the first batch with data after a start,
+    and then follow each other without a pause.
+    """
+    ticks = spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
+    return ticks.where("value < 0").selectExpr(
+        "cast(value as int) as shard", "cast('' as binary) as rows"
+    )
+
+
+_environment_lock = threading.Lock()
 
 
 class Carrier:
@@ -134,11 +155,12 @@ def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
     its workers, so these must not be mixed with those of other stages.
     """
     environment: dict[str, Any] = frame.sparkSession.sparkContext.environment
-    environment["SEQUENCER_STAGE"] = stage
-    try:
-        yield
-    finally:
-        del environment["SEQUENCER_STAGE"]
+    with _environment_lock:  # all pipelines of the session share it
+        environment["SEQUENCER_STAGE"] = stage
+        try:
+            yield
+        finally:
+            del environment["SEQUENCER_STAGE"]
 
 
 def start(

@@ -27,6 +27,7 @@ POLL_SECONDS = 0.2
 REPORT_SECONDS = 10.0
 RESTART_SECONDS = (1, 2, 5, 10, 30)
 STOP_SECONDS_MAX = 55
+ONCE_TRIES_MAX = 3
 
 Say = Callable[[str], None]
 
@@ -37,7 +38,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def spark_session(config: Config, *, once: bool) -> Iterator[SparkSession]:
+def spark_session(config: Config) -> Iterator[SparkSession]:
     """The session that all pipelines share; it and its JVM are gone afterwards."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -51,7 +52,6 @@ def spark_session(config: Config, *, once: bool) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings()}",
         **{name: str(value) for name, value in config.spark.items()},
         **SESSION,
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false" if once else "true",
     }
     jars = [str(path) for path in spark_jars()]
     settings["spark.jars"] = ",".join([*jars, *filter(None, [settings.get("spark.jars")])])
@@ -84,7 +84,7 @@ class Service:
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
-            with spark_session(self.config, once=self.once) as session:
+            with spark_session(self.config) as session:
                 self._listen()  # Spark's own handlers came with the session
                 pipelines = [self._pipeline(session, name) for name in self.names]
                 try:
@@ -136,6 +136,8 @@ class Service:
         failure = pipeline.failure()
         if isinstance(failure, JobFailed):
             raise failure
+        if self.once and failures >= ONCE_TRIES_MAX:
+            raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
         pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
         say(f"{pipeline.name}: {failure} Trying again in {pause} s.")
         self.stopping.wait(pause)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -176,5 +177,5 @@ def _with_headers(
             (a, a if none else b) for a, b, none in zip(bounds, bounds[1:], null, strict=False)
         ]
     else:
-        spans = list(zip(bounds, bounds[1:], strict=False))
+        spans = list(pairwise(bounds))
     return [[*pairs[a:b], *tail] for (a, b), tail in zip(spans, tails, strict=True)]

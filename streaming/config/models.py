@@ -44,6 +44,7 @@ class Service(Table):
     checkpoint: Annotated[str, Field(min_length=1)] = "var/checkpoints"
     trigger: Duration = Span(200)
     shards: Annotated[Number, Field(ge=1, le=1024)] = 16
+    batch_records_max: Annotated[Number, Field(ge=1, le=5_000_000)] = 500_000
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
     create_topics: Annotated[bool, Field(strict=True)] = True
     header_prefix: Annotated[str, Field(max_length=100)] = ""
