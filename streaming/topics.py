@@ -61,7 +61,8 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         new.append(NewTopic(topic.name, num_partitions=there.get(first, PARTITIONS_DEFAULT)))
     if not new:
         return made
-    for name, future in _admin(config).create_topics(new, request_timeout=SECONDS_MAX).items():
+    admin = _admin(config)  # held: its end would cancel what it was asked
+    for name, future in admin.create_topics(new, request_timeout=SECONDS_MAX).items():
         try:
             future.result(SECONDS_MAX)
             made.append(name)
