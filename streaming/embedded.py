@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Self
 
 from streaming.errors import ConfigError, SequencerError
 from streaming.jars import broker_classpath, java
@@ -94,7 +94,7 @@ class EmbeddedBroker:
         """Process id while it runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
-    def start(self) -> EmbeddedBroker:
+    def start(self) -> Self:
         """Start and wait until it answers; SequencerError with the log's end where it does not."""
         if self.pid:
             return self
@@ -124,7 +124,7 @@ class EmbeddedBroker:
         """Kill -9, for tests; :meth:`start` goes on with the same data and port."""
         self._end(signal.SIGKILL)
 
-    def __enter__(self) -> EmbeddedBroker:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
