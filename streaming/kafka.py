@@ -1,4 +1,4 @@
-"""`[kafka]` as each client wants it: Java (Spark's source), librdkafka (confluent-kafka), kafka-python.
+"""`[kafka]` as each client wants it: Java (Spark), librdkafka (confluent-kafka), kafka-python.
 
 Users may write Java's names or librdkafka's; what only one of them knows goes only there.
 """

@@ -43,7 +43,7 @@ is rejected.
 
 @dataclass(slots=True)
 class Progress:
-    """What the driver knows of a pipeline: counts of each shard, last batch written by partition."""
+    """What the driver knows of a pipeline: counts by shard, last batch written by partition."""
 
     query: str = ""
     batch: int = -1

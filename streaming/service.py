@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -225,10 +226,8 @@ def _end_session(session: SparkSession) -> None:
 
 def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
     def act() -> None:
-        try:
+        with contextlib.suppress(Exception):  # ending: nothing is left to protect
             action()
-        except Exception:  # noqa: BLE001, S110  (ending: nothing is left to protect)
-            pass
 
     return act
 

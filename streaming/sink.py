@@ -93,7 +93,7 @@ def _partition_id() -> int:
 
     task = TaskContext.get()
     assert task is not None  # noqa: S101  (Spark runs this in a task)
-    return task.partitionId()
+    return int(task.partitionId())
 
 
 def _deliver(writer: Writer, blob: bytes, plan: ChannelPlan) -> None:
@@ -156,7 +156,7 @@ def _announce(writer: Writer, blob: str, plan: ChannelPlan) -> None:
 
 def _objects(column: pa.Array) -> list[Any]:
     """Python objects of a column; by way of numpy, which is several times faster than to_pylist."""
-    return column.to_numpy(zero_copy_only=False).tolist()
+    return list(column.to_numpy(zero_copy_only=False).tolist())
 
 
 def _with_headers(

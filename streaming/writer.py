@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 KAFKA_SECONDS_MAX = 60
 NEVER = -2
+QUEUE_MAX = 500_000
 CONNECTION = ("bootstrap", "security", "sasl", "ssl", "enable.ssl", "client", "socket")
 PRODUCER = {
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 5,
     "batch.size": 1_000_000,
-    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.messages": QUEUE_MAX,
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
     "transaction.timeout.ms": 60_000,
@@ -110,11 +111,11 @@ class Writer:
     def produce_all(
         self,
         topic: str,
-        keys: list[bytes | None],
-        values: list[bytes | None],
-        headers: list[Any],
-        timestamps: list[int],
-        partitions: list[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Any],
+        timestamps: Sequence[int],
+        partitions: Sequence[int],
     ) -> None:
         """Produce parallel columns, in order. Waits where the producer's queue is full."""
         produce = self.producer.produce
@@ -141,7 +142,7 @@ class Writer:
 
     def _make_room(self) -> None:
         deadline = time.monotonic() + KAFKA_SECONDS_MAX
-        while len(self.producer) >= int(PRODUCER["queue.buffering.max.messages"]) // 2:
+        while len(self.producer) >= QUEUE_MAX // 2:
             self.producer.poll(0.05)
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(

@@ -1,4 +1,4 @@
-"""Running the service as users do: the command in a process of its own, with a configuration file."""
+"""Running the service as users do: the command in a process of its own."""
 
 from __future__ import annotations
 

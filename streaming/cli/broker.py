@@ -24,7 +24,7 @@ def broker(
     """Run an embedded Kafka broker (KRaft, one process) until Ctrl-C or SIGTERM.
 
     A real Apache Kafka from Maven Central's jars; it needs Java 17 or newer and nothing else. It is
-    for trying out, demos and tests: one broker, no replication. The address goes to standard output.
+    for trying out, demos and tests: one broker, no replication. Standard output has its address.
 
     Exit status: 0 stopped as asked; 1 it ended by itself; 2 the port or folder cannot be used.
 

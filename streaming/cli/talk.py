@@ -98,12 +98,9 @@ def tail(
 
     Example: sequencer tail trades.out --from-beginning --max 10
     """
-    shown = 0
-    for message in _messages(
-        _settings(config, bootstrap), topics, timeout, beginning=from_beginning
-    ):
+    messages = _messages(_settings(config, bootstrap), topics, timeout, beginning=from_beginning)
+    for shown, message in enumerate(messages, start=1):
         print(_as_json(message) if as_json else _as_text(message), flush=True)
-        shown += 1
         if shown == most:
             return
 

@@ -1,4 +1,4 @@
-"""The running service: timers, retirement, a second copy, a dead worker, a broker that goes away."""
+"""The running service: timers, a second copy, a dead worker, a broker that goes away."""
 
 import json
 import signal
