@@ -202,6 +202,8 @@ def as_sequencer_error(text: str) -> SequencerError:
             "Compare the topic's first offsets with the checkpoint; to go on without them, start "
             "with a new checkpoint folder.",
         )
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return SequencerError("Another copy of this service wrote the checkpoint's log.")
     lines = [line for line in text.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
     return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

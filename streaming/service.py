@@ -85,20 +85,22 @@ class Service:
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
+            checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
+            for checkpoint in checkpoints:
+                checkpoint.claim()
             with spark_session(self.config) as session:
                 self._listen()  # Spark's own handlers came with the session
-                pipelines = [self._pipeline(session, name) for name in self.names]
+                pipelines = [self._pipeline(session, each) for each in checkpoints]
                 try:
                     self._work(pipelines)
                 finally:
                     self._stop(pipelines)
 
-    def _pipeline(self, session: SparkSession, name: str) -> Pipeline:
-        checkpoint = Checkpoint(self.config.service.checkpoint, name)
+    def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(
             session,
             self.config,
-            name,
+            checkpoint.pipeline,
             checkpoint,
             once=self.once,
             accept_repeats=self.accept_repeats,

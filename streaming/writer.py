@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streaming.errors import Fenced, KafkaUnavailable, ProgressMissing
@@ -85,7 +85,7 @@ class Writer:
             consumer.close()
         return int(place.offset) if place.offset >= 0 and place.metadata == query else None
 
-    @contextmanager
+    @contextlib.contextmanager
     def batch(self, batch: int, query: str) -> Iterator[None]:
         """Everything produced inside becomes visible together, with the batch as progress."""
         self.errors.clear()
@@ -131,8 +131,9 @@ class Writer:
 
     def close(self) -> None:
         """Give up the producer; what it did not commit is aborted by its successor."""
-        self.producer.purge()
-        self.producer.flush(1)
+        with contextlib.suppress(Exception):  # a fenced producer refuses even this
+            self.producer.purge()
+            self.producer.flush(1)
 
     def _send_progress(self, batch: int, query: str) -> None:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
@@ -202,7 +203,7 @@ def writer_for(
     return writer
 
 
-@contextmanager
+@contextlib.contextmanager
 def _kafka(doing: str) -> Iterator[None]:
     """Kafka's errors as ours, with what they mean for the batch."""
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415

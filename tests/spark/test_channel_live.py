@@ -82,7 +82,32 @@ def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_pre
     assert status(config)["p"]["held"] in (0, 1)
 
 
-def test_a_second_copy_is_fenced_and_nothing_is_doubled(broker, topic_prefix, tmp_path):
+def test_a_second_copy_on_the_checkpoint_is_refused(broker, topic_prefix, tmp_path):
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
+    pipelines = {
+        "p": {
+            "input": f"{topic_prefix}in",
+            "output": f"{topic_prefix}out",
+            "rejects": f"{topic_prefix}rejects",
+            "events": f"{topic_prefix}events",
+        }
+    }
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    with Service(config) as first:
+        first.until(lambda: (tmp_path / "checkpoints" / "p" / "lock").exists())
+        with Service(config) as second:
+            assert second.wait(60) == 1
+            assert f"process {first.process.pid}" in second.said()
+            assert "Traceback" not in second.said()
+        first.until(lambda: status(config)["p"]["batch"] is not None)
+        assert first.stop() == 0
+
+
+@pytest.mark.slow
+def test_without_the_lock_a_second_copy_fences_and_nothing_is_doubled(
+    broker, topic_prefix, tmp_path
+):
+    """As on a checkpoint that two hosts share: Kafka's fencing alone keeps them apart."""
     topic = f"{topic_prefix}in"
     create_topics(broker.bootstrap, {topic: 2})
     pipelines = {
@@ -102,10 +127,11 @@ def test_a_second_copy_is_fenced_and_nothing_is_doubled(broker, topic_prefix, tm
         produce(broker.bootstrap, topic, batch)
         sent += 1
 
-    with Service(config) as first:
+    unlocked = {"SEQUENCER_FAULT": "unlocked"}
+    with Service(config, environment=unlocked) as first:
         send_some()
         wait_for_records(broker.bootstrap, f"{topic_prefix}out", 7, limit_s=120)
-        with Service(config) as second:
+        with Service(config, environment=unlocked) as second:
             deadline = time.monotonic() + 120
             while first.process.poll() is None and second.process.poll() is None:
                 assert time.monotonic() < deadline, first.said() + second.said()
