@@ -1,4 +1,4 @@
-"""The channel demo: three airports publish in disorder, the service orders, the topics are judged."""
+"""The channel demo: airports publish in disorder, the service orders, the topics are judged."""
 
 from __future__ import annotations
 
