@@ -343,14 +343,7 @@ def _judge_endings(
 ) -> None:
     """Each input ended in exactly one place: delivery, reject, dropped, or held."""
     verdict, settings = work.verdict, work.settings
-    waiting: dict[bytes, list[tuple[Record, Reading]]] = defaultdict(list)
-    for record, reading in zip(work.material.inputs, readings, strict=True):
-        if record.place in rejected:
-            continue
-        if delivered[record.content] > 0:
-            delivered[record.content] -= 1
-            continue
-        waiting[reading.channel or b""].append((record, reading))
+    waiting = _left_over(work, readings, delivered, rejected)
     held = dropped = 0
     cyclic = settings.labels.cycle is not None
     copies = _Peers(work.material.inputs, readings).copies
@@ -372,6 +365,24 @@ def _judge_endings(
             verdict.find("invented", f"a delivery of key {key!r} has no such input: {content!r}")
     verdict.looked_at["held"] = held
     verdict.looked_at["dropped"] = dropped
+
+
+def _left_over(
+    work: _Judge,
+    readings: list[Reading],
+    delivered: Counter[Any],
+    rejected: set[tuple[str, int, int]],
+) -> dict[bytes, list[tuple[Record, Reading]]]:
+    """By channel, the inputs neither rejected nor delivered; takes those found off ``delivered``."""
+    waiting: dict[bytes, list[tuple[Record, Reading]]] = defaultdict(list)
+    for record, reading in zip(work.material.inputs, readings, strict=True):
+        if record.place in rejected:
+            continue
+        if delivered[record.content] > 0:
+            delivered[record.content] -= 1
+        else:
+            waiting[reading.channel or b""].append((record, reading))
+    return waiting
 
 
 def _may_be_held(
