@@ -1,0 +1,119 @@
+"""A sender's line: several transactions in flight, seen by everyone in the order of sending.
+
+bus1's sender is a system call that returns when its message is queued, so a sender's messages
+never overlap. Here they may, and two rules keep what the overlap would break:
+
+1. Timestamps are taken in the order of sending. Otherwise the later message could get the lower
+   one, and be delivered first.
+2. A message is shown (queued anywhere) only when the clocks of all destinations of the sender's
+   earlier messages are synced. Otherwise someone reads the later message, tells a third peer by
+   other means, and what that peer sends overtakes the earlier message, whose destinations still
+   have low clocks: an effect before its cause.
+
+What may overlap is the rest: probing, blocking and registering of any number of messages, and
+queueing behind the second rule.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from typing import Any, Self
+
+from sequencer.clock_messages import Destruction, Message, Reply, Request, TransactionId
+from sequencer.clock_queue import LimitError, ProtocolError
+from sequencer.clock_transaction import ENDED, STAMPED, VISIBLE, Transaction
+
+IN_FLIGHT_MAX = 100_000
+
+
+class SenderLine:
+    """The transactions of one sender, from `send` until they end.
+
+    Every call costs O(1) per step that it makes possible, whatever the number in flight.
+    """
+
+    transaction_type = Transaction
+
+    def __init__(self, sender: str, *, in_flight_max: int = IN_FLIGHT_MAX) -> None:
+        self.sender = sender
+        self.in_flight_max = in_flight_max
+        self.serial = 0
+        self.flying: dict[int, Transaction] = {}
+        self._unstamped: deque[int] = deque()
+        self._unseen: deque[int] = deque()
+
+    def send(self, task: Message | Destruction) -> Transaction:
+        """Put a message at the end of the line. Raises LimitError if too many are in flight."""
+        if task.sender != self.sender:
+            raise ProtocolError(f"{task.id!r} is from {task.sender}, not from {self.sender}")
+        if len(self.flying) >= self.in_flight_max:
+            raise LimitError(
+                f"{self.sender}: {self.in_flight_max} messages are in flight; "
+                f"{task.id!r} was not sent, send it again when one has ended"
+            )
+        transaction = self.transaction_type(TransactionId(self.sender, self.serial), task)
+        self.flying[self.serial] = transaction
+        self._unstamped.append(self.serial)
+        self._unseen.append(self.serial)
+        transaction.may_stamp = self._unstamped[0] == self.serial
+        transaction.may_show = self._unseen[0] == self.serial
+        self.serial += 1
+        return transaction
+
+    def requests(self) -> tuple[Request, ...]:
+        """All steps that can be carried out now, of all transactions in flight."""
+        return tuple(r for transaction in self.flying.values() for r in transaction.requests())
+
+    def asked(self, request: Request) -> None:
+        """The request is on its way to its peer and is not to be made again."""
+        self.flying[request.transaction.serial].asked(request)
+
+    def receive(self, reply: Reply) -> tuple[Transaction, ...]:
+        """Take a reply; returns the transactions that it moved on, its own first.
+
+        Those are the ones whose `requests` may be new. One that has ended leaves the line.
+        """
+        transaction = self.flying.get(reply.transaction.serial)
+        if transaction is None:
+            raise ProtocolError(f"{self.sender} has no {reply.transaction} in flight for {reply}")
+        transaction.receive(reply)
+        moved = {transaction.number.serial: transaction}
+        for line, states, leave in (
+            (self._unstamped, STAMPED, "may_stamp"),
+            (self._unseen, VISIBLE, "may_show"),
+        ):
+            while line and self._passed(line[0], states):
+                line.popleft()
+            if line and not getattr(self.flying[line[0]], leave):
+                setattr(self.flying[line[0]], leave, True)
+                moved[line[0]] = self.flying[line[0]]
+        if transaction.phase in ENDED:
+            del self.flying[transaction.number.serial]
+        return tuple(moved.values())
+
+    def copy(self) -> Self:
+        """An independent line in the same state."""
+        other = copy(self)
+        other.flying = {number: copy(t) for number, t in self.flying.items()}
+        other._unstamped = self._unstamped.copy()  # noqa: SLF001 -- of the same class
+        other._unseen = self._unseen.copy()  # noqa: SLF001 -- likewise
+        return other
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know, tasks included; `load` takes it back."""
+        flying = tuple((n, t.task, t.state()) for n, t in self.flying.items())
+        return (self.serial, flying, tuple(self._unstamped), tuple(self._unseen))
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from."""
+        self.serial, flying, unstamped, unseen = state
+        self.flying = {}
+        for number, task, inner in flying:
+            self.flying[number] = self.transaction_type(TransactionId(self.sender, number), task)
+            self.flying[number].load(inner)
+        self._unstamped, self._unseen = deque(unstamped), deque(unseen)
+
+    def _passed(self, serial: int, states: frozenset[Any]) -> bool:
+        # One that ended while others were before it is no longer in flight.
+        return serial not in self.flying or self.flying[serial].phase in states
