@@ -16,7 +16,6 @@ from sequencer.clock_messages import (
     Message,
     Notice,
     Request,
-    TransactionId,
 )
 from sequencer.clock_peer import Limits, Peer
 from sequencer.clock_queue import ProtocolError
@@ -128,7 +127,8 @@ class ClockBus:
         other.peers, other.lines = self.peers.copy(), self.lines.copy()
         other.owners = self.owners.copy()
         parts = {("peer", name) for name in self.peers} | {("line", name) for name in self.lines}
-        self._shared, other._shared = parts, parts.copy()
+        self._shared = parts
+        other._shared = parts.copy()  # noqa: SLF001 -- of the same class
         return other
 
     def _owner(self, node: str) -> str:

@@ -293,6 +293,9 @@ class Transaction:
         else:
             self._enter(Phase.ADOPT, (self.task.sender,))
 
+    def _after_adopt(self) -> None:
+        self._enter(Phase.DONE)
+
     def _after_cancel(self) -> None:
         self._enter(Phase.REFUSED)
 
