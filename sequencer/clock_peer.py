@@ -8,7 +8,6 @@ and the destinations' (locality).
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.clock_messages import (
@@ -17,29 +16,31 @@ from sequencer.clock_messages import (
     Begun,
     Block,
     Cancel,
-    Delivery,
-    Done,
     Enqueue,
-    Notice,
-    NoticeParcel,
-    Parcel,
     Probe,
-    Refusal,
-    Refused,
     Register,
     Registered,
-    Reply,
-    Request,
     Stamped,
     Sync,
     Tick,
     Told,
 )
-from sequencer.clock_queue import ENTRIES_MAX, ClockQueue, LimitError, ProtocolError, Stamp
+from sequencer.clock_queue import ClockQueue
+from sequencer.multicast import (
+    Delivery,
+    Done,
+    LimitError,
+    Limits,
+    Notice,
+    Parcel,
+    ProtocolError,
+    Refusal,
+    Refused,
+    Reply,
+    Request,
+    Stamp,
+)
 from sequencer.nodes import (
-    HANDLES_MAX,
-    HOLDERS_MAX,
-    NODES_MAX,
     HandleTable,
     OwnedNodes,
     UnknownNodeError,
@@ -47,16 +48,6 @@ from sequencer.nodes import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one peer keeps at most; what goes beyond is refused before it takes effect."""
-
-    entries_max: int = ENTRIES_MAX
-    nodes_max: int = NODES_MAX
-    holders_max: int = HOLDERS_MAX
-    handles_max: int = HANDLES_MAX
 
 
 class Peer:
@@ -102,11 +93,11 @@ class Peer:
         entry = self.queue.dequeue()
         if entry is None:
             return None
-        parcel = entry.content
-        if isinstance(parcel, NoticeParcel):
+        parcel, dead = entry.content
+        if parcel.notice:
             known = self.handles.notice(parcel.node)
             return Notice(parcel.message, entry.stamp, parcel.node, known)
-        valid, invalid = self.handles.receive(parcel.handles, parcel.dead)
+        valid, invalid = self.handles.receive(parcel.handles, dead)
         return Delivery(parcel.message, entry.stamp, parcel.node, valid, invalid, parcel.payload)
 
     def state(self) -> tuple[Any, ...]:
@@ -143,7 +134,7 @@ class Peer:
         room = len(request.parcels) - len(gone)
         if not room:
             return (Told(request.transaction, self.name, self.queue.propose(), gone),)
-        announced = _handles(request.parcels)
+        announced = request.parcels[0].handles
         self.handles.expect(announced)
         try:
             clock = self.queue.block(request.transaction, request.estimate, room)
@@ -184,18 +175,19 @@ class Peer:
         return (Done(request.transaction, self.name, gone),)
 
     def _do_enqueue(self, request: Enqueue) -> tuple[Reply, ...]:
-        self.queue.queue(request.transaction, request.stamp, request.parcels)
-        self.handles.split(request.announced, len(request.parcels))
+        contents = [(parcel, request.dead) for parcel in request.parcels]
+        self.queue.queue(request.transaction, request.stamp, contents)
+        self.handles.split(request.parcels[0].handles, len(contents))
         return (Done(request.transaction, self.name),)
 
     def _do_cancel(self, request: Cancel) -> tuple[Reply, ...]:
         self.queue.unblock(request.transaction)
-        self.handles.cancel(request.announced)
+        self.handles.cancel(request.handles)
         return (Done(request.transaction, self.name),)
 
     def _do_arrive(self, request: Arrive) -> tuple[Reply, ...]:
         gone = self._gone(request.parcels)
-        left = tuple(parcel for parcel in request.parcels if parcel.node not in gone)
+        left = [(p, ()) for p in request.parcels if p.notice or p.node not in gone]
         if not left:
             return (Stamped(request.transaction, self.name, None, gone),)
         stamp = self.queue.arrive(request.transaction.sender, request.estimate, left)
@@ -207,17 +199,10 @@ class Peer:
             return ()
         return tuple(self._registered(asker) for asker in self.nodes.finish(node, stamp))
 
-    def _gone(self, parcels: Iterable[Parcel | NoticeParcel]) -> tuple[str, ...]:
+    def _gone(self, parcels: Iterable[Parcel]) -> tuple[str, ...]:
         """Destination nodes whose destruction has a stamp: it is below any stamp to come."""
         return tuple(
-            parcel.node
-            for parcel in parcels
-            if isinstance(parcel, Parcel)
-            and parcel.node is not None
-            and self.nodes.destroyed(parcel.node) is not None
+            p.node
+            for p in parcels
+            if p.node is not None and not p.notice and self.nodes.destroyed(p.node) is not None
         )
-
-
-def _handles(parcels: Iterable[Parcel | NoticeParcel]) -> tuple[str, ...]:
-    """The handles that a message carries; all its parcels have the same."""
-    return next((p.handles for p in parcels if isinstance(p, Parcel)), ())

@@ -15,28 +15,14 @@ from collections import OrderedDict
 from copy import copy
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from sequencer.multicast import ENTRIES_MAX, LimitError, ProtocolError, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 TIMESTAMP_MAX = 2**63 - 1
-ENTRIES_MAX = 1_000_000
-
-
-class ProtocolError(ValueError):
-    """A step that the protocol does not have here. Nothing was changed; the caller has a fault."""
-
-
-class LimitError(RuntimeError):
-    """A limit is reached. Nothing was changed; the step can be tried again when there is room."""
-
-
-class Stamp(NamedTuple):
-    """A message's place: stamps compare by timestamp, then by the sender's name."""
-
-    timestamp: int
-    sender: str
 
 
 @dataclass(frozen=True, slots=True)

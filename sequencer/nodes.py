@@ -13,14 +13,17 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.clock_queue import LimitError, ProtocolError, Stamp
+from sequencer.multicast import (
+    HANDLES_MAX,
+    HOLDERS_MAX,
+    NODES_MAX,
+    LimitError,
+    ProtocolError,
+    Stamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-NODES_MAX = 100_000
-HOLDERS_MAX = 10_000
-HANDLES_MAX = 100_000
 
 
 class UnknownNodeError(ProtocolError):
@@ -88,28 +91,37 @@ class OwnedNodes:
                 raise LimitError(f"{self.owner}: too many messages wait for {node}'s destruction")
             record.waiting.append(asker)
             return False
+        self.add_holders(node, holders)
+        return True
+
+    def add_holders(self, node: str, holders: Iterable[str]) -> None:
+        """Note that these peers have a handle, or may get one. LimitError: none was added."""
+        record = self._get(node)
         together = record.holders.union(holders)
         if len(together) > self.holders_max:
             raise LimitError(
                 f"{self.owner}: node {node} may have {self.holders_max} holders; none was added"
             )
         record.holders = together
-        return True
+
+    def holders(self, node: str) -> tuple[str, ...]:
+        """Who has a handle, or may get one, sorted."""
+        return tuple(sorted(self._get(node).holders))
 
     def is_dying(self, node: str) -> bool:
         """Whether the node's destruction has started, with or without a stamp yet."""
         return self._get(node).destroying
 
     def begin(self, node: str) -> tuple[str, ...]:
-        """Start a destruction; returns who is to be notified besides the owner, sorted.
+        """Start a destruction; returns the holders, who are to be notified.
 
-        From here until `finish` nobody becomes a holder, so the list stays complete.
+        From here until `finish`, `register` adds nobody, so the list stays complete.
         """
         record = self._get(node)
         if record.destroying:
             raise ProtocolError(f"{self.owner}: node {node} is already being destroyed")
         record.destroying = True
-        return tuple(sorted(record.holders - {self.owner}))
+        return self.holders(node)
 
     def finish(self, node: str, stamp: Stamp) -> tuple[Any, ...]:
         """Set the destruction's stamp; returns the registrations that waited for it."""

@@ -18,13 +18,21 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.clock_messages import Destruction, Message, Reply, Request, TransactionId
-from sequencer.clock_queue import LimitError, ProtocolError
-from sequencer.clock_transaction import ENDED, STAMPED, VISIBLE, Transaction
+from sequencer.multicast import (
+    IN_FLIGHT_MAX,
+    Destruction,
+    LimitError,
+    Message,
+    ProtocolError,
+    Reply,
+    Request,
+    TransactionId,
+)
 
-IN_FLIGHT_MAX = 100_000
+if TYPE_CHECKING:
+    from sequencer.transaction import Transaction
 
 
 class SenderLine:
@@ -33,10 +41,15 @@ class SenderLine:
     Every call costs O(1) per step that it makes possible, whatever the number in flight.
     """
 
-    transaction_type = Transaction
-
-    def __init__(self, sender: str, *, in_flight_max: int = IN_FLIGHT_MAX) -> None:
+    def __init__(
+        self,
+        sender: str,
+        transaction_type: type[Transaction],
+        *,
+        in_flight_max: int = IN_FLIGHT_MAX,
+    ) -> None:
         self.sender = sender
+        self.transaction_type = transaction_type
         self.in_flight_max = in_flight_max
         self.serial = 0
         self.flying: dict[int, Transaction] = {}
@@ -79,16 +92,17 @@ class SenderLine:
             raise ProtocolError(f"{self.sender} has no {reply.transaction} in flight for {reply}")
         transaction.receive(reply)
         moved = {transaction.number.serial: transaction}
-        for line, states, leave in (
-            (self._unstamped, STAMPED, "may_stamp"),
-            (self._unseen, VISIBLE, "may_show"),
+        for line, passed, leave in (
+            (self._unstamped, "stamped", "may_stamp"),
+            (self._unseen, "visible", "may_show"),
         ):
-            while line and self._passed(line[0], states):
+            # One that ended while others were before it is no longer in flight.
+            while line and (line[0] not in self.flying or getattr(self.flying[line[0]], passed)):
                 line.popleft()
             if line and not getattr(self.flying[line[0]], leave):
                 setattr(self.flying[line[0]], leave, True)
                 moved[line[0]] = self.flying[line[0]]
-        if transaction.phase in ENDED:
+        if transaction.ended:
             del self.flying[transaction.number.serial]
         return tuple(moved.values())
 
@@ -113,7 +127,3 @@ class SenderLine:
             self.flying[number] = self.transaction_type(TransactionId(self.sender, number), task)
             self.flying[number].load(inner)
         self._unstamped, self._unseen = deque(unstamped), deque(unseen)
-
-    def _passed(self, serial: int, states: frozenset[Any]) -> bool:
-        # One that ended while others were before it is no longer in flight.
-        return serial not in self.flying or self.flying[serial].phase in states

@@ -1,0 +1,190 @@
+"""What both multicast protocols share on the sender's side: a transaction as a machine of steps.
+
+A transaction asks peers for steps and takes their replies; it never calls anyone. So the same
+object serves a program that carries out the steps itself, a scheduler that tries all their
+interleavings, and shards that exchange requests and replies as messages.
+
+A phase has one step for each of its targets. The steps of a phase may be carried out in any
+order; the next phase begins when all of them are answered. A protocol gives, for a phase `x`,
+`_ask_x(target)`, the request, and `_after_x()`, which enters the next phase, and for a type of
+reply `R`, `_take_r(reply)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sequencer.multicast import (
+    Destruction,
+    Message,
+    Parcel,
+    ProtocolError,
+    Refusal,
+    Refused,
+    Reply,
+    Request,
+    Stamp,
+    TransactionId,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Transaction(ABC):
+    """One message, or one destruction, on its way to its queues.
+
+    `may_stamp` and `may_show` are the sender's leave to take the timestamp and to let the message
+    be seen; `SenderLine` gives them in the order of sending. When `done`, `stamp` is set, or
+    `refusal` if nobody got the message. `gone`: the destination nodes destroyed before it.
+    """
+
+    ended_phases: ClassVar[frozenset[str]] = frozenset({"done", "refused"})
+    visible_phases: ClassVar[frozenset[str]] = ended_phases
+    stamped_phases: ClassVar[frozenset[str]] = ended_phases
+    kept: ClassVar[tuple[str, ...]] = (
+        *("phase", "waiting", "open", "may_stamp", "may_show"),
+        *("stamp", "refusal", "gone", "dead", "parcels"),
+    )
+
+    def __init__(self, number: TransactionId, task: Message | Destruction) -> None:
+        self.number = number
+        self.task = task
+        self.may_stamp = True
+        self.may_show = True
+        self.stamp: Stamp | None = None
+        self.refusal: Refused | None = None
+        self.gone: tuple[str, ...] = ()
+        self.dead: tuple[str, ...] = ()
+        self.parcels: tuple[tuple[str, tuple[Parcel, ...]], ...] = ()
+        self.phase = ""
+        self.waiting: tuple[str, ...] = ()
+        self.open: tuple[str, ...] = ()
+        if isinstance(task, Message):
+            self._address(task)
+        self._start()
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more is to be done."""
+        return self.phase in self.ended_phases
+
+    @property
+    def visible(self) -> bool:
+        """Whatever starts now comes after this message, wherever they meet."""
+        return self.phase in self.visible_phases
+
+    @property
+    def stamped(self) -> bool:
+        """The timestamp is taken: what the sender stamps now comes later."""
+        return self.phase in self.stamped_phases
+
+    def requests(self) -> tuple[Request, ...]:
+        """The steps that can be carried out now, in any order; `asked` takes one off the list.
+
+        Built anew at each call: a step asked for later carries what was learned meanwhile. While
+        the sender's leave is missing there is none.
+        """
+        if self._held_back():
+            return ()
+        return tuple(self._request(target) for target in self.open)
+
+    def asked(self, request: Request) -> None:
+        """The request is on its way to its peer and is not to be made again."""
+        target = self._target(request)
+        self.open = tuple(other for other in self.open if other != target)
+
+    def receive(self, reply: Reply) -> None:
+        """Take the reply to one of the steps asked for.
+
+        Raises ProtocolError for any other: nothing was changed, and one of the two sides has
+        lost or repeated a step.
+        """
+        target = self._target(reply)
+        if reply.transaction != self.number or target not in self.waiting:
+            raise ProtocolError(f"{self.number} in phase {self.phase} expects no {reply}")
+        self.waiting = tuple(other for other in self.waiting if other != target)
+        self.open = tuple(other for other in self.open if other != target)
+        if isinstance(reply, Refused):
+            self.refusal = self.refusal or reply
+        else:
+            getattr(self, f"_take_{type(reply).__name__.lower()}")(reply)
+        if self.waiting:
+            return
+        if self.refusal is not None:
+            self._give_up()
+        else:
+            getattr(self, f"_after_{self.phase}")()
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know besides the task; equal states behave alike."""
+        return tuple(getattr(self, name) for name in self.kept)
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from."""
+        for name, value in zip(self.kept, state, strict=True):
+            setattr(self, name, value)
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Enter the first phase."""
+
+    @abstractmethod
+    def _held_back(self) -> bool:
+        """Whether the present phase has to wait for the sender's leave."""
+
+    @abstractmethod
+    def _give_up(self) -> None:
+        """Undo what was done; nobody gets the message."""
+
+    def _address(self, message: Message) -> None:
+        """Sort the deliveries by the queue that they go to."""
+        parcels: dict[str, tuple[Parcel, ...]] = {}
+        for to in message.destinations:
+            parcel = Parcel(message.id, to.node, message.handles, message.payload)
+            parcels[to.peer] = (*parcels.get(to.peer, ()), parcel)
+        self.parcels = tuple(parcels.items())
+
+    def _address_notice(self, holders: Iterable[str]) -> None:
+        """A destruction goes to the owner, and to those who have the handle."""
+        notice = Parcel(self.task.id, self._destroys(), notice=True)
+        receivers = dict.fromkeys((self.task.sender, *holders))
+        self.parcels = tuple((peer, (notice,)) for peer in receivers)
+
+    def _enter(self, phase: str, waiting: Iterable[str] = ()) -> None:
+        self.phase = phase
+        self.waiting = tuple(waiting)
+        self.open = self.waiting
+
+    def _request(self, target: str) -> Request:
+        """The step that the present phase asks of `target`."""
+        request: Request = getattr(self, f"_ask_{self.phase}")(target)
+        return request
+
+    def _target(self, step: Request | Reply) -> str:
+        """What tells the steps of one phase apart."""
+        return step.peer
+
+    def _all(self, peer: str) -> tuple[Parcel, ...]:
+        return next(parcels for name, parcels in self.parcels if name == peer)
+
+    def _left(self, peer: str) -> tuple[Parcel, ...]:
+        """The deliveries to one queue without those to destroyed nodes."""
+        return tuple(p for p in self._all(peer) if p.notice or p.node not in self.gone)
+
+    def _handles(self) -> tuple[str, ...]:
+        return self.task.handles if isinstance(self.task, Message) else ()
+
+    def _destroys(self) -> str | None:
+        return self.task.node if isinstance(self.task, Destruction) else None
+
+    def _stamp(self) -> Stamp:
+        if self.stamp is None:
+            raise ProtocolError(f"{self.number} in phase {self.phase} has no stamp yet")
+        return self.stamp
+
+    def _none_left(self) -> None:
+        detail = f"all destinations of {self.task.id!r} are destroyed; nobody got it"
+        self.refusal = Refused(self.number, self.task.sender, Refusal.DESTROYED_NODE, detail)
+        self._give_up()
