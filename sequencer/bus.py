@@ -36,7 +36,8 @@ class Bus(ABC):
         self.lines: dict[str, SenderLine] = {}
         self.parties: dict[str, Any] = {}
         self.owners: dict[str, str] = {}
-        self._shared: set[tuple[str, str]] = set()
+        self._shared_parties: set[str] = set()
+        self._shared_lines: set[str] = set()
 
     @abstractmethod
     def _new_party(self, name: str) -> Any:
@@ -110,8 +111,8 @@ class Bus(ABC):
         """Who answers under this name, to be changed: made if new, copied if a fork shares it."""
         if name not in self.parties:
             self.parties[name] = self._new_party(name)
-        elif ("party", name) in self._shared:
-            self._shared.discard(("party", name))
+        elif name in self._shared_parties:
+            self._shared_parties.discard(name)
             self.parties[name] = self.parties[name].copy()
         return self.parties[name]
 
@@ -121,8 +122,8 @@ class Bus(ABC):
             self.lines[sender] = self.line_type(
                 sender, self.transaction_type, in_flight_max=self.limits.in_flight_max
             )
-        elif ("line", sender) in self._shared:
-            self._shared.discard(("line", sender))
+        elif sender in self._shared_lines:
+            self._shared_lines.discard(sender)
             self.lines[sender] = self.lines[sender].copy()
         return self.lines[sender]
 
@@ -131,9 +132,9 @@ class Bus(ABC):
         other = type(self)(self.limits)
         other.parties, other.lines = self.parties.copy(), self.lines.copy()
         other.owners = self.owners.copy()
-        parts = {("party", name) for name in self.parties}
-        self._shared = parts | {("line", name) for name in self.lines}
-        other._shared = self._shared.copy()  # noqa: SLF001 -- of the same class
+        self._shared_parties, self._shared_lines = set(self.parties), set(self.lines)
+        other._shared_parties = set(self.parties)  # noqa: SLF001 -- of the same class
+        other._shared_lines = set(self.lines)  # noqa: SLF001 -- likewise
         return other
 
     def _owner(self, node: str) -> str:

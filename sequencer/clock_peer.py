@@ -7,7 +7,6 @@ and the destinations' (locality).
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.clock_messages import (
@@ -39,6 +38,7 @@ from sequencer.multicast import (
     Reply,
     Request,
     Stamp,
+    clone,
 )
 from sequencer.nodes import (
     HandleTable,
@@ -116,7 +116,7 @@ class Peer:
 
     def copy(self) -> Self:
         """An independent peer in the same state."""
-        other = copy(self)
+        other = clone(self)
         other.queue = self.queue.copy()
         other.nodes = self.nodes.copy()
         other.handles = self.handles.copy()

@@ -12,12 +12,11 @@ order of placing are sorted already: a linked list gives the lowest one, and rem
 from __future__ import annotations
 
 from collections import OrderedDict
-from copy import copy
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.multicast import ENTRIES_MAX, LimitError, ProtocolError, Stamp
+from sequencer.multicast import ENTRIES_MAX, LimitError, ProtocolError, Stamp, clone
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,8 +38,6 @@ class ClockQueue:
     `entries_max` bounds the messages that are there plus those that blocks have reserved room
     for, so that a message whose block was placed always finds room.
     """
-
-    __slots__ = ("_arrivals", "_blocks", "_messages", "_reserved", "clock", "entries_max", "name")
 
     def __init__(self, name: str, *, entries_max: int = ENTRIES_MAX) -> None:
         self.name = name
@@ -126,7 +123,7 @@ class ClockQueue:
 
     def copy(self) -> Self:
         """An independent queue in the same state; contents are shared."""
-        other = copy(self)
+        other = clone(self)
         other._messages = self._messages.copy()  # noqa: SLF001 -- of the same class
         other._blocks = self._blocks.copy()  # noqa: SLF001 -- likewise
         return other

@@ -7,7 +7,6 @@ decided in the step that gives the message its number.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.counter_messages import (
@@ -33,6 +32,7 @@ from sequencer.multicast import (
     Refusal,
     Refused,
     Stamp,
+    clone,
 )
 from sequencer.nodes import OwnedNodes, UnknownNodeError
 
@@ -71,7 +71,7 @@ class GlobalCounter:
 
     def copy(self) -> Self:
         """An independent counter in the same state."""
-        other = copy(self)
+        other = clone(self)
         other.nodes = self.nodes.copy()
         return other
 
@@ -166,6 +166,6 @@ class CounterPeer:
 
     def copy(self) -> Self:
         """An independent peer in the same state."""
-        other = copy(self)
+        other = clone(self)
         other.queue = self.queue.copy()
         return other

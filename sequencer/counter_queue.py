@@ -22,11 +22,10 @@ each copy, commit, removal and dequeue.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.multicast import ENTRIES_MAX, LimitError, ProtocolError, Stamp
+from sequencer.multicast import ENTRIES_MAX, LimitError, ProtocolError, Stamp, clone
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -51,8 +50,6 @@ class Instance:
 
 class CounterQueue:
     """Copies in the order of the four cases; the front is given out once it is committed."""
-
-    __slots__ = ("_arrivals", "_heap", "_keys", "_places", "entries_max", "name")
 
     def __init__(self, name: str, *, entries_max: int = ENTRIES_MAX) -> None:
         self.name = name
@@ -140,7 +137,7 @@ class CounterQueue:
 
     def copy(self) -> Self:
         """An independent queue in the same state; contents are shared."""
-        other = copy(self)
+        other = clone(self)
         for name in ("_heap", "_keys", "_places"):
             setattr(other, name, getattr(self, name).copy())
         return other

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 SEARCH_STEPS_MAX = 2_000_000
 """Bound on the work spent on making a cycle as short as possible."""
+
+
+SMALL = 100
+"""Up to so many messages a graph is sorted in plain Python first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,8 @@ class DeliveryGraph:
 
     def __init__(
         self,
-        histories: Mapping[Hashable, Sequence[Hashable]],
-        causes: Iterable[tuple[Hashable, Hashable]] = (),
+        histories: Mapping[Any, Sequence[Any]],
+        causes: Iterable[tuple[Any, Any]] = (),
     ) -> None:
         numbers: dict[Hashable, int] = {}
         self.receivers: list[Hashable] = list(histories)
@@ -92,6 +97,8 @@ class DeliveryGraph:
     def knots(self) -> list[Knot]:
         """The strongly connected parts of two or more messages, smallest first."""
         size = len(self.messages)
+        if size <= SMALL and self._sorts():
+            return []
         sources = np.concatenate([self.causes[:, 0], *(row[:-1] for row in self.rows)])
         targets = np.concatenate([self.causes[:, 1], *(row[1:] for row in self.rows)])
         graph = coo_matrix((np.ones(len(sources), np.int8), (sources, targets)), (size, size))
@@ -111,6 +118,22 @@ class DeliveryGraph:
                 effects.setdefault(int(part[cause]), {}).setdefault(cause, []).append(effect)
         tied_parts = sorted(np.flatnonzero(sizes > 1).tolist(), key=lambda knot: int(sizes[knot]))
         return [Knot(tuple(rows.get(knot, ())), effects.get(knot, {})) for knot in tied_parts]
+
+    def _sorts(self) -> bool:
+        """Whether a plain topological sort succeeds: a tenth of the time for small graphs."""
+        ahead: list[list[int]] = [[] for _ in self.messages]
+        edges = chain(*(pairwise(row.tolist()) for row in self.rows), self.causes.tolist())
+        waiting = [0] * len(ahead)
+        for first, second in edges:
+            ahead[first].append(second)
+            waiting[second] += 1
+        order = [message for message, count in enumerate(waiting) if not count]
+        for message in order:
+            for later in ahead[message]:
+                waiting[later] -= 1
+                if not waiting[later]:
+                    order.append(later)
+        return len(order) == len(ahead)
 
 
 def _by_part(row: NDArray[np.int64], part: NDArray[np.int32]) -> Iterator[tuple[int, list[int]]]:

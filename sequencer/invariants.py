@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sequencer.cycles import DeliveryGraph, Hop, Knot, inverted_pair, shortest_cycle
 
@@ -105,7 +105,17 @@ class Stamped:
         return f"{self.message} carries {self.stamp}"
 
 
-Witness = Got | Caused | Sent | Copies | Stray | Stamped
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something observed that is not of the other kinds, in words."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Witness = Fact | Got | Caused | Sent | Copies | Stray | Stamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class Anomaly:
         return f"{self.name}: " + "; ".join(map(str, self.witness))
 
 
-def pairwise_order(histories: Mapping[Hashable, Sequence[Hashable]]) -> Anomaly | None:
+def pairwise_order(histories: Mapping[Any, Sequence[Any]]) -> Anomaly | None:
     """Consistency: any two messages that two receivers both got, they got in the same order."""
     graph = DeliveryGraph(histories)
     for knot in graph.knots():
@@ -130,8 +140,8 @@ def pairwise_order(histories: Mapping[Hashable, Sequence[Hashable]]) -> Anomaly 
 
 
 def acyclic(
-    histories: Mapping[Hashable, Sequence[Hashable]],
-    causes: Iterable[tuple[Hashable, Hashable]] = (),
+    histories: Mapping[Any, Sequence[Any]],
+    causes: Iterable[tuple[Any, Any]] = (),
 ) -> Anomaly | None:
     """One order of all messages exists that every history, and every cause, agrees with.
 
@@ -154,8 +164,8 @@ def acyclic(
 
 
 def causality(
-    histories: Mapping[Hashable, Sequence[Hashable]],
-    causes: Iterable[tuple[Hashable, Hashable]],
+    histories: Mapping[Any, Sequence[Any]],
+    causes: Iterable[tuple[Any, Any]],
 ) -> Anomaly | None:
     """Nobody gets an effect before its cause, over any number of steps from one to the other.
 
@@ -175,8 +185,8 @@ def causality(
 
 
 def exactly_once(
-    histories: Mapping[Hashable, Sequence[Hashable]],
-    destinations: Mapping[Hashable, Collection[Hashable]],
+    histories: Mapping[Any, Sequence[Any]],
+    destinations: Mapping[Any, Collection[Any]],
     *,
     complete: bool = True,
 ) -> Anomaly | None:
@@ -197,8 +207,8 @@ def exactly_once(
 
 
 def membership(
-    histories: Mapping[Hashable, Sequence[Hashable]],
-    destinations: Mapping[Hashable, Collection[Hashable]],
+    histories: Mapping[Any, Sequence[Any]],
+    destinations: Mapping[Any, Collection[Any]],
 ) -> Anomaly | None:
     """Nobody got a message that was not for it, or that was never sent."""
     for receiver, history in histories.items():
@@ -209,8 +219,8 @@ def membership(
 
 
 def sender_order(
-    histories: Mapping[Hashable, Sequence[Hashable]],
-    sent: Mapping[Hashable, Sequence[Hashable]],
+    histories: Mapping[Any, Sequence[Any]],
+    sent: Mapping[Any, Sequence[Any]],
 ) -> Anomaly | None:
     """Whoever got two messages of one sender got them as they were sent.
 
@@ -239,7 +249,7 @@ def sender_order(
 
 
 def stamp_order(
-    histories: Mapping[Hashable, Sequence[Hashable]], stamps: Mapping[Hashable, tuple[object, ...]]
+    histories: Mapping[Any, Sequence[Any]], stamps: Mapping[Any, tuple[Any, ...]]
 ) -> Anomaly | None:
     """Every history rises in the stamps that came with the messages, without equal ones."""
     for receiver, history in histories.items():
@@ -316,7 +326,7 @@ def _chain_to_earlier(
 
 def _told(
     graph: DeliveryGraph,
-    histories: Mapping[Hashable, Sequence[Hashable]],
+    histories: Mapping[Any, Sequence[Any]],
     hops: Iterable[Hop],
 ) -> tuple[Witness, ...]:
     facts: list[Witness] = []
@@ -330,6 +340,6 @@ def _told(
     return tuple(facts)
 
 
-def _got(receiver: Hashable, history: Sequence[Hashable], first: Hashable, second: Hashable) -> Got:
+def _got(receiver: Hashable, history: Sequence[Any], first: Hashable, second: Hashable) -> Got:
     order = list(history)
     return Got(receiver, first, second, order.index(first), order.index(second))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -20,6 +20,16 @@ NODES_MAX = 100_000
 HOLDERS_MAX = 10_000
 HANDLES_MAX = 100_000
 IN_FLIGHT_MAX = 100_000
+
+
+Part = TypeVar("Part")
+
+
+def clone(part: Part) -> Part:
+    """Another object of the same class with the same attributes; containers are shared."""
+    other = object.__new__(type(part))
+    other.__dict__.update(part.__dict__)
+    return other
 
 
 @dataclass(frozen=True, slots=True)

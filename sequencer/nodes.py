@@ -9,7 +9,6 @@ destruction" are answered by the order of stamps and queues that there is anyway
 from __future__ import annotations
 
 from collections import Counter
-from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +19,7 @@ from sequencer.multicast import (
     LimitError,
     ProtocolError,
     Stamp,
+    clone,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ class OwnedNodes:
     Bounds: `nodes_max` nodes, destroyed ones included until they are forgotten; `holders_max`
     peers with a handle to one node, and as many registrations waiting for one stamp.
     """
-
-    __slots__ = ("_nodes", "holders_max", "nodes_max", "owner")
 
     def __init__(
         self, owner: str, *, nodes_max: int = NODES_MAX, holders_max: int = HOLDERS_MAX
@@ -138,7 +136,7 @@ class OwnedNodes:
 
     def copy(self) -> Self:
         """Independent, in the same state."""
-        other = copy(self)
+        other = clone(self)
         other.load(self.state())
         return other
 
@@ -163,8 +161,6 @@ class HandleTable:
     (`expect` to `receive` or `cancel`): a message that comes later learns of the destruction
     when it registers. `handles_max` bounds the handles held plus those on the way.
     """
-
-    __slots__ = ("_expected", "_gone", "_held", "handles_max", "holder")
 
     def __init__(self, holder: str, *, handles_max: int = HANDLES_MAX) -> None:
         self.holder = holder
@@ -229,7 +225,7 @@ class HandleTable:
 
     def copy(self) -> Self:
         """Independent, in the same state."""
-        other = copy(self)
+        other = clone(self)
         other.load(self.state())
         return other
 

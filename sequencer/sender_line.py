@@ -17,7 +17,6 @@ queueing behind the second rule.
 from __future__ import annotations
 
 from collections import deque
-from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.multicast import (
@@ -29,6 +28,7 @@ from sequencer.multicast import (
     Reply,
     Request,
     TransactionId,
+    clone,
 )
 
 if TYPE_CHECKING:
@@ -96,20 +96,23 @@ class SenderLine:
             (self._unstamped, "stamped", "may_stamp"),
             (self._unseen, "visible", "may_show"),
         ):
-            # One that ended while others were before it is no longer in flight.
-            while line and (line[0] not in self.flying or getattr(self.flying[line[0]], passed)):
+            while line:
+                # One that ended while others were before it is no longer in flight.
+                head = self.flying.get(line[0])
+                if head is not None and not getattr(head, leave):
+                    setattr(head, leave, True)
+                    moved[line[0]] = head
+                if head is not None and not getattr(head, passed):
+                    break
                 line.popleft()
-            if line and not getattr(self.flying[line[0]], leave):
-                setattr(self.flying[line[0]], leave, True)
-                moved[line[0]] = self.flying[line[0]]
         if transaction.ended:
             del self.flying[transaction.number.serial]
         return tuple(moved.values())
 
     def copy(self) -> Self:
         """An independent line in the same state."""
-        other = copy(self)
-        other.flying = {number: copy(t) for number, t in self.flying.items()}
+        other = clone(self)
+        other.flying = {number: clone(t) for number, t in self.flying.items()}
         other._unstamped = self._unstamped.copy()  # noqa: SLF001 -- of the same class
         other._unseen = self._unseen.copy()  # noqa: SLF001 -- likewise
         return other

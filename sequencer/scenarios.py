@@ -1,0 +1,309 @@
+"""What is sent in a trial of a bus, and what was seen of it from outside.
+
+A `Trial` drives a bus one action at a time: a send is started, a step of the protocol is carried
+out, a peer dequeues. Whoever chooses the actions chooses the interleaving. All that is judged
+later is in its `Record`: deliveries, ends of transactions, and what had been seen before each
+send was started. Since that is kept for every send, a side channel needs no modelling: in some
+interleaving each send is started just after any dequeue, or any end of a transaction, of anyone.
+`after` only leaves out the interleavings in which a reaction comes before its cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from sequencer.multicast import Delivery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sequencer.bus import Bus
+    from sequencer.multicast import Notice, Refused, Request, Stamp
+
+
+class Dequeued(NamedTuple):
+    """A send waits until `peer` has dequeued `message`."""
+
+    peer: str
+    message: str
+
+
+class Finished(NamedTuple):
+    """A send waits until the sending of `message` has ended."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A message to peers and `@nodes`, with handles to `@nodes`."""
+
+    id: str
+    sender: str
+    to: tuple[str, ...]
+    handles: tuple[str, ...] = ()
+    after: tuple[Dequeued | Finished, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Destroy:
+    """The destruction of a node by its owner; the notice has this id."""
+
+    id: str
+    node: str
+    after: tuple[Dequeued | Finished, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The sends of a trial; those of one sender are started in the order given here."""
+
+    sends: tuple[Send | Destroy, ...]
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+    def sender(self, send: Send | Destroy) -> str:
+        """Who sends it; a destruction: the owner of the node."""
+        return send.sender if isinstance(send, Send) else self.nodes[send.node]
+
+    def queues(self, send: Send | Destroy) -> set[str]:
+        """The queues that it may touch: its sender's and its destinations'.
+
+        A notice is for the owner and for whoever is sent a handle to the node.
+        """
+        queues = {self.sender(send)}
+        if isinstance(send, Send):
+            return queues | {self.nodes[to[1:]] if to[0] == "@" else to for to in send.to}
+        passing = (s for s in self.sends if isinstance(s, Send) and f"@{send.node}" in s.handles)
+        return queues.union(*(self.queues(other) for other in passing))
+
+
+class Action(NamedTuple):
+    """One thing that can happen: `start` a send, carry out a `step`, or a peer's `dequeue`."""
+
+    kind: str
+    what: Any
+
+    def __str__(self) -> str:
+        if self.kind == "step":
+            step = type(self.what).__name__.lower()
+            return f"{step} {self.what.transaction.sender}#{self.what.transaction.serial}" + (
+                f" at {self.what.peer}" if self.what.peer else ""
+            )
+        return f"{self.kind} {self.what}"
+
+
+class Before(NamedTuple):
+    """What had happened when a send was started, seen from outside.
+
+    `own`: its sender had dequeued these; `seen`: anyone had; `ended`: their sending had ended.
+    """
+
+    own: frozenset[str]
+    seen: frozenset[str]
+    ended: frozenset[str]
+
+
+class Outcome(NamedTuple):
+    """How the sending of a message ended."""
+
+    stamp: Stamp | None
+    gone: tuple[str, ...]
+    refusal: Refused | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A trial seen from outside.
+    `strayed`: (message, peer) where a step of the message changed the queue of a peer that is
+    neither its sender nor a destination.
+    """
+
+    scenario: Scenario
+    histories: Mapping[str, tuple[Delivery | Notice, ...]]
+    before: Mapping[str, Before]
+    outcomes: Mapping[str, Outcome]
+    strayed: frozenset[tuple[str, str]]
+
+    def messages(self) -> dict[str, tuple[Any, ...]]:
+        """Each peer's messages in the order of delivery; for two of its nodes, listed once."""
+        return {
+            peer: tuple(dict.fromkeys(delivery.message for delivery in history))
+            for peer, history in self.histories.items()
+        }
+
+    def expected(self) -> dict[tuple[str, str | None], set[str]]:
+        """What is to be delivered: (message, node) -> peers, without what was destroyed.
+
+        The node is None for a delivery to the peer itself. Messages that are not sent yet, or
+        were refused, are left out, and so are the notices of destructions.
+        """
+        places: dict[tuple[str, str | None], set[str]] = {}
+        for send in self.scenario.sends:
+            outcome = self.outcomes.get(send.id)
+            if isinstance(send, Destroy) or outcome is None or outcome.refusal is not None:
+                continue
+            for name in send.to:
+                node = name[1:] if name[0] == "@" else None
+                if node is None:
+                    places.setdefault((send.id, None), set()).add(name)
+                elif node not in outcome.gone:
+                    places.setdefault((send.id, node), set()).add(self.scenario.nodes[node])
+        return places
+
+    def parts(self) -> dict[str, tuple[Any, ...]]:
+        """Each peer's deliveries as (message, node), without notices."""
+        return {
+            peer: tuple((d.message, d.node) for d in history if isinstance(d, Delivery))
+            for peer, history in self.histories.items()
+        }
+
+    def sent(self) -> dict[str, list[str]]:
+        """Each sender's messages in the order in which they were started."""
+        sent: dict[str, list[str]] = {}
+        for send in self.scenario.sends:
+            if send.id in self.before:
+                sent.setdefault(self.scenario.sender(send), []).append(send.id)
+        return sent
+
+
+class Trial:
+    """A scenario on its way through a bus, one action at a time.
+
+    `numbers` maps states of the bus's parts to small numbers, the same for all forks: equal
+    states have equal numbers, so `key` compares whole trials exactly.
+    """
+
+    def __init__(self, scenario: Scenario, bus: Bus) -> None:
+        self.scenario = scenario
+        self.bus = bus
+        self.numbers: dict[Any, int] = {}
+        self.histories: dict[str, tuple[Delivery | Notice, ...]] = {}
+        self.before: dict[str, Before] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.strayed: frozenset[tuple[str, str]] = frozenset()
+        self._known: dict[tuple[str, str], int] = {}
+        self._names: dict[tuple[str, int], str] = {}
+        self._sends = {send.id: send for send in scenario.sends}
+        for node, owner in scenario.nodes.items():
+            bus.create_node(node, owner)
+        for send in scenario.sends:
+            places = send.to if isinstance(send, Send) else ()
+            for peer in (scenario.sender(send), *(name for name in places if name[0] != "@")):
+                bus.party(peer)
+                self.histories.setdefault(peer, ())
+        # All names from the start, so that the order of the key is not that of the events.
+        noted = [("history", peer) for peer in self.histories] + [("strayed", "")]
+        noted += [(kind, send.id) for send in scenario.sends for kind in ("before", "outcome")]
+        self._noted = dict.fromkeys(noted, -1)
+
+    def actions(self) -> list[Action]:
+        """Everything that can happen next, in a fixed order."""
+        actions = [Action("dequeue", peer) for peer in self.histories if self.bus.front(peer)]
+        actions += [Action("step", request) for request in self.bus.requests()]
+        idle: set[str] = set()
+        for send in self.scenario.sends:
+            sender = self.scenario.sender(send)
+            if send.id not in self.before and sender not in idle:
+                idle.add(sender)
+                if all(map(self._happened, send.after)):
+                    actions.append(Action("start", send.id))
+        return actions
+
+    def do(self, action: Action) -> None:
+        """Let one of `actions` happen."""
+        if action.kind == "dequeue":
+            delivery = self.bus.dequeue(action.what)
+            assert delivery is not None  # noqa: S101 -- for the type checker: it was offered
+            self.histories[action.what] += (delivery,)
+            self._note("history", action.what, delivery)
+            self._known.pop(("party", action.what), None)
+        elif action.kind == "start":
+            self._start(self._sends[action.what])
+        else:
+            self._step(action.what)
+
+    def fork(self) -> Self:
+        """An independent trial in the same state."""
+        other = object.__new__(type(self))
+        other.scenario, other.numbers, other._sends = self.scenario, self.numbers, self._sends
+        other.bus = self.bus.fork()
+        other.strayed = self.strayed
+        for name in ("histories", "before", "outcomes", "_known", "_names", "_noted"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def key(self) -> tuple[int, ...]:
+        """Equal for two forks of one trial if and only if nothing can tell them apart."""
+        return (*self.record_key(), *self._part_numbers())
+
+    def record_key(self) -> tuple[int, ...]:
+        """Equal for two forks of one trial if and only if their records are."""
+        return tuple(self._noted.values())
+
+    def record(self) -> Record:
+        """What was seen so far."""
+        return Record(
+            self.scenario,
+            self.histories.copy(),
+            self.before.copy(),
+            self.outcomes.copy(),
+            self.strayed,
+        )
+
+    def _start(self, send: Send | Destroy) -> None:
+        sender = self.scenario.sender(send)
+        own = frozenset(str(delivery.message) for delivery in self.histories[sender])
+        seen = frozenset(str(d.message) for history in self.histories.values() for d in history)
+        self.before[send.id] = Before(own, seen, frozenset(self.outcomes))
+        self._note("before", send.id, self.before[send.id])
+        if isinstance(send, Send):
+            transaction = self.bus.send(send.id, send.sender, send.to, send.handles)
+        else:
+            transaction = self.bus.destroy(send.id, send.node)
+        self._names[transaction.number] = send.id
+        self._known.pop(("line", sender), None)
+
+    def _step(self, request: Request) -> None:
+        name, peer = self._names[request.transaction], request.peer
+        send = self._sends[name]
+        outside = peer and peer not in self.scenario.queues(send)
+        was = self.bus.party(peer).queue.state() if outside else None
+        for transaction in self.bus.do(request):
+            message = self._names[transaction.number]
+            outcome = Outcome(transaction.stamp, transaction.gone, transaction.refusal)
+            self.outcomes[message] = outcome
+            self._note("outcome", message, outcome)
+        if outside and self.bus.party(peer).queue.state() != was:
+            self.strayed |= {(name, peer)}
+            self._note("strayed", "", self.strayed)
+        # A reply to another sender can come with a step on a node only.
+        changed = self.bus.lines if self.scenario.nodes else (request.transaction.sender,)
+        for sender in changed:
+            self._known.pop(("line", sender), None)
+        self._known.pop(("party", peer), None)
+
+    def _happened(self, event: Dequeued | Finished) -> bool:
+        if isinstance(event, Finished):
+            return event.message in self.outcomes
+        history = self.histories.get(event.peer, ())
+        return any(delivery.message == event.message for delivery in history)
+
+    def _note(self, kind: str, name: str, fact: Any) -> None:
+        """Follow up the record's key: what was noted under this name, and now the fact."""
+        noted = (kind, name, self._noted[kind, name], fact)
+        self._noted[kind, name] = self.numbers.setdefault(noted, len(self.numbers))
+
+    def _part_numbers(self) -> list[int]:
+        parties = [self._number("party", name, part) for name, part in self.bus.parties.items()]
+        return parties + [
+            self._number("line", name, self.bus.lines[name]) if name in self.bus.lines else -1
+            for name in self.histories
+        ]
+
+    def _number(self, kind: str, name: str, part: Any) -> int:
+        number = self._known.get((kind, name))
+        if number is None:
+            number = self.numbers.setdefault((kind, name, part.state()), len(self.numbers))
+            self._known[kind, name] = number
+        return number
