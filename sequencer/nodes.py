@@ -8,7 +8,6 @@ destruction" are answered by the order of stamps and queues that there is anyway
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -137,7 +136,10 @@ class OwnedNodes:
     def copy(self) -> Self:
         """Independent, in the same state."""
         other = clone(self)
-        other.load(self.state())
+        if self._nodes:
+            other.load(self.state())
+        else:
+            other._nodes = {}  # noqa: SLF001 -- of the same class
         return other
 
     def load(self, state: tuple[Any, ...]) -> None:
@@ -166,7 +168,7 @@ class HandleTable:
         self.holder = holder
         self.handles_max = handles_max
         self._held: set[str] = set()
-        self._expected: Counter[str] = Counter()
+        self._expected: dict[str, int] = {}
         self._gone: set[str] = set()
 
     @property
@@ -181,12 +183,12 @@ class HandleTable:
             raise LimitError(
                 f"{self.holder}: no room for {len(handles)} more of {self.handles_max} handles"
             )
-        self._expected.update(handles)
+        self._add(handles)
 
     def split(self, handles: Iterable[str], copies: int) -> None:
         """The announced message turned into `copies` deliveries, each with all the handles."""
         for _ in range(copies - 1):
-            self._expected.update(handles)
+            self._add(handles)
 
     def cancel(self, handles: Iterable[str]) -> None:
         """One announced delivery of these handles is over."""
@@ -212,7 +214,7 @@ class HandleTable:
 
     def notice(self, node: str) -> bool:
         """The node's notice is dequeued now; returns whether its handle was held."""
-        if self._expected[node]:
+        if node in self._expected:
             self._gone.add(node)
         known = node in self._held
         self._held.discard(node)
@@ -226,10 +228,15 @@ class HandleTable:
     def copy(self) -> Self:
         """Independent, in the same state."""
         other = clone(self)
-        other.load(self.state())
+        other._held, other._gone = self._held.copy(), self._gone.copy()  # noqa: SLF001 -- likewise
+        other._expected = self._expected.copy()  # noqa: SLF001 -- likewise
         return other
 
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from."""
         held, expected, gone = state
-        self._held, self._expected, self._gone = set(held), Counter(dict(expected)), set(gone)
+        self._held, self._expected, self._gone = set(held), dict(expected), set(gone)
+
+    def _add(self, handles: Iterable[str]) -> None:
+        for node in handles:
+            self._expected[node] = self._expected.get(node, 0) + 1

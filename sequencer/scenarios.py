@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from sequencer.counter_messages import COUNTER
 from sequencer.multicast import Delivery
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
     from sequencer.bus import Bus
     from sequencer.multicast import Notice, Refused, Request, Stamp
+    from sequencer.transaction import Transaction
+
+
+LAST_PHASES = frozenset({"queue", "adopt", "cancel", "commit", "drop"})
+"""What a transaction has not asked for in these it will not ask for any more."""
 
 
 class Dequeued(NamedTuple):
@@ -185,6 +191,12 @@ class Trial:
         self._known: dict[tuple[str, str], int] = {}
         self._names: dict[tuple[str, int], str] = {}
         self._sends = {send.id: send for send in scenario.sends}
+        self._queues = {send.id: scenario.queues(send) for send in scenario.sends}
+        self._parties = {
+            send.id: self._queues[send.id]
+            | {scenario.nodes[h[1:]] for h in (send.handles if isinstance(send, Send) else ())}
+            for send in scenario.sends
+        }
         for node, owner in scenario.nodes.items():
             bus.create_node(node, owner)
         for send in scenario.sends:
@@ -210,6 +222,33 @@ class Trial:
                     actions.append(Action("start", send.id))
         return actions
 
+    def enough(self, actions: list[Action]) -> list[Action]:
+        """Some of `actions`, such that trying these alone leads to every end of the trial.
+
+        Once all sends are started, two actions at different peers commute: an action changes one
+        peer and its own transaction, and what two steps of one transaction tell it adds up the
+        same in either order, but for blocks, since the answer to one is the other's estimate.
+        So the actions at one peer are enough, if whatever may still happen there comes after one
+        of them: each transaction with anything left to do there is about to do something there.
+        (In the words of partial-order reduction they are a persistent set.)
+        """
+        if len(self.before) < len(self.scenario.sends):
+            return actions
+        here: dict[str, list[Action]] = {}
+        for action in actions:
+            peer = action.what if action.kind == "dequeue" else action.what.peer
+            here.setdefault(peer, []).append(action)
+        flying = [t for line in self.bus.lines.values() for t in line.flying.values()]
+        for peer, some in sorted(here.items(), key=lambda item: len(item[1])):
+            about = {action.what.transaction for action in some if action.kind == "step"}
+            if all(
+                t.number in about and (t.phase != "block" or len(t.waiting) == 1)
+                for t in flying
+                if self._may_touch(t, peer)
+            ):
+                return some
+        return actions
+
     def do(self, action: Action) -> None:
         """Let one of `actions` happen."""
         if action.kind == "dequeue":
@@ -226,9 +265,9 @@ class Trial:
     def fork(self) -> Self:
         """An independent trial in the same state."""
         other = object.__new__(type(self))
-        other.scenario, other.numbers, other._sends = self.scenario, self.numbers, self._sends
+        for name in ("scenario", "numbers", "strayed", "_sends", "_queues", "_parties"):
+            setattr(other, name, getattr(self, name))
         other.bus = self.bus.fork()
-        other.strayed = self.strayed
         for name in ("histories", "before", "outcomes", "_known", "_names", "_noted"):
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -263,11 +302,14 @@ class Trial:
             transaction = self.bus.destroy(send.id, send.node)
         self._names[transaction.number] = send.id
         self._known.pop(("line", sender), None)
+        if sum(self.scenario.sender(other) == sender for other in self.scenario.sends) == 1:
+            # Starting earlier than this first step would change nothing but what was seen before
+            # the start, and only ask for less.
+            self._step(transaction.requests()[0])
 
     def _step(self, request: Request) -> None:
         name, peer = self._names[request.transaction], request.peer
-        send = self._sends[name]
-        outside = peer and peer not in self.scenario.queues(send)
+        outside = peer != COUNTER and peer not in self._queues[name]
         was = self.bus.party(peer).queue.state() if outside else None
         for transaction in self.bus.do(request):
             message = self._names[transaction.number]
@@ -282,6 +324,14 @@ class Trial:
         for sender in changed:
             self._known.pop(("line", sender), None)
         self._known.pop(("party", peer), None)
+
+    def _may_touch(self, transaction: Transaction, peer: str) -> bool:
+        if peer in transaction.waiting:
+            return True
+        if transaction.phase in LAST_PHASES:
+            return False
+        send = self._sends[self._names[transaction.number]]
+        return peer == COUNTER or peer in self._parties[send.id]
 
     def _happened(self, event: Dequeued | Finished) -> bool:
         if isinstance(event, Finished):
