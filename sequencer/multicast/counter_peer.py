@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.counter_messages import (
+from sequencer.multicast.counter_messages import (
     COUNTER,
     Assigned,
     Commit,
@@ -19,8 +19,9 @@ from sequencer.counter_messages import (
     Read,
     Value,
 )
-from sequencer.counter_queue import CounterQueue
-from sequencer.multicast import (
+from sequencer.multicast.counter_queue import CounterQueue
+from sequencer.multicast.nodes import OwnedNodes, UnknownNodeError
+from sequencer.multicast.words import (
     ENTRIES_MAX,
     HOLDERS_MAX,
     NODES_MAX,
@@ -34,10 +35,9 @@ from sequencer.multicast import (
     Stamp,
     clone,
 )
-from sequencer.nodes import OwnedNodes, UnknownNodeError
 
 if TYPE_CHECKING:
-    from sequencer.multicast import Reply, Request
+    from sequencer.multicast.words import Reply, Request
 
 
 class GlobalCounter:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from sequencer.counter_messages import (
+from sequencer.multicast.counter_messages import (
     COUNTER,
     Assigned,
     Commit,
@@ -28,10 +28,10 @@ from sequencer.counter_messages import (
     Read,
     Value,
 )
-from sequencer.transaction import Transaction
+from sequencer.multicast.transaction import Transaction
 
 if TYPE_CHECKING:
-    from sequencer.multicast import Done, Request
+    from sequencer.multicast.words import Done, Request
 
 
 class CounterTransaction(Transaction):

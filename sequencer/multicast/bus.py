@@ -10,19 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from sequencer.clock_peer import Peer
-from sequencer.clock_transaction import ClockTransaction
-from sequencer.counter_messages import COUNTER
-from sequencer.counter_peer import CounterPeer, GlobalCounter
-from sequencer.counter_transaction import CounterTransaction
-from sequencer.multicast import Destination, Destruction, Limits, Message, ProtocolError
-from sequencer.sender_line import SenderLine
+from sequencer.multicast.clock_peer import Peer
+from sequencer.multicast.clock_transaction import ClockTransaction
+from sequencer.multicast.counter_messages import COUNTER
+from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
+from sequencer.multicast.counter_transaction import CounterTransaction
+from sequencer.multicast.sender_line import SenderLine
+from sequencer.multicast.words import Destination, Destruction, Limits, Message, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from sequencer.multicast import Delivery, Notice, Request
-    from sequencer.transaction import Transaction
+    from sequencer.multicast.transaction import Transaction
+    from sequencer.multicast.words import Delivery, Notice, Request
 
 
 class Bus(ABC):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from sequencer.checking.scenarios import Destroy, Send
 from sequencer.invariants import (
     Anomaly,
     Fact,
@@ -22,31 +23,20 @@ from sequencer.invariants import (
     sender_order,
     stamp_order,
 )
-from sequencer.multicast import Delivery, Notice
-from sequencer.scenarios import Destroy, Send
+from sequencer.multicast.words import Delivery, Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
-    Check = tuple[str, Callable[[], Anomaly | None]]
+    Check = Callable[["Record", bool], Anomaly | None]
 
-    from sequencer.multicast import Stamp
-    from sequencer.scenarios import Record
+    from sequencer.checking.scenarios import Record
+    from sequencer.multicast.words import Stamp
 
 
 def bus1(record: Record, ended: bool) -> Anomaly | None:
     """The first of bus1's requirements that is broken, or None."""
-    messages = record.messages()
-    orders: tuple[Check, ...] = (
-        ("consistency", lambda: acyclic(messages)),
-        ("causality", lambda: causality(messages, _causes(record, "own"))),
-        ("causality-side-channel", lambda: causality(messages, _all_causes(record))),
-        ("sender-order", lambda: sender_order(messages, record.sent())),
-    )
-    # One order for everything is more than all of them; it is nearly always there.
-    if acyclic(messages, _all_causes(record)) is None:
-        orders = ()
-    return _first((*orders, ("locality", lambda: _locality(record)), *_common(record, ended)))
+    return _first(BUS1, record, ended)
 
 
 def kdbus(record: Record, ended: bool) -> Anomaly | None:
@@ -55,51 +45,51 @@ def kdbus(record: Record, ended: bool) -> Anomaly | None:
     One counter gives more than bus1's clocks do: one order of all messages that agrees with
     what happened before what, also among messages that no receiver has in common.
     """
-    messages = record.messages()
-    orders: tuple[Check, ...] = (
-        ("local-queue-order", lambda: sender_order(messages, record.sent())),
-        ("atomicity", lambda: acyclic(messages)),
-        ("local-order", lambda: acyclic(messages, _causes(record, "own"))),
-        ("causality-dequeued", lambda: acyclic(messages, _causes(record, "seen"))),
-        ("causality-queued", lambda: acyclic(messages, _causes(record, "ended"))),
-        ("one-order", lambda: acyclic(messages, _all_causes(record))),
-    )
-    if acyclic(messages, _all_causes(record)) is None:
-        orders = ()
-    return _first((*orders, *_common(record, ended)))
+    return _first(KDBUS, record, ended)
 
 
-def _first(checks: Iterable[Check]) -> Anomaly | None:
-    for name, check in checks:
-        anomaly = check()
+def only(name: str, checks: Mapping[str, Check]) -> Check:
+    """A judge that looks at one requirement."""
+
+    def judge(record: Record, ended: bool) -> Anomaly | None:
+        anomaly = checks[name](record, ended)
+        return None if anomaly is None else replace(anomaly, name=name)
+
+    return judge
+
+
+def _first(checks: Mapping[str, Check], record: Record, ended: bool) -> Anomaly | None:
+    # One order for everything, which is nearly always there, is more than any check of an order.
+    ordered = acyclic(record.messages(), _causes(record, "seen", "ended")) is None
+    for name, check in checks.items():
+        anomaly = None if ordered and name in ORDERS else check(record, ended)
         if anomaly is not None:
             return replace(anomaly, name=name)
     return None
 
 
-def _common(record: Record, ended: bool) -> tuple[Check, ...]:
-    """What both protocols promise besides their orders."""
-    return (
-        ("destinations", lambda: _right_places(record)),
-        ("exactly-once", lambda: _once(record, ended)),
-        ("stamps", lambda: _stamps(record)),
-        ("destination-node", lambda: _destination_nodes(record)),
-        ("passed-handle", lambda: _passed_handles(record, ended)),
-    )
-
-
-def _causes(record: Record, kind: str) -> set[tuple[Hashable, Hashable]]:
-    """What had happened before a send, of one kind, and the sender's own earlier sends."""
+def _causes(record: Record, *kinds: str) -> set[tuple[Hashable, Hashable]]:
+    """What had happened before a send, of these kinds, and the sender's own earlier sends."""
     causes = {
         (cause, effect)
         for effect, before in record.before.items()
+        for kind in kinds
         for cause in getattr(before, kind)
     }
     return causes.union(*(pairwise(messages) for messages in record.sent().values()))
 
 
-def _all_causes(record: Record) -> set[tuple[Hashable, Hashable]]:
-    return _causes(record, "seen") | _causes(record, "ended")
+def _one_order(record: Record, *kinds: str) -> Anomaly | None:
+    """All histories, and all causes of these kinds, fit into one order of all messages."""
+    return acyclic(record.messages(), _causes(record, *kinds) if kinds else ())
+
+
+def _causality(record: Record, *kinds: str) -> Anomaly | None:
+    return causality(record.messages(), _causes(record, *kinds))
+
+
+def _sender_order(record: Record) -> Anomaly | None:
+    return sender_order(record.messages(), record.sent())
 
 
 def _locality(record: Record) -> Anomaly | None:
@@ -123,7 +113,7 @@ def _right_places(record: Record) -> Anomaly | None:
 def _once(record: Record, ended: bool) -> Anomaly | None:
     if ended:
         for send in record.scenario.sends:
-            if send.id not in record.outcomes:
+            if send.id in record.before and send.id not in record.outcomes:
                 return Anomaly("", (Fact(f"{send.id} was never sent to its end"),))
     return exactly_once(record.parts(), record.expected(), complete=ended)
 
@@ -229,3 +219,32 @@ def _after_notice(history: tuple[Delivery | Notice, ...], delivery: Delivery) ->
         if isinstance(other, Notice) and other.node in delivery.handles:
             return f"handle {other.node} is valid after its notice {other.message}"
     return None
+
+
+_COMMON: dict[str, Check] = {
+    "destinations": lambda record, _: _right_places(record),
+    "exactly-once": _once,
+    "stamps": lambda record, _: _stamps(record),
+    "destination-node": lambda record, _: _destination_nodes(record),
+    "passed-handle": _passed_handles,
+}
+BUS1: dict[str, Check] = {
+    "consistency": lambda record, _: _one_order(record),
+    "causality": lambda record, _: _causality(record, "own"),
+    "causality-side-channel": lambda record, _: _causality(record, "seen", "ended"),
+    "sender-order": lambda record, _: _sender_order(record),
+    "locality": lambda record, _: _locality(record),
+    **_COMMON,
+}
+"""bus1's requirements by name."""
+KDBUS: dict[str, Check] = {
+    "local-queue-order": lambda record, _: _sender_order(record),
+    "atomicity": lambda record, _: _one_order(record),
+    "local-dequeue-order": lambda record, _: _one_order(record, "own"),
+    "causality-dequeued": lambda record, _: _one_order(record, "seen"),
+    "causality-queued": lambda record, _: _one_order(record, "ended"),
+    "one-order": lambda record, _: _one_order(record, "seen", "ended"),
+    **_COMMON,
+}
+"""kdbus' requirements by name; starvation is looked for by the exploration itself."""
+ORDERS = frozenset(BUS1.keys() | KDBUS.keys()) - _COMMON.keys() - {"locality"}

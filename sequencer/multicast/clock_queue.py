@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.multicast import ENTRIES_MAX, LimitError, ProtocolError, Stamp, clone
+from sequencer.multicast.words import ENTRIES_MAX, LimitError, ProtocolError, Stamp, clone
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -13,15 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from sequencer.counter_messages import COUNTER
-from sequencer.multicast import Delivery
+from sequencer.multicast.counter_messages import COUNTER
+from sequencer.multicast.words import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sequencer.bus import Bus
-    from sequencer.multicast import Notice, Refused, Request, Stamp
-    from sequencer.transaction import Transaction
+    from sequencer.multicast.bus import Bus
+    from sequencer.multicast.transaction import Transaction
+    from sequencer.multicast.words import Notice, Refused, Request, Stamp
 
 
 LAST_PHASES = frozenset({"queue", "adopt", "cancel", "commit", "drop"})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from sequencer.scenarios import Action, Record, Trial
+    from sequencer.checking.scenarios import Action, Record, Trial
 
 STATES_MAX = 5_000_000
 ACTIONS_MAX = 100_000

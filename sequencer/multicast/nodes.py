@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.multicast import (
+from sequencer.multicast.words import (
     HANDLES_MAX,
     HOLDERS_MAX,
     NODES_MAX,

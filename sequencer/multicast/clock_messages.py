@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sequencer.multicast import Parcel, Reply, Request
+from sequencer.multicast.words import Parcel, Reply, Request
 
 if TYPE_CHECKING:
-    from sequencer.multicast import Stamp
+    from sequencer.multicast.words import Stamp
 
 
 @dataclass(frozen=True, slots=True)

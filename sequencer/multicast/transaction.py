@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sequencer.multicast import (
+from sequencer.multicast.words import (
     Destruction,
     Message,
     Parcel,

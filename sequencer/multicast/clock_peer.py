@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.clock_messages import (
+from sequencer.multicast.clock_messages import (
     Arrive,
     Begin,
     Begun,
@@ -24,8 +24,13 @@ from sequencer.clock_messages import (
     Tick,
     Told,
 )
-from sequencer.clock_queue import ClockQueue
-from sequencer.multicast import (
+from sequencer.multicast.clock_queue import ClockQueue
+from sequencer.multicast.nodes import (
+    HandleTable,
+    OwnedNodes,
+    UnknownNodeError,
+)
+from sequencer.multicast.words import (
     Delivery,
     Done,
     LimitError,
@@ -39,11 +44,6 @@ from sequencer.multicast import (
     Request,
     Stamp,
     clone,
-)
-from sequencer.nodes import (
-    HandleTable,
-    OwnedNodes,
-    UnknownNodeError,
 )
 
 if TYPE_CHECKING:

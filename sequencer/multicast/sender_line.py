@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.multicast import (
+from sequencer.multicast.words import (
     IN_FLIGHT_MAX,
     Destruction,
     LimitError,
@@ -32,7 +32,7 @@ from sequencer.multicast import (
 )
 
 if TYPE_CHECKING:
-    from sequencer.transaction import Transaction
+    from sequencer.multicast.transaction import Transaction
 
 
 class SenderLine:

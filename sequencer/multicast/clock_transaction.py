@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from sequencer.clock_messages import (
+from sequencer.multicast.clock_messages import (
     Arrive,
     Begin,
     Begun,
@@ -37,11 +37,11 @@ from sequencer.clock_messages import (
     Tick,
     Told,
 )
-from sequencer.multicast import Done, Message, Refused
-from sequencer.transaction import Transaction
+from sequencer.multicast.transaction import Transaction
+from sequencer.multicast.words import Done, Message, Refused
 
 if TYPE_CHECKING:
-    from sequencer.multicast import Reply, Request
+    from sequencer.multicast.words import Reply, Request
 
 
 class ClockTransaction(Transaction):

@@ -1,0 +1,1 @@
+"""Trying the multicast protocols out: trials, interleavings, and the requirements by name."""
