@@ -10,6 +10,7 @@ interleaving each send is started just after any dequeue, or any end of a transa
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -272,9 +273,9 @@ class Trial:
             setattr(other, name, getattr(self, name).copy())
         return other
 
-    def key(self) -> tuple[int, ...]:
+    def key(self) -> bytes:
         """Equal for two forks of one trial if and only if nothing can tell them apart."""
-        return (*self.record_key(), *self._part_numbers())
+        return array("q", (*self.record_key(), *self._part_numbers())).tobytes()
 
     def record_key(self) -> tuple[int, ...]:
         """Equal for two forks of one trial if and only if their records are."""
@@ -313,7 +314,9 @@ class Trial:
         was = self.bus.party(peer).queue.state() if outside else None
         for transaction in self.bus.do(request):
             message = self._names[transaction.number]
-            outcome = Outcome(transaction.stamp, transaction.gone, transaction.refusal)
+            outcome = Outcome(
+                transaction.stamp, tuple(sorted(transaction.gone)), transaction.refusal
+            )
             self.outcomes[message] = outcome
             self._note("outcome", message, outcome)
         if outside and self.bus.party(peer).queue.state() != was:

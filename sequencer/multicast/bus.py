@@ -96,7 +96,8 @@ class Bus(ABC):
     def run(self) -> None:
         """Carry out steps until none is left: all messages sent so far are queued."""
         while requests := self.requests():
-            self.do(requests[0])
+            for request in requests:
+                self.do(request)
 
     def front(self, peer: str) -> bool:
         """Whether the peer has something to dequeue."""
@@ -136,6 +137,22 @@ class Bus(ABC):
         other._shared_parties = set(self.parties)  # noqa: SLF001 -- of the same class
         other._shared_lines = set(self.lines)  # noqa: SLF001 -- likewise
         return other
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know: tuples of frozen values; `load` takes them back."""
+        parties = tuple((name, party.state()) for name, party in sorted(self.parties.items()))
+        lines = tuple((name, line.state()) for name, line in sorted(self.lines.items()))
+        return (parties, lines, tuple(sorted(self.owners.items())))
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from; the limits stay."""
+        parties, lines, owners = state
+        self.parties, self.lines, self.owners = {}, {}, dict(owners)
+        self._shared_parties, self._shared_lines = set(), set()
+        for name, inner in parties:
+            self.party(name).load(inner)
+        for name, inner in lines:
+            self.line(name).load(inner)
 
     def _owner(self, node: str) -> str:
         if _bare(node) not in self.owners:

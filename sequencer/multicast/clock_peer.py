@@ -101,18 +101,15 @@ class Peer:
         return Delivery(parcel.message, entry.stamp, parcel.node, valid, invalid, parcel.payload)
 
     def state(self) -> tuple[Any, ...]:
-        """All there is to know of queue, nodes and handles; `restore` takes it back."""
+        """All there is to know of queue, nodes and handles; `load` takes it back."""
         return (self.queue.state(), self.nodes.state(), self.handles.state())
 
-    @classmethod
-    def restore(cls, name: str, state: tuple[Any, ...], limits: Limits | None = None) -> Self:
-        """The peer that `state` was taken from."""
-        peer = cls(name, limits)
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from; the limits stay."""
         queue, nodes, handles = state
-        peer.queue.load(queue)
-        peer.nodes.load(nodes)
-        peer.handles.load(handles)
-        return peer
+        self.queue.load(queue)
+        self.nodes.load(nodes)
+        self.handles.load(handles)
 
     def copy(self) -> Self:
         """An independent peer in the same state."""

@@ -49,11 +49,12 @@ class ClockTransaction(Transaction):
 
     visible_phases: ClassVar[frozenset[str]] = Transaction.ended_phases | {"queue", "cancel"}
     stamped_phases: ClassVar[frozenset[str]] = visible_phases | {"sync"}
-    kept: ClassVar[tuple[str, ...]] = (*Transaction.kept, "maximum", "blocked")
+    plain: ClassVar[tuple[str, ...]] = (*Transaction.plain, "maximum")
+    containers: ClassVar[tuple[str, ...]] = (*Transaction.containers, "blocked")
 
     def _start(self) -> None:
         self.maximum = 0
-        self.blocked: tuple[str, ...] = ()
+        self.blocked: dict[str, None] = {}
         self._enter("begin" if self._destroys() else "probe", (self.task.sender,))
 
     @property
@@ -83,11 +84,11 @@ class ClockTransaction(Transaction):
         return Probe(self.number, target)
 
     def _ask_block(self, target: str) -> Request:
-        return Block(self.number, target, self.maximum, self._all(target))
+        return Block(self.number, target, self.maximum, self.parcels[target])
 
     def _ask_register(self, target: str) -> Request:
         owners = self.task.owners() if isinstance(self.task, Message) else {}
-        return Register(self.number, owners[target], target, self.blocked)
+        return Register(self.number, owners[target], target, tuple(self.blocked))
 
     def _ask_tick(self, target: str) -> Request:
         return Tick(self.number, target, self.maximum, self._destroys())
@@ -106,7 +107,7 @@ class ClockTransaction(Transaction):
         return Cancel(self.number, target, self._handles())
 
     def _ask_arrive(self, target: str) -> Request:
-        return Arrive(self.number, target, self.maximum, self._all(target), self._destroys())
+        return Arrive(self.number, target, self.maximum, self.parcels[target], self._destroys())
 
     def _ask_adopt(self, target: str) -> Request:
         return Sync(self.number, target, self._stamp(), ())
@@ -119,9 +120,9 @@ class ClockTransaction(Transaction):
     def _take_told(self, reply: Told) -> None:
         self.maximum = max(self.maximum, reply.clock)
         if self.phase == "block":
-            self.gone += reply.gone
+            self.gone.update(reply.gone)
             if self._left(reply.peer):
-                self.blocked = tuple(sorted((*self.blocked, reply.peer)))
+                self.blocked[reply.peer] = None
 
     def _take_registered(self, reply: Registered) -> None:
         if reply.destroyed is not None:
@@ -131,10 +132,10 @@ class ClockTransaction(Transaction):
 
     def _take_stamped(self, reply: Stamped) -> None:
         self.stamp = reply.stamp
-        self.gone += reply.gone
+        self.gone.update(reply.gone)
 
     def _take_done(self, reply: Done) -> None:
-        self.gone += reply.gone
+        self.gone.update(reply.gone)
 
     # --- Where a phase leads when all its steps are answered.
 
@@ -142,7 +143,7 @@ class ClockTransaction(Transaction):
         self._enter("probe", (self.task.sender,))
 
     def _after_probe(self) -> None:
-        self._enter("arrive" if self.unicast else "block", (peer for peer, _ in self.parcels))
+        self._enter("arrive" if self.unicast else "block", self.parcels)
 
     def _after_block(self) -> None:
         if not self.blocked:

@@ -39,11 +39,12 @@ class CounterTransaction(Transaction):
 
     visible_phases: ClassVar[frozenset[str]] = Transaction.ended_phases | {"commit", "drop"}
     stamped_phases: ClassVar[frozenset[str]] = visible_phases
-    kept: ClassVar[tuple[str, ...]] = (*Transaction.kept, "seq_lower", "copied", "missing")
+    plain: ClassVar[tuple[str, ...]] = (*Transaction.plain, "seq_lower", "missing")
+    containers: ClassVar[tuple[str, ...]] = (*Transaction.containers, "copied")
 
     def _start(self) -> None:
         self.seq_lower = 0
-        self.copied: tuple[str, ...] = ()
+        self.copied: dict[str, None] = {}
         self.missing: tuple[str, ...] = ()
         self._enter("read", (COUNTER,))
 
@@ -57,12 +58,16 @@ class CounterTransaction(Transaction):
         return Read(self.number, target, known, self._destroys())
 
     def _ask_copy(self, target: str) -> Request:
-        return CopyIn(self.number, target, self.seq_lower, self._all(target))
+        return CopyIn(self.number, target, self.seq_lower, self.parcels[target])
 
     def _ask_increment(self, target: str) -> Request:
-        plain = any(p.notice or p.node is None for _, parcels in self.parcels for p in parcels)
+        plain = any(
+            p.notice or p.node is None for parcels in self.parcels.values() for p in parcels
+        )
         handles, destroys = self._handles(), self._destroys()
-        return Increment(self.number, target, self._nodes(), plain, handles, self.copied, destroys)
+        return Increment(
+            self.number, target, self._nodes(), plain, handles, tuple(self.copied), destroys
+        )
 
     def _ask_commit(self, target: str) -> Request:
         return Commit(self.number, target, self._stamp(), self._left(target), self.dead)
@@ -79,16 +84,17 @@ class CounterTransaction(Transaction):
 
     def _take_done(self, reply: Done) -> None:
         if self.phase == "copy":
-            self.copied = tuple(sorted((*self.copied, reply.peer)))
+            self.copied[reply.peer] = None
 
     def _take_assigned(self, reply: Assigned) -> None:
         self.stamp = reply.stamp
-        self.gone, self.dead, self.missing = reply.gone, reply.dead, reply.missing
+        self.gone = set(reply.gone)
+        self.dead, self.missing = reply.dead, reply.missing
 
     # --- Where a phase leads when all its steps are answered.
 
     def _after_read(self) -> None:
-        self._enter("copy", (peer for peer, _ in self.parcels))
+        self._enter("copy", self.parcels)
 
     def _after_copy(self) -> None:
         self._enter("increment", (COUNTER,))
@@ -114,5 +120,5 @@ class CounterTransaction(Transaction):
 
     def _nodes(self) -> tuple[str, ...]:
         """The destination nodes, in the order of queues."""
-        parcels = (p for _, group in self.parcels for p in group)
+        parcels = (p for group in self.parcels.values() for p in group)
         return tuple(p.node for p in parcels if p.node is not None and not p.notice)

@@ -112,7 +112,7 @@ class SenderLine:
     def copy(self) -> Self:
         """An independent line in the same state."""
         other = clone(self)
-        other.flying = {number: clone(t) for number, t in self.flying.items()}
+        other.flying = {number: t.copy() for number, t in self.flying.items()}
         other._unstamped = self._unstamped.copy()  # noqa: SLF001 -- of the same class
         other._unseen = self._unseen.copy()  # noqa: SLF001 -- likewise
         return other

@@ -13,7 +13,7 @@ reply `R`, `_take_r(reply)`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sequencer.multicast.words import (
     Destruction,
@@ -26,6 +26,7 @@ from sequencer.multicast.words import (
     Request,
     Stamp,
     TransactionId,
+    clone,
 )
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ class Transaction(ABC):
     ended_phases: ClassVar[frozenset[str]] = frozenset({"done", "refused"})
     visible_phases: ClassVar[frozenset[str]] = ended_phases
     stamped_phases: ClassVar[frozenset[str]] = ended_phases
-    kept: ClassVar[tuple[str, ...]] = (
-        *("phase", "waiting", "open", "may_stamp", "may_show"),
-        *("stamp", "refusal", "gone", "dead", "parcels"),
+    plain: ClassVar[tuple[str, ...]] = (
+        *("phase", "may_stamp", "may_show", "stamp", "refusal", "dead"),
     )
+    containers: ClassVar[tuple[str, ...]] = ("waiting", "open", "gone")
 
     def __init__(self, number: TransactionId, task: Message | Destruction) -> None:
         self.number = number
@@ -55,12 +56,12 @@ class Transaction(ABC):
         self.may_show = True
         self.stamp: Stamp | None = None
         self.refusal: Refused | None = None
-        self.gone: tuple[str, ...] = ()
+        self.gone: set[str] = set()
         self.dead: tuple[str, ...] = ()
-        self.parcels: tuple[tuple[str, tuple[Parcel, ...]], ...] = ()
+        self.parcels: dict[str, tuple[Parcel, ...]] = {}
         self.phase = ""
-        self.waiting: tuple[str, ...] = ()
-        self.open: tuple[str, ...] = ()
+        self.waiting: dict[str, None] = {}
+        self.open: dict[str, None] = {}
         if isinstance(task, Message):
             self._address(task)
         self._start()
@@ -92,8 +93,7 @@ class Transaction(ABC):
 
     def asked(self, request: Request) -> None:
         """The request is on its way to its peer and is not to be made again."""
-        target = self._target(request)
-        self.open = tuple(other for other in self.open if other != target)
+        self.open.pop(self._target(request), None)
 
     def receive(self, reply: Reply) -> None:
         """Take the reply to one of the steps asked for.
@@ -104,8 +104,8 @@ class Transaction(ABC):
         target = self._target(reply)
         if reply.transaction != self.number or target not in self.waiting:
             raise ProtocolError(f"{self.number} in phase {self.phase} expects no {reply}")
-        self.waiting = tuple(other for other in self.waiting if other != target)
-        self.open = tuple(other for other in self.open if other != target)
+        del self.waiting[target]
+        self.open.pop(target, None)
         if isinstance(reply, Refused):
             self.refusal = self.refusal or reply
         else:
@@ -117,14 +117,31 @@ class Transaction(ABC):
         else:
             getattr(self, f"_after_{self.phase}")()
 
+    def copy(self) -> Self:
+        """An independent transaction in the same state."""
+        other = clone(self)
+        for name in self.containers:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
     def state(self) -> tuple[Any, ...]:
-        """All there is to know besides the task; equal states behave alike."""
-        return tuple(getattr(self, name) for name in self.kept)
+        """All there is to know besides the task, frozen; equal states behave alike.
+
+        Sets and the targets of the phase are sorted: their order was that of the replies.
+        """
+        plain = tuple(getattr(self, name) for name in self.plain)
+        sets = tuple(tuple(sorted(getattr(self, name))) for name in self.containers)
+        return (plain, sets, tuple(self.parcels.items()))
 
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from."""
-        for name, value in zip(self.kept, state, strict=True):
+        plain, sets, parcels = state
+        for name, value in zip(self.plain, plain, strict=True):
             setattr(self, name, value)
+        for name, values in zip(self.containers, sets, strict=True):
+            kind = type(getattr(self, name))
+            setattr(self, name, dict.fromkeys(values) if kind is dict else set(values))
+        self.parcels = dict(parcels)
 
     @abstractmethod
     def _start(self) -> None:
@@ -140,22 +157,21 @@ class Transaction(ABC):
 
     def _address(self, message: Message) -> None:
         """Sort the deliveries by the queue that they go to."""
-        parcels: dict[str, tuple[Parcel, ...]] = {}
+        parcels: dict[str, list[Parcel]] = {}
         for to in message.destinations:
             parcel = Parcel(message.id, to.node, message.handles, message.payload)
-            parcels[to.peer] = (*parcels.get(to.peer, ()), parcel)
-        self.parcels = tuple(parcels.items())
+            parcels.setdefault(to.peer, []).append(parcel)
+        self.parcels = {peer: tuple(some) for peer, some in parcels.items()}
 
     def _address_notice(self, holders: Iterable[str]) -> None:
         """A destruction goes to the owner, and to those who have the handle."""
         notice = Parcel(self.task.id, self._destroys(), notice=True)
-        receivers = dict.fromkeys((self.task.sender, *holders))
-        self.parcels = tuple((peer, (notice,)) for peer in receivers)
+        self.parcels = dict.fromkeys((self.task.sender, *holders), (notice,))
 
     def _enter(self, phase: str, waiting: Iterable[str] = ()) -> None:
         self.phase = phase
-        self.waiting = tuple(waiting)
-        self.open = self.waiting
+        self.waiting = dict.fromkeys(waiting)
+        self.open = self.waiting.copy()
 
     def _request(self, target: str) -> Request:
         """The step that the present phase asks of `target`."""
@@ -166,12 +182,9 @@ class Transaction(ABC):
         """What tells the steps of one phase apart."""
         return step.peer
 
-    def _all(self, peer: str) -> tuple[Parcel, ...]:
-        return next(parcels for name, parcels in self.parcels if name == peer)
-
     def _left(self, peer: str) -> tuple[Parcel, ...]:
         """The deliveries to one queue without those to destroyed nodes."""
-        return tuple(p for p in self._all(peer) if p.notice or p.node not in self.gone)
+        return tuple(p for p in self.parcels[peer] if p.notice or p.node not in self.gone)
 
     def _handles(self) -> tuple[str, ...]:
         return self.task.handles if isinstance(self.task, Message) else ()

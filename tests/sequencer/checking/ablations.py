@@ -89,8 +89,8 @@ class NaiveUnicast(ClockTransaction):
     """One destination, no block: read its clock, sync the sender, tick, queue."""
 
     def _after_probe(self):
-        if self.unicast and self.blocked == ():
-            self.blocked = (self.parcels[0][0],)
+        if self.unicast and not self.blocked:
+            self.blocked = dict.fromkeys(self.parcels)
             self._enter("probe", self.blocked)
         elif self.unicast:
             self._enter("tick", (self.task.sender,))
@@ -167,15 +167,15 @@ class RegistersFirst(ClockTransaction):
 
     def _after_probe(self):
         if self._handles():
-            self.blocked = tuple(sorted(peer for peer, _ in self.parcels))
+            self.blocked = dict.fromkeys(self.parcels)
             self._enter("register", self._handles())
         else:
             super()._after_probe()
 
     def _after_register(self):
         if self._handles():
-            self.blocked = ()
-            self._enter("block", (peer for peer, _ in self.parcels))
+            self.blocked = {}
+            self._enter("block", self.parcels)
         else:
             super()._after_register()
 
@@ -222,7 +222,7 @@ class OneStep(CounterTransaction):
     """The number is taken first, and each copy is ready as soon as it is in."""
 
     def _after_read(self):
-        self.copied = tuple(peer for peer, _ in self.parcels)
+        self.copied = dict.fromkeys(self.parcels)
         self._enter("increment", (COUNTER,))
 
 

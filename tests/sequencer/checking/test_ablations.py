@@ -42,7 +42,13 @@ CLOCK = [
         {},
         "causality-side-channel",
     ),
-    ("sync of the sender", {"transaction": without.SenderNotSynced}, BEHIND, {}, "causality-side-channel"),
+    (
+        "sync of the sender",
+        {"transaction": without.SenderNotSynced},
+        BEHIND,
+        {},
+        "causality-side-channel",
+    ),
     ("tick", {"queue": without.NoTick}, LINE, {}, "consistency"),
     ("sender in the stamp", {"queue": without.NoTieBreak}, TWO, {}, "consistency"),
     ("stamps in turn", {"transaction": without.StampsOutOfTurn}, LINE, {}, "sender-order"),
@@ -84,7 +90,13 @@ CLOCK = [
         NODE,
         "passed-handle",
     ),
-    ("nodes judged by the stamp", {"peer": without.JudgesNodesAtTheBlock}, TO_NODE, NODE, "destination-node"),
+    (
+        "nodes judged by the stamp",
+        {"peer": without.JudgesNodesAtTheBlock},
+        TO_NODE,
+        NODE,
+        "destination-node",
+    ),
     ("owner's queue left alone", {"peer": without.TouchesTheOwner}, PASSED, NODE, "locality"),
 ]
 COUNTER = [
