@@ -200,11 +200,11 @@ class Trial:
         }
         for node, owner in scenario.nodes.items():
             bus.create_node(node, owner)
-        for send in scenario.sends:
-            places = send.to if isinstance(send, Send) else ()
-            for peer in (scenario.sender(send), *(name for name in places if name[0] != "@")):
-                bus.party(peer)
-                self.histories.setdefault(peer, ())
+        for peer in sorted(
+            set(scenario.nodes.values()).union(*map(scenario.queues, scenario.sends))
+        ):
+            bus.party(peer)
+            self.histories[peer] = ()
         # All names from the start, so that the order of the key is not that of the events.
         noted = [("history", peer) for peer in self.histories] + [("strayed", "")]
         noted += [(kind, send.id) for send in scenario.sends for kind in ("before", "outcome")]

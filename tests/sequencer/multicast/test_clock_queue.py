@@ -43,7 +43,9 @@ class NaiveQueue:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["sync", "tick", "block", "queue", "unblock", "arrive", "dequeue", "load"]),
+        st.sampled_from(
+            ["sync", "tick", "block", "queue_in", "unblock", "arrive", "dequeue", "load"]
+        ),
         st.integers(0, 9),
         st.sampled_from("PQR"),
     ),
@@ -51,49 +53,65 @@ STEPS = st.lists(
 )
 
 
+class Both:
+    """The queue and the naive one, doing the same steps."""
+
+    def __init__(self):
+        self.queue, self.naive, self.blocked = ClockQueue("D"), NaiveQueue(), []
+
+    def sync(self, _number, amount, _sender):
+        self.queue.sync(amount)
+        self.naive.sync(amount)
+
+    def tick(self, _number, _amount, _sender):
+        self.naive.sync(self.naive.clock + 1)
+        assert self.queue.tick() == self.naive.clock
+
+    def block(self, number, amount, _sender):
+        assert self.queue.block(number, amount) == self.naive.block(number, amount)
+        self.blocked.append(number)
+
+    def queue_in(self, number, amount, sender):
+        if self.blocked:
+            token = self.blocked.pop(amount % len(self.blocked))
+            # The number makes senders, and so stamps, unique, as the protocol does.
+            stamp = Stamp(self.naive.blocks[token] + 1, f"{sender}{number}")
+            for one in (self.queue, self.naive):
+                one.sync(stamp.timestamp)
+                one.queue(token, stamp, [number] * (1 + amount % 2))
+
+    def unblock(self, _number, amount, _sender):
+        if self.blocked:
+            token = self.blocked.pop(amount % len(self.blocked))
+            self.queue.unblock(token)
+            del self.naive.blocks[token]
+
+    def arrive(self, number, amount, sender):
+        stamp = self.queue.arrive(sender, amount, [number])
+        self.naive.sync(amount)
+        self.naive.sync(self.naive.clock + 1)
+        assert stamp == (self.naive.clock, sender)
+        self.naive.messages.append((stamp, number))
+
+    def dequeue(self, _number, _amount, _sender):
+        assert self.queue.dequeue() == self.naive.dequeue()
+
+    def load(self, _number, _amount, _sender):
+        other = ClockQueue("D")
+        other.load(self.queue.state())
+        assert other.state() == self.queue.state()
+        self.queue = other
+
+
 @settings(max_examples=200)
 @given(STEPS)
 def test_equals_the_naive_queue(steps):
-    queue, naive = ClockQueue("D"), NaiveQueue()
-    blocked = []
+    both = Both()
     for number, (step, amount, sender) in enumerate(steps):
-        if step == "sync":
-            queue.sync(amount)
-            naive.sync(amount)
-        elif step == "tick":
-            naive.sync(naive.clock + 1)
-            assert queue.tick() == naive.clock
-        elif step == "block":
-            assert queue.block(number, amount) == naive.block(number, amount)
-            blocked.append(number)
-        elif step == "queue" and blocked:
-            token = blocked.pop(amount % len(blocked))
-            # The number makes senders, and so stamps, unique, as the protocol does.
-            stamp = Stamp(naive.blocks[token] + 1, f"{sender}{number}")
-            for one in (queue, naive):
-                one.sync(stamp.timestamp)
-                one.queue(token, stamp, [number] * (1 + amount % 2))
-        elif step == "unblock" and blocked:
-            token = blocked.pop(amount % len(blocked))
-            queue.unblock(token)
-            del naive.blocks[token]
-        elif step == "arrive":
-            stamp = queue.arrive(sender, amount, [number])
-            naive.sync(amount)
-            naive.sync(naive.clock + 1)
-            assert stamp == (naive.clock, sender)
-            naive.messages.append((stamp, number))
-        elif step == "dequeue":
-            assert queue.front() == naive.front()
-            assert queue.dequeue() == naive.dequeue()
-        elif step == "load":
-            other = ClockQueue("D")
-            other.load(queue.state())
-            assert other.state() == queue.state()
-            queue = other
-        assert queue.propose() == naive.clock
-        assert len(queue) == len(naive.messages)
-    assert queue.front() == naive.front()
+        getattr(both, step)(number, amount, sender)
+        assert both.queue.propose() == both.naive.clock
+        assert len(both.queue) == len(both.naive.messages)
+        assert both.queue.front() == both.naive.front()
 
 
 def test_a_block_holds_back_what_is_above_it_only():

@@ -39,10 +39,10 @@ def histories(draw):
             flying[token] = counter
             steps.append(("copy", token, counter))
         elif kind in ("commit", "drop") and flying:
-            token = draw(st.sampled_from(sorted(flying)))
+            chosen = draw(st.sampled_from(sorted(flying)))
             counter += kind == "commit"
-            steps.append((kind, token, counter))
-            del flying[token]
+            steps.append((kind, chosen, counter))
+            del flying[chosen]
         elif kind in ("dequeue", "load"):
             steps.append((kind, 0, 0))
     return steps
