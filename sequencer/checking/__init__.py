@@ -1,1 +1,35 @@
-"""Trying the multicast protocols out: trials, interleavings, and the requirements by name."""
+"""Trying the multicast protocols out: trials, their interleavings, and what must hold of them.
+
+`scenarios` what is sent and what is seen, `requirements` bus1's and kdbus' by their names,
+`interleavings` all of a small trial or random ones of a large one.
+"""
+
+from sequencer.checking.interleavings import Coverage, Finding, explore, sample
+from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus
+from sequencer.checking.scenarios import (
+    Dequeued,
+    Destroy,
+    Finished,
+    Record,
+    Scenario,
+    Send,
+    Trial,
+)
+
+__all__ = [
+    "BUS1",
+    "KDBUS",
+    "Coverage",
+    "Dequeued",
+    "Destroy",
+    "Finding",
+    "Finished",
+    "Record",
+    "Scenario",
+    "Send",
+    "Trial",
+    "bus1",
+    "explore",
+    "kdbus",
+    "sample",
+]

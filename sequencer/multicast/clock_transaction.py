@@ -8,13 +8,16 @@ Source: bus1 wiki, "Message ordering".
     refused:         cancel > refused, from block, register or sync
 
 `register` is there for messages that carry handles: these always block, also with one
-destination, since the block announces the handles to the receiver.
+destination, since the block announces the handles to the receiver. A message to one queue that
+is not alone blocks, too: it could not be stamped before its sender's earlier ones, and the
+sender's later ones would have to wait for it in turn.
 
 Why one queue needs no block. A block keeps the messages apart that come between taking a
 timestamp and queueing it; `arrive` does both in one step of the queue, above everything that was
 ever queued there. Taking the timestamp from the sender's clock instead, even after syncing it to
 the destination's, is not enough: what is queued and dequeued meanwhile can have a higher one.
-The sender's clock is synced to the stamp before the sender takes another (`adopt`), so stamps of
+What was stamped before by this sender is below the estimate, as the sender was alone when it
+gave it; and its clock is synced to the stamp before it takes another (`adopt`). So the stamps of
 one sender stay unique and in the order of sending.
 """
 
@@ -59,14 +62,12 @@ class ClockTransaction(Transaction):
 
     @property
     def unicast(self) -> bool:
-        """Whether it goes to one queue and carries no handles, so that it needs no block."""
-        return len(self.parcels) == 1 and not self._handles()
+        """Whether it goes to one queue, alone and without handles, so that it needs no block."""
+        return self.alone and len(self.parcels) == 1 and not self._handles()
 
     def _held_back(self) -> bool:
         if self.phase in ("begin", "tick"):
             return not self.may_stamp
-        if self.phase == "probe" and self.unicast:
-            return not (self.may_stamp and self.may_show)
         return self.phase == "queue" and not self.may_show
 
     def _target(self, step: Request | Reply) -> str:

@@ -10,8 +10,8 @@ never overlap. Here they may, and two rules keep what the overlap would break:
    other means, and what that peer sends overtakes the earlier message, whose destinations still
    have low clocks: an effect before its cause.
 
-What may overlap is the rest: probing, blocking and registering of any number of messages, and
-queueing behind the second rule.
+What may overlap is the rest: any number of messages of one sender can be blocking, registering
+and syncing at the same time.
 """
 
 from __future__ import annotations
@@ -65,12 +65,14 @@ class SenderLine:
                 f"{self.sender}: {self.in_flight_max} messages are in flight; "
                 f"{task.id!r} was not sent, send it again when one has ended"
             )
-        transaction = self.transaction_type(TransactionId(self.sender, self.serial), task)
+        number = TransactionId(self.sender, self.serial)
+        alone = not self._unstamped and not self._unseen
+        transaction = self.transaction_type(number, task, alone=alone)
+        transaction.may_stamp = not self._unstamped
+        transaction.may_show = not self._unseen
         self.flying[self.serial] = transaction
         self._unstamped.append(self.serial)
         self._unseen.append(self.serial)
-        transaction.may_stamp = self._unstamped[0] == self.serial
-        transaction.may_show = self._unseen[0] == self.serial
         self.serial += 1
         return transaction
 

@@ -37,7 +37,8 @@ class Transaction(ABC):
     """One message, or one destruction, on its way to its queues.
 
     `may_stamp` and `may_show` are the sender's leave to take the timestamp and to let the message
-    be seen; `SenderLine` gives them in the order of sending. When `done`, `stamp` is set, or
+    be seen; `SenderLine` gives them in the order of sending, and at once to a message that finds
+    its sender `alone`, with nothing of its own on its way. When `done`, `stamp` is set, or
     `refusal` if nobody got the message. `gone`: the destination nodes destroyed before it.
     """
 
@@ -45,15 +46,18 @@ class Transaction(ABC):
     visible_phases: ClassVar[frozenset[str]] = ended_phases
     stamped_phases: ClassVar[frozenset[str]] = ended_phases
     plain: ClassVar[tuple[str, ...]] = (
-        *("phase", "may_stamp", "may_show", "stamp", "refusal", "dead"),
+        *("phase", "alone", "may_stamp", "may_show", "stamp", "refusal", "dead"),
     )
     containers: ClassVar[tuple[str, ...]] = ("waiting", "open", "gone")
 
-    def __init__(self, number: TransactionId, task: Message | Destruction) -> None:
+    def __init__(
+        self, number: TransactionId, task: Message | Destruction, *, alone: bool = True
+    ) -> None:
         self.number = number
         self.task = task
-        self.may_stamp = True
-        self.may_show = True
+        self.alone = alone
+        self.may_stamp = alone
+        self.may_show = alone
         self.stamp: Stamp | None = None
         self.refusal: Refused | None = None
         self.gone: set[str] = set()

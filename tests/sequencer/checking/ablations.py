@@ -82,7 +82,15 @@ class StampsOutOfTurn(ClockTransaction):
 
 class ShownOutOfTurn(ClockTransaction):
     def _held_back(self):
-        return not (self.phase == "probe" and self.may_stamp) and super()._held_back()
+        return self.phase != "queue" and super()._held_back()
+
+
+class AlwaysArrives(ClockTransaction):
+    """A message to one queue arrives without a block, whatever its sender has on its way."""
+
+    @property
+    def unicast(self):
+        return len(self.parcels) == 1 and not self._handles()
 
 
 class NaiveUnicast(ClockTransaction):

@@ -16,6 +16,7 @@ REACTION = (
     Send("B", "P", ("S",), after=(Dequeued("R", "A"),)),
 )
 LINE = (Send("A", "P", ("R", "S")), Send("B", "P", ("R", "S")))
+LINE_ONE = (Send("A", "P", ("R", "S")), Send("B", "P", ("R",)))
 OVERTAKING = (
     Send("A", "P", ("Q", "R")),
     Send("B", "P", ("S",)),
@@ -61,6 +62,7 @@ CLOCK = [
         {},
         "causality-side-channel",
     ),
+    ("block unless alone", {"transaction": without.AlwaysArrives}, LINE_ONE, {}, "sender-order"),
     (
         "stamp by the destination",
         {"transaction": without.NaiveUnicast, "queue": without.QueueWithoutBlock},

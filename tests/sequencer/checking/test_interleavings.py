@@ -53,7 +53,7 @@ def ends_of(scenario, bus, *, reduced):
     return ends, result
 
 
-FEW = ["two senders", "three in flight of one sender", "all nodes die", "a handle and its end"]
+FEW = ["two senders", "to oneself", "all nodes die", "a handle passed on"]
 
 
 @pytest.mark.parametrize("order", BUSES)

@@ -97,9 +97,9 @@ def test_a_notice_goes_to_the_owner_and_to_holders(bus_type):
 @pytest.mark.parametrize("bus_type", BUSES)
 def test_names_that_nobody_has_are_refused_at_once(bus_type):
     bus = bus_type()
-    with pytest.raises(ProtocolError, match="no node @?n; nothing was sent"):
+    with pytest.raises(ProtocolError, match=r"no node @?n; nothing was sent"):
         bus.send("a", "P", ["@n"])
-    with pytest.raises(ProtocolError, match="no node @?n; nothing was sent"):
+    with pytest.raises(ProtocolError, match=r"no node @?n; nothing was sent"):
         bus.send("a", "P", ["Q"], ["@n"])
     with pytest.raises(ValueError, match="has no destination"):
         bus.send("a", "P", [])

@@ -133,25 +133,34 @@ def test_shards_keep_every_promise(bus_type, seed):
     assert membership(parts, places) is None
 
 
-def test_one_shard_needs_no_trip_and_several_at_most_five():
-    tasks = [Message(n, "p0", (Destination("p1"), Destination("p2"))) for n in range(3)]
-    alone = Shard(ClockBus(), lambda _: True).pump(tasks)
-    assert alone.outgoing == ()
-    assert [d.message for peer, d in alone.deliveries if peer == "p2"] == [0, 1, 2]
+def trips_to_deliver(tasks, deliveries):
+    """Batches in lockstep until all is delivered; p0, the sender, is on a shard of its own."""
     shards = [Shard(ClockBus(), lambda name, n=n: home(name, 3) == n) for n in range(3)]
     first = shards[0].pump(tasks).outgoing
     transit = [[step for step in first if home(step.peer, 3) == n] for n in range(3)]
     trips, got = 0, []
-    while any(transit):
+    while len(got) < deliveries:
         trips += 1
         following = [[], [], []]
         for shard, arrived in zip(shards, transit, strict=True):
             result = shard.pump([], arrived)
-            got += result.deliveries
+            got += [(peer, delivery.message) for peer, delivery in result.deliveries]
             for step in result.outgoing:
                 to = step.peer if isinstance(step, Request) else step.transaction.sender
                 following[home(to, 3)].append(step)
         transit = following
-        if len(got) == 6:
-            break
-    assert trips == 5
+    for peer in ("p1", "p2"):
+        mine = [message for to, message in got if to == peer]
+        assert mine == sorted(mine)
+    return trips
+
+
+def test_one_shard_needs_no_trip_several_at_most_five_for_any_number_of_messages():
+    both = (Destination("p1"), Destination("p2"))
+    many = [Message(n, "p0", both[: 1 + n % 2]) for n in range(50)]
+    alone = Shard(ClockBus(), lambda _: True).pump(many)
+    assert alone.outgoing == ()
+    assert [d.message for peer, d in alone.deliveries if peer == "p1"] == list(range(50))
+    assert trips_to_deliver(many[:1], 1) == 1
+    assert trips_to_deliver(many[1:2], 2) == 5
+    assert trips_to_deliver(many, 75) == 5
