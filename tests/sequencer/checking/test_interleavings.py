@@ -11,8 +11,8 @@ from sequencer.checking.interleavings import (
     explore,
     sample,
 )
-from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus
-from sequencer.checking.scenarios import Trial
+from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
+from sequencer.checking.scenarios import Dequeued, Scenario, Send, Trial
 from sequencer.multicast.bus import ClockBus, CounterBus
 from tests.sequencer.checking import ablations as without
 from tests.sequencer.checking.cases import LONG, QUICK, random_scenario
@@ -131,6 +131,23 @@ def test_both_buses_show_every_kind_of_end():
         explore(Trial(QUICK[name], ClockBus()), note, reduced=True)
     outcomes = {"refused", "gone", "whole"}
     assert seen == outcomes | {"delivery", "notice", "stray notice", "valid", "invalid"}
+
+
+def test_clocks_order_signalled_causes_only_where_they_meet():
+    """M is before Z at S and after A at R, and Z caused A; but nobody gets both Z and A."""
+    scenario = Scenario(
+        (
+            Send("M", "M", ("R", "S")),
+            Send("Z", "Z", ("S", "Q")),
+            Send("A", "A", ("R",), after=(Dequeued("Q", "Z"),)),
+        )
+    )
+    judge = only("one-order", KDBUS)
+    finding = explore(Trial(scenario, ClockBus()), judge, reduced=True)
+    assert str(finding.anomaly) == (
+        "one-order: Z happened before A; R got A (at 0) before M (1); S got M (at 0) before Z (1)"
+    )
+    assert isinstance(explore(Trial(scenario, CounterBus()), judge, reduced=True), Coverage)
 
 
 def test_an_exploration_that_is_too_large_says_so():
