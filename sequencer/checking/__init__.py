@@ -5,7 +5,7 @@
 """
 
 from sequencer.checking.interleavings import Coverage, Finding, explore, sample
-from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus
+from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
 from sequencer.checking.scenarios import (
     Dequeued,
     Destroy,
@@ -31,5 +31,6 @@ __all__ = [
     "bus1",
     "explore",
     "kdbus",
+    "only",
     "sample",
 ]
