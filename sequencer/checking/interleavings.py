@@ -146,7 +146,8 @@ def _missing(
     return [
         (part, peer)
         for part, peers in expected.items()
-        for peer in peers - {other for other in peers if part in got[other]}
+        for peer in sorted(peers)
+        if part not in got[peer]
     ]
 
 

@@ -73,7 +73,7 @@ def _first(checks: Mapping[str, Check], record: Record, ended: bool) -> Anomaly 
     return None
 
 
-def _causes(record: Record, *kinds: str) -> set[tuple[Hashable, Hashable]]:
+def _causes(record: Record, *kinds: str) -> list[tuple[str, str]]:
     """What had happened before a send, of these kinds, and the sender's own earlier sends."""
     causes = {
         (cause, effect)
@@ -81,7 +81,8 @@ def _causes(record: Record, *kinds: str) -> set[tuple[Hashable, Hashable]]:
         for kind in kinds
         for cause in getattr(before, kind)
     }
-    return causes.union(*(pairwise(messages) for messages in record.sent().values()))
+    # Sorted, so that the same trial gives the same witness.
+    return sorted(causes.union(*(pairwise(messages) for messages in record.sent().values())))
 
 
 def _one_order(record: Record, *kinds: str) -> Anomaly | None:
