@@ -9,7 +9,7 @@ that a person can read.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
@@ -216,3 +216,86 @@ def _cycle_through(
     while cycle[-1].first != start:
         cycle.append(came_by[cycle[-1].first])
     return tuple(reversed(cycle))
+
+
+def effect_first(knot: Knot) -> tuple[Hop, ...] | None:
+    """A delivery of an effect before its cause, then the shortest way from cause to effect.
+
+    One pass over the cause edges of the knot for each receiver: what is carried along is the
+    latest position of any cause, direct or not. The fewest steps of all receivers are returned,
+    or of those looked at when the work comes to SEARCH_STEPS_MAX.
+    """
+    order = _causes_first(knot.effects)
+    numbers = {message: number for number, message in enumerate(order)}
+    causes: list[list[int]] = [[] for _ in order]
+    for cause, effects in knot.effects.items():
+        for effect in effects:
+            causes[numbers[effect]].append(numbers[cause])
+    found: tuple[Hop, ...] | None = None
+    for looked_at, (receiver, row) in enumerate(knot.rows):
+        if found and looked_at * len(order) > SEARCH_STEPS_MAX:
+            break
+        position = [-1] * len(order)
+        for at, message in enumerate(row):
+            if message in numbers:
+                position[numbers[message]] = at
+        early = _effect_too_early(causes, position)
+        if early is not None:
+            chain = _chain_from_later(causes, early, position)
+            if found is None or len(chain) < len(found):
+                way = [order[number] for number in chain]
+                hops = (Hop(one, two, -1) for one, two in pairwise(way))
+                found = (Hop(way[-1], way[0], receiver), *hops)
+    return found
+
+
+def _causes_first(effects: dict[int, list[int]]) -> list[int]:
+    """All messages of the edges, every cause before its effects."""
+    waiting = Counter(effect for ahead in effects.values() for effect in ahead)
+    order = [message for message in effects if not waiting[message]]
+    for message in order:
+        for effect in effects.get(message, ()):
+            waiting[effect] -= 1
+            if not waiting[effect]:
+                order.append(effect)
+    return order
+
+
+def _effect_too_early(causes: list[list[int]], position: list[int]) -> int | None:
+    """A message that stands before one of its causes; if any, before a direct one.
+
+    Messages are numbered with causes first; a position of -1 means that it is not in the row.
+    """
+    latest = position.copy()
+    early: list[int] = []
+    for message, above in enumerate(causes):
+        highest = -1
+        for cause in above:
+            highest = max(highest, latest[cause])
+        if highest > latest[message]:
+            latest[message] = highest
+            if position[message] >= 0:
+                early.append(message)
+    direct = (m for m in early if any(position[cause] > position[m] for cause in causes[m]))
+    return next(direct, early[0] if early else None)
+
+
+def _chain_from_later(causes: list[list[int]], effect: int, position: list[int]) -> list[int]:
+    """The shortest chain of causes to `effect` from a message delivered after it."""
+    leads_to: dict[int, int] = {}
+    layer = [effect]
+    while layer:
+        following: list[int] = []
+        for message in layer:
+            for cause in causes[message]:
+                if cause in leads_to:
+                    continue
+                leads_to[cause] = message
+                following.append(cause)
+                if position[cause] > position[effect]:
+                    chain = [cause]
+                    while chain[-1] != effect:
+                        chain.append(leads_to[chain[-1]])
+                    return chain
+        layer = following
+    raise AssertionError("the caller has seen that there is such a chain")

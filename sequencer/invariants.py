@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from sequencer.cycles import DeliveryGraph, Hop, Knot, inverted_pair, shortest_cycle
+from sequencer.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -178,7 +178,7 @@ def causality(
     if knots and DeliveryGraph({}, causes).knots():
         raise ValueError("the causes form a cycle: no order can agree with them")
     for knot in knots:
-        hops = _effect_first(knot)
+        hops = effect_first(knot)
         if hops:
             return Anomaly(CAUSALITY, _told(graph, histories, hops))
     return None
@@ -262,66 +262,6 @@ def stamp_order(
                 )
                 return Anomaly(STAMP_ORDER, facts)
     return None
-
-
-def _effect_first(knot: Knot) -> tuple[Hop, ...] | None:
-    """A delivery of an effect before its cause, then the shortest way from cause to effect.
-
-    One pass over the cause edges of the knot for each receiver: what is carried along is the
-    latest position of any cause, direct or not. A cause one step away is preferred.
-    """
-    order = _causes_first(knot.effects)
-    found: tuple[Hop, ...] | None = None
-    for receiver, row in knot.rows:
-        position = {message: at for at, message in enumerate(row)}
-        latest: dict[int, int] = {}
-        for message in order:
-            at = max(latest.get(message, -1), position.get(message, -1))
-            for effect in knot.effects.get(message, ()):
-                latest[effect] = max(latest.get(effect, -1), at)
-                if position.get(effect, at) >= at:
-                    continue
-                chain = _chain_to_earlier(knot.effects, row[at], position)
-                if found is None or len(chain) < len(found) - 1:
-                    found = (Hop(chain[-1].second, row[at], receiver), *chain)
-                if len(found) == 2:
-                    return found
-    return found
-
-
-def _causes_first(effects: dict[int, list[int]]) -> list[int]:
-    """All messages of the edges, every cause before its effects."""
-    waiting = Counter(effect for ahead in effects.values() for effect in ahead)
-    order = [message for message in effects if not waiting[message]]
-    for message in order:
-        for effect in effects.get(message, ()):
-            waiting[effect] -= 1
-            if not waiting[effect]:
-                order.append(effect)
-    return order
-
-
-def _chain_to_earlier(
-    effects: dict[int, list[int]], cause: int, position: dict[int, int]
-) -> tuple[Hop, ...]:
-    """The shortest chain of effects from `cause` to a message delivered before it."""
-    came_by: dict[int, Hop] = {}
-    layer = [cause]
-    while layer:
-        following: list[int] = []
-        for message in layer:
-            for effect in effects.get(message, ()):
-                if effect in came_by:
-                    continue
-                came_by[effect] = Hop(message, effect, -1)
-                following.append(effect)
-                if position.get(effect, len(position)) < position[cause]:
-                    chain = [came_by[effect]]
-                    while chain[-1].first != cause:
-                        chain.append(came_by[chain[-1].first])
-                    return tuple(reversed(chain))
-        layer = following
-    raise AssertionError("the caller has seen that there is such a chain")
 
 
 def _told(

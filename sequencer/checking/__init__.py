@@ -1,7 +1,8 @@
 """Trying the multicast protocols out: trials, their interleavings, and what must hold of them.
 
-`scenarios` what is sent and what is seen, `requirements` bus1's and kdbus' by their names,
-`interleavings` all of a small trial or random ones of a large one.
+`scenarios` what is sent and what is seen, `trials` a scenario on its way through a bus,
+`requirements` bus1's and kdbus' by their names, `interleavings` all of a small trial or random
+ones of a large one.
 """
 
 from sequencer.checking.interleavings import Coverage, Finding, explore, sample
@@ -13,8 +14,8 @@ from sequencer.checking.scenarios import (
     Record,
     Scenario,
     Send,
-    Trial,
 )
+from sequencer.checking.trials import Trial
 
 __all__ = [
     "BUS1",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from sequencer.checking.scenarios import Action, Record, Trial
+    from sequencer.checking.scenarios import Action, Record
+    from sequencer.checking.trials import Trial
 
 STATES_MAX = 5_000_000
 ACTIONS_MAX = 100_000

@@ -6,7 +6,8 @@ import pytest
 
 from sequencer.checking.interleavings import Coverage, Finding, explore
 from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
-from sequencer.checking.scenarios import Dequeued, Destroy, Finished, Scenario, Send, Trial
+from sequencer.checking.scenarios import Dequeued, Destroy, Finished, Scenario, Send
+from sequencer.checking.trials import Trial
 from sequencer.multicast.bus import ClockBus, CounterBus
 from tests.sequencer.checking import ablations as without
 
