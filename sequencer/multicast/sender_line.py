@@ -5,10 +5,10 @@ never overlap. Here they may, and two rules keep what the overlap would break:
 
 1. Timestamps are taken in the order of sending. Otherwise the later message could get the lower
    one, and be delivered first.
-2. A message is shown (queued anywhere) only when the clocks of all destinations of the sender's
-   earlier messages are synced. Otherwise someone reads the later message, tells a third peer by
-   other means, and what that peer sends overtakes the earlier message, whose destinations still
-   have low clocks: an effect before its cause.
+2. A message is shown (queued anywhere, or known to be refused) only when the clocks of all
+   destinations of the sender's earlier messages are synced. Otherwise someone reads the later
+   message, tells a third peer by other means, and what that peer sends overtakes the earlier
+   message, whose destinations still have low clocks: an effect before its cause.
 
 What may overlap is the rest: any number of messages of one sender can be blocking, registering
 and syncing at the same time.
@@ -87,7 +87,7 @@ class SenderLine:
     def receive(self, reply: Reply) -> tuple[Transaction, ...]:
         """Take a reply; returns the transactions that it moved on, its own first.
 
-        Those are the ones whose `requests` may be new. One that has ended leaves the line.
+        Those are the ones whose `requests` may be new. Those that have ended leave the line.
         """
         transaction = self.flying.get(reply.transaction.serial)
         if transaction is None:
@@ -99,16 +99,17 @@ class SenderLine:
             (self._unseen, "visible", "may_show"),
         ):
             while line:
-                # One that ended while others were before it is no longer in flight.
-                head = self.flying.get(line[0])
-                if head is not None and not getattr(head, leave):
+                # None in the line is missing here: to have ended, it was shown, and so has left.
+                head = self.flying[line[0]]
+                if not getattr(head, leave):
                     setattr(head, leave, True)
                     moved[line[0]] = head
-                if head is not None and not getattr(head, passed):
+                if not getattr(head, passed):
                     break
                 line.popleft()
-        if transaction.ended:
-            del self.flying[transaction.number.serial]
+        for serial, one in moved.items():
+            if one.ended:
+                del self.flying[serial]
         return tuple(moved.values())
 
     def copy(self) -> Self:

@@ -72,8 +72,12 @@ class Transaction(ABC):
 
     @property
     def ended(self) -> bool:
-        """Nothing more is to be done."""
-        return self.phase in self.ended_phases
+        """Nothing more is to be done, and that may be known.
+
+        A refusal is no exception to the order of sending: whoever learns of it might send what
+        overtakes the sender's earlier messages.
+        """
+        return self.phase in self.ended_phases and self.may_show
 
     @property
     def visible(self) -> bool:

@@ -85,6 +85,12 @@ class ShownOutOfTurn(ClockTransaction):
         return self.phase != "queue" and super()._held_back()
 
 
+class RefusedOutOfTurn(ClockTransaction):
+    @property
+    def ended(self):
+        return self.phase in self.ended_phases
+
+
 class AlwaysArrives(ClockTransaction):
     """A message to one queue arrives without a block, whatever its sender has on its way."""
 

@@ -27,6 +27,15 @@ QUICK = {
     "a reaction overtakes in the line": Scenario(
         (A, Send("B", "P", ("S",)), Send("C", "O", ("Q", "R"), after=(Dequeued("S", "B"),)))
     ),
+    "a refusal overtakes in the line": Scenario(
+        (
+            Destroy("~n", "n"),
+            Send("A", "P", ("Q", "R"), after=(Finished("~n"),)),
+            Send("B", "P", ("@n",)),
+            Send("C", "O", ("Q", "R"), after=(Finished("B"),)),
+        ),
+        {"n": "S"},
+    ),
     "three in flight of one sender": Scenario((A, Send("B", "P", ("Q",)), Send("C", "P", ("R",)))),
     "unicasts in flight": Scenario(
         (

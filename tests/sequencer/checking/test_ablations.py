@@ -23,6 +23,12 @@ OVERTAKING = (
     Send("B", "P", ("S",)),
     Send("C", "O", ("Q",), after=(Dequeued("S", "B"),)),
 )
+REFUSED = (
+    Destroy("~n", "n"),
+    Send("A", "P", ("Q", "R"), after=(Finished("~n"),)),
+    Send("B", "P", ("@n",)),
+    Send("C", "O", ("Q",), after=(Finished("B"),)),
+)
 UNICAST = (
     Send("A", "Q", ("R", "S")),
     Send("B", "P", ("R",)),
@@ -61,6 +67,13 @@ CLOCK = [
         {"transaction": without.ShownOutOfTurn},
         OVERTAKING,
         {},
+        "causality-side-channel",
+    ),
+    (
+        "refusals in turn",
+        {"transaction": without.RefusedOutOfTurn},
+        REFUSED,
+        {"n": "S"},
         "causality-side-channel",
     ),
     ("block unless alone", {"transaction": without.AlwaysArrives}, LINE_ONE, {}, "sender-order"),
