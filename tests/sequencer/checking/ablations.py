@@ -13,10 +13,10 @@ from sequencer.multicast.nodes import HandleTable, OwnedNodes
 from sequencer.multicast.words import Stamp
 
 
-def clock_bus(*, queue=ClockQueue, transaction=ClockTransaction, peer=Peer):
+def clock_bus(*, queue=ClockQueue, transaction=ClockTransaction, peer=Peer, bus=ClockBus):
     peer_type = type("AblatedPeer", (peer,), {"queue_type": queue})
     parts = {"peer_type": peer_type, "transaction_type": transaction}
-    return type("AblatedClockBus", (ClockBus,), parts)
+    return type("AblatedClockBus", (bus,), parts)
 
 
 def counter_bus(
@@ -85,10 +85,11 @@ class ShownOutOfTurn(ClockTransaction):
         return self.phase != "queue" and super()._held_back()
 
 
-class RefusedOutOfTurn(ClockTransaction):
-    @property
-    def ended(self):
-        return self.phase in self.ended_phases
+class TellsRefusalsAtOnce(ClockBus):
+    def do(self, request):
+        told = super().do(request)
+        flying = self.line(request.transaction.sender).flying.values()
+        return told + [transaction for transaction in flying if transaction.phase == "refused"]
 
 
 class AlwaysArrives(ClockTransaction):

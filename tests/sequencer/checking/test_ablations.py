@@ -71,7 +71,7 @@ CLOCK = [
     ),
     (
         "refusals in turn",
-        {"transaction": without.RefusedOutOfTurn},
+        {"bus": without.TellsRefusalsAtOnce},
         REFUSED,
         {"n": "S"},
         "causality-side-channel",
