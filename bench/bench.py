@@ -195,9 +195,8 @@ def table_throughput(rates):
 
 
 def table_latency(found, given):
-    print(
-        f"\nAt {given.rate:,} messages/s:\n\n| job | p50 ms | p99 ms | p50 / copy |\n|---|---|---|---|"
-    )
+    print(f"\nAt {given.rate:,} messages/s:\n")
+    print("| job | p50 ms | p99 ms | p50 / copy |\n|---|---|---|---|")
     for kind, (p50, p99) in found.items():
         print(f"| {kind} | {p50:.0f} | {p99:.0f} | {p50 / found['copy'][0]:.1f} |")
 
