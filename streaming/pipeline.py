@@ -50,8 +50,9 @@ class Pipeline:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan = self._plan()
         status = self.checkpoint.status()
-        doubtful = -1 if self.accept_repeats else self.checkpoint.batch_in_doubt()
-        self.progress = Progress(in_doubt=doubtful, shards=_shards(status))
+        planned = self.checkpoint.batch_in_doubt()
+        doubtful = -1 if self.accept_repeats else planned
+        self.progress = Progress(planned=planned, in_doubt=doubtful, shards=_shards(status))
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in kafka.java(self.config).items()}
@@ -117,6 +118,11 @@ class Pipeline:
             and self.carrier.failure is None
             and self.query.exception() is None
         )
+
+    @property
+    def wants_another_run(self) -> bool:
+        """Whether a run with `--once` repeated a batch only: Spark then leaves the rest."""
+        return self.finished and self.progress.planned >= 0
 
     @property
     def progressed(self) -> bool:

@@ -48,6 +48,7 @@ class Progress:
     query: str = ""
     batch: int = -1
     batch_ms: int = 0
+    planned: int = -1
     in_doubt: int = -1
     shards: dict[int, Totals] = field(default_factory=dict)
     wrote: dict[int, int] = field(default_factory=dict)

@@ -118,7 +118,7 @@ class Service:
         while not self.stopping.is_set():
             for pipeline in pipelines:
                 failures[pipeline.name] = self._look_after(pipeline, failures[pipeline.name])
-            if all(pipeline.finished for pipeline in pipelines):
+            if all(each.finished and not each.wants_another_run for each in pipelines):
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
                 reported = time.monotonic()
@@ -134,6 +134,9 @@ class Service:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
         if pipeline.active:
             return 0 if pipeline.progressed else failures
+        if pipeline.wants_another_run:
+            pipeline.start()
+            return failures
         if pipeline.finished:
             return failures
         failure = pipeline.failure()

@@ -9,10 +9,12 @@ import typer
 
 from streaming.cli.broker import broker
 from streaming.cli.check import check
+from streaming.cli.demo import demo
 from streaming.cli.run import run
 from streaming.cli.status import status
 from streaming.cli.talk import send, tail
 from streaming.cli.topics import topics
+from streaming.cli.verify import verify
 from streaming.errors import SequencerError
 
 INTERRUPTED = 130
@@ -24,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (run, check, topics, status, send, tail, broker):
+for command in (demo, run, check, topics, status, verify, send, tail, broker):
     app.command()(command)
 
 

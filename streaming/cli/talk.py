@@ -108,7 +108,7 @@ def tail(
 def _messages(
     settings: dict[str, Any], topics: list[str], timeout: float, *, beginning: bool
 ) -> Iterator[Any]:
-    from confluent_kafka import Consumer, KafkaError, KafkaException  # noqa: PLC0415
+    from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
 
     consumer = Consumer(
         {
@@ -133,14 +133,20 @@ def _messages(
             if message is None:
                 continue
             if message.error():
-                if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its name)
-                    raise KafkaException(message.error())
+                _raise_unless_end(message.error())
                 continue
             yield message
     except KafkaException as error:
         raise KafkaUnavailable(f"Reading failed: {error.args[0].str()}.") from error
     finally:
         consumer.close()
+
+
+def _raise_unless_end(error: Any) -> None:
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (librdkafka's own name)
+        raise KafkaException(error)
 
 
 def _settings(config: Path | None, bootstrap: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -54,7 +55,8 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
     """What each airport's producer publishes, in the order in which it does."""
     rng = random.Random(seed)  # noqa: S311  (disorder for a demo)
     out: dict[str, list[Message]] = {airport: [] for airport in AIRPORTS}
-    for place, flight in enumerate(flights.itertuples(index=False)):
+    rows: Any = flights.itertuples(index=False)
+    for place, flight in enumerate(rows):
         airport = str(flight.origin)
         late = DELAY_SECONDS[airport] + rng.expovariate(1 / DISORDER_SECONDS[airport])
         known = isinstance(flight.tailnum, str)

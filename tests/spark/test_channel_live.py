@@ -94,7 +94,7 @@ def test_a_second_copy_on_the_checkpoint_is_refused(broker, topic_prefix, tmp_pa
     }
     config = write_config(tmp_path, broker.bootstrap, pipelines)
     with Service(config) as first:
-        first.until(lambda: (tmp_path / "checkpoints" / "p" / "lock").exists())
+        first.until((tmp_path / "checkpoints" / "p" / "lock").exists)
         with Service(config) as second:
             assert second.wait(60) == 1
             assert f"process {first.process.pid}" in second.said()
