@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from streaming.embedded import EmbeddedBroker
+from tests import secure_broker as secure
 
 GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")
 CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
@@ -38,6 +39,15 @@ def broker() -> Iterator[Broker]:
     else:
         with EmbeddedBroker() as embedded:
             yield Broker(embedded.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def secure_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[secure.SecureBroker]:
+    """An embedded broker with TLS and SASL, started once, by the first test that wants it."""
+    if secure.missing():
+        pytest.skip(f"certificates are made with {secure.missing()}, which is not installed")
+    with secure.running(tmp_path_factory.mktemp("secure")) as started:
+        yield started
 
 
 @pytest.fixture
