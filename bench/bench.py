@@ -82,9 +82,11 @@ def fill(bootstrap, topic, count, channels):
 def throughput(bootstrap, topic, kind, messages):
     output = f"{topic}-{kind}"
     create(bootstrap, output, f"{output}.rejects", f"{output}.events")
-    batches = job(kind, bootstrap, topic, output, "--batch", str(messages // 4))
-    warm = [(rows, ms) for rows, ms, _ in batches if rows][len(batches) // 2 :]
-    warm = [(rows, ms) for rows, ms in warm if rows > messages // 8]
+    batches = job(
+        kind, bootstrap, topic, output, "--batch", str(messages // 4), "--until", str(2 * messages)
+    )
+    full = [(rows, ms) for rows, ms, _ in batches if rows > messages // 8]
+    warm = full[len(full) // 2 :]
     rate = sum(rows for rows, _ in warm) / sum(ms for _, ms in warm) * 1000
     say(f"{topic} {kind}: {rate:,.0f} messages/s warm, over {len(warm)} batches")
     return rate

@@ -1,7 +1,7 @@
 """One job of the benchmark in a process of its own: a stateless copy, or the channel pipeline.
 
 Prints one JSON line: the batches (rows, ms) in order. `--seconds` runs with a trigger of 0 ms so
-long (for latency); without it the job works through the topic and stops.
+long (for latency); without it the job stops after --until messages.
 """
 
 import argparse
@@ -26,6 +26,7 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--until", type=int, default=0, help="stop after so many messages")
     parser.add_argument("--seconds", type=float, default=0)
     given = parser.parse_args()
     tables = {
@@ -42,9 +43,8 @@ def main():
                 time.sleep(given.seconds)
                 query.stop()
             else:
-                query.awaitTermination(1800)
-            if query.exception() is not None and not given.seconds:
-                raise SystemExit(str(query.exception()))
+                wait_for(query, given.until)
+                query.stop()
             batches = [
                 (p["numInputRows"], p["durationMs"]["triggerExecution"], p["durationMs"])
                 for p in query.recentProgress
@@ -54,8 +54,16 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def wait_for(query, count, limit_s=1800):
+    """Wait until the query has read so many rows."""
+    deadline = time.monotonic() + limit_s
+    while sum(p["numInputRows"] for p in query.recentProgress) < count:
+        if not query.isActive or time.monotonic() > deadline:
+            raise SystemExit(f"the query did not finish: {query.exception()}")
+        time.sleep(0.2)
+
+
 def run(session, given, folder):
-    trigger = {"processingTime": "0 ms"} if given.seconds else {"availableNow": True}
     options = {
         "kafka.bootstrap.servers": given.bootstrap,
         "maxOffsetsPerTrigger": str(given.batch),
@@ -75,7 +83,7 @@ def run(session, given, folder):
             .option("kafka.bootstrap.servers", given.bootstrap)
             .option("topic", given.output)
             .option("checkpointLocation", folder)
-            .trigger(**trigger)
+            .trigger(processingTime="0 ms")
             .start()
         )
     names = (given.output, f"{given.output}.rejects", f"{given.output}.events")
@@ -94,7 +102,7 @@ def run(session, given, folder):
     session.conf.set("spark.sql.shuffle.partitions", "2")
     carrier = Carrier(plan, Progress(), lambda _: None)
     frame = build(session, plan, options)
-    query = start(frame, plan, folder, carrier, trigger_ms=0 if given.seconds else None)
+    query = start(frame, plan, folder, carrier, trigger_ms=0)
     carrier.begin(str(query.id))
     return query
 
