@@ -17,6 +17,8 @@ JAAS = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
+ASK_SECONDS_MAX = 3.0
+
 # librdkafka's names of what Java names otherwise; PEM files in both.
 PEM = {
     "ssl.ca.location": "ssl.truststore.location",
@@ -149,7 +151,8 @@ def kafka_python(config: Config) -> dict[str, Any]:
 def wait_for_kafka(config: Config, limit_s: float) -> Any:
     """Return Kafka's metadata as soon as it answers.
 
-    KafkaUnavailable where it does not within the limit (s), with what the connection met.
+    KafkaUnavailable where it does not within the limit (s), or sooner where it refuses the
+    name or password, with what the connection met.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
@@ -168,11 +171,12 @@ def wait_for_kafka(config: Config, limit_s: float) -> Any:
         ) from error
     while True:
         try:
-            return admin.list_topics(timeout=max(0.5, deadline - time.monotonic()))
+            left_s = deadline - time.monotonic()
+            return admin.list_topics(timeout=min(ASK_SECONDS_MAX, max(0.5, left_s)))
         except KafkaException as error:
-            if time.monotonic() < deadline:
-                continue
             admin.poll(0)  # calls error_cb
+            if time.monotonic() < deadline and "_AUTHENTICATION" not in met:
+                continue
             why = _most_telling(met) or error.args[0].str()
             raise KafkaUnavailable(
                 f"Kafka at {config.kafka.bootstrap_servers} does not answer ({why}).",
