@@ -17,6 +17,8 @@ JAAS = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
+ASK_SECONDS_MAX = 3.0
+
 # librdkafka's names of what Java names otherwise; PEM files in both.
 PEM = {
     "ssl.ca.location": "ssl.truststore.location",
@@ -146,32 +148,49 @@ def kafka_python(config: Config) -> dict[str, Any]:
     return out
 
 
-def wait_for_kafka(config: Config, limit_s: float) -> None:
-    """Return when Kafka answers; KafkaUnavailable where it does not within the limit (s)."""
+def wait_for_kafka(config: Config, limit_s: float) -> Any:
+    """Return Kafka's metadata as soon as it answers.
+
+    KafkaUnavailable where it does not within the limit (s), or sooner where it refuses the
+    name or password, with what the connection met.
+    """
     from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     deadline = time.monotonic() + limit_s
-    settings = connection(confluent(config))
+    met: dict[str, str] = {}
+    settings = {
+        **connection(confluent(config)),
+        "error_cb": lambda error: met.update({error.name(): error.str()}),
+    }
     try:
         admin = AdminClient(settings, logger=quiet())
-        while True:
-            try:
-                admin.list_topics(timeout=max(0.5, deadline - time.monotonic()))
-            except KafkaException as error:
-                if time.monotonic() >= deadline:
-                    raise KafkaUnavailable(
-                        f"Kafka at {config.kafka.bootstrap_servers} does not answer "
-                        f"({error.args[0].str()}).",
-                        "Nothing was changed.",
-                        "Check kafka.bootstrap_servers, the network and the security settings.",
-                    ) from error
-            else:
-                return
-    except KafkaException as error:  # the properties themselves
+    except KafkaException as error:
         raise ConfigError(
             f"kafka.properties are refused: {error.args[0].str()}.", "Nothing was started."
         ) from error
+    while True:
+        try:
+            left_s = deadline - time.monotonic()
+            return admin.list_topics(timeout=min(ASK_SECONDS_MAX, max(0.5, left_s)))
+        except KafkaException as error:
+            admin.poll(0)  # calls error_cb
+            if time.monotonic() < deadline and "_AUTHENTICATION" not in met:
+                continue
+            why = _most_telling(met) or error.args[0].str()
+            raise KafkaUnavailable(
+                f"Kafka at {config.kafka.bootstrap_servers} does not answer ({why}).",
+                "Nothing was changed.",
+                "Check kafka.bootstrap_servers, the network and the security settings.",
+            ) from error
+
+
+def _most_telling(met: dict[str, str]) -> str:
+    """Of librdkafka's errors by name the one that names the cause, without address and times."""
+    for name in ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT"):
+        if name in met:
+            return re.sub(r"^\S+?: |:? \(after \d+ms in state \w+.*\)$", "", met[name])
+    return ""
 
 
 def quiet() -> Any:

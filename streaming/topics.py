@@ -99,16 +99,7 @@ def partitions(config: Config, names: list[str]) -> dict[str, int]:
 
 def existing(config: Config) -> dict[str, int]:
     """Partitions of every topic that Kafka has."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
-    try:
-        found = _admin(config).list_topics(timeout=SECONDS_MAX)
-    except KafkaException as error:
-        raise KafkaUnavailable(
-            f"Kafka at {config.kafka.bootstrap_servers} does not answer ({error.args[0].str()}).",
-            "Nothing was changed.",
-            "Check kafka.bootstrap_servers, the network and the security settings.",
-        ) from error
+    found = kafka.wait_for_kafka(config, SECONDS_MAX)
     return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
 

@@ -140,8 +140,8 @@ def make_certificates(folder: Path) -> tuple[Certificates, Path]:
         )  # fmt: skip
     _sign(folder, "broker", f"subjectAltName=IP:{HOST},DNS:localhost")
     _sign(folder, "client", "extendedKeyUsage=clientAuth")
-    _openssl(
-        folder, "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", "client.key",
+    _openssl(  # Java before 19 does not know openssl's own choice, PBES2
+        folder, "pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-in", "client.key",
         "-out", "client-encrypted.key", "-passout", f"pass:{KEY_PASSWORD}",
     )  # fmt: skip
     both = folder / "broker-keystore.pem"
