@@ -71,32 +71,50 @@ def kafka_python(config: Config) -> dict[str, Any]:
     return out
 
 
+def validate(config: Config) -> None:
+    """ConfigError where one of the clients refuses the properties; connects to nobody."""
+    from confluent_kafka import KafkaException, Producer  # noqa: PLC0415  (a quick --help)
+
+    java(config)
+    # An address that nobody has, so that no connection is begun: names and values are the matter.
+    settings = confluent(config, **{"enable.idempotence": True, "bootstrap.servers": ""})
+    try:
+        Producer(settings, logger=quiet())
+    except KafkaException as error:
+        raise _refused(config, error) from error
+
+
 def admin(config: Config, **extra: Any) -> Any:
     """An admin client; ConfigError where librdkafka refuses the properties.
 
     Hold it while it works: its end cancels what it was asked.
     """
-    from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
+    from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     try:
         return AdminClient(connection(confluent(config, **extra)), logger=quiet())
     except KafkaException as error:
-        raise ConfigError(
-            config.hide(f"kafka.properties are refused: {error.args[0].str()}."),
-            "Nothing was started.",
-            "Correct them; names and values are those of Kafka's Java client or of librdkafka.",
-        ) from error
+        raise _refused(config, error) from error
+
+
+def _refused(config: Config, error: Any) -> ConfigError:
+    return ConfigError(
+        config.hide(f"kafka.properties are refused: {error.args[0].str()}."),
+        "Nothing was started.",
+        "Correct them; names and values are those of Kafka's Java client or of librdkafka.",
+    )
 
 
 def wait_for_kafka(config: Config, limit_s: float) -> Any:
     """Return Kafka's metadata as soon as it answers.
 
     KafkaUnavailable where it does not within the limit (s), or sooner where it refuses the
-    name or password, with what the connection met.
+    name or password, with what the connection met; ConfigError where the properties cannot work.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
 
+    validate(config)
     deadline = time.monotonic() + limit_s
     met: dict[str, str] = {}
     client = admin(config, error_cb=lambda error: met.update({error.name(): error.str()}))

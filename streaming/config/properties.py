@@ -34,6 +34,8 @@ JAVA = _names("""
     sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
     sasl.mechanism sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
     sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
+    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.token.endpoint.url security.protocol security.providers send.buffer.bytes
     session.timeout.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
@@ -44,20 +46,31 @@ JAVA = _names("""
     ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
     ssl.truststore.password ssl.truststore.type
 """)
+"""What Java's consumers and admin clients take."""
 
 LIBRDKAFKA = _names("""
     allow.auto.create.topics api.version.fallback.ms api.version.request
     api.version.request.timeout.ms broker.address.family broker.address.ttl broker.version.fallback
     client.dns.lookup client.id client.rack connections.max.idle.ms debug enable.metrics.push
     enable.random.seed enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification
-    log.connection.close log_level max.in.flight max.in.flight.requests.per.connection
-    message.copy.max.bytes message.max.bytes metadata.max.age.ms metadata.recovery.strategy
-    plugin.library.paths receive.message.max.bytes reconnect.backoff.max.ms reconnect.backoff.ms
-    retry.backoff.max.ms retry.backoff.ms sasl.kerberos.keytab sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal sasl.kerberos.service.name
-    sasl.mechanism sasl.mechanisms sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
-    sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.method
-    sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url sasl.password sasl.username
+    https.ca.location https.ca.pem log.connection.close log_level max.in.flight
+    max.in.flight.requests.per.connection message.copy.max.bytes message.max.bytes
+    metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+    plugin.library.paths receive.message.max.bytes reconnect.backoff.jitter.ms
+    reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms
+    sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.kerberos.principal sasl.kerberos.service.name sasl.mechanism sasl.mechanisms
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.file
+    sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
+    sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.config
+    sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.oauthbearer.scope
+    sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url sasl.password sasl.username
     security.protocol socket.blocking.max.ms socket.connection.setup.timeout.ms
     socket.keepalive.enable socket.max.fails socket.nagle.disable socket.receive.buffer.bytes
     socket.send.buffer.bytes socket.timeout.ms ssl.ca.certificate.stores ssl.ca.location ssl.ca.pem
@@ -65,21 +78,31 @@ LIBRDKAFKA = _names("""
     ssl.endpoint.identification.algorithm ssl.engine.id ssl.engine.location ssl.key.location
     ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password ssl.providers
     ssl.sigalgs.list statistics.interval.ms topic.blacklist topic.metadata.propagation.max.ms
-    topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.interval.ms
-    topic.metadata.refresh.sparse
+    topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms
+    topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse
 """)
 """What all of librdkafka's clients take."""
 
 LIBRDKAFKA_PRODUCER = _names("""
     batch.num.messages batch.size compression.codec compression.level compression.type
-    delivery.timeout.ms linger.ms message.send.max.retries message.timeout.ms
+    delivery.timeout.ms linger.ms message.send.max.retries message.timeout.ms produce.offset.report
     queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages
-    queue.buffering.max.ms request.timeout.ms retries sticky.partitioning.linger.ms
+    queue.buffering.max.ms queuing.strategy request.timeout.ms retries sticky.partitioning.linger.ms
     transaction.timeout.ms
 """)
 """What its producers take besides."""
 
-KNOWN = JAVA | LIBRDKAFKA | LIBRDKAFKA_PRODUCER
+LIBRDKAFKA_CONSUMER = _names("""
+    check.crcs consume.callback.max.messages coordinator.query.interval.ms fetch.error.backoff.ms
+    fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.queue.backoff.ms fetch.wait.max.ms
+    group.protocol.type group.remote.assignor heartbeat.interval.ms max.partition.fetch.bytes
+    max.poll.interval.ms max.poll.records offset.store.method offset.store.path
+    offset.store.sync.interval.ms queued.max.messages.kbytes queued.min.messages session.timeout.ms
+    share.acknowledgement.mode
+""")
+"""What its consumers take besides. The service has none whose speed matters: passed to nobody."""
+
+KNOWN = JAVA | LIBRDKAFKA | LIBRDKAFKA_PRODUCER | LIBRDKAFKA_CONSUMER
 
 OWNED: dict[str, tuple[str, ...]] = {
     "acks": ("all", "-1"),
