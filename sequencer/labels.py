@@ -27,6 +27,8 @@ LABEL_MAX = 2**63 - 1
 DIGITS_MAX = 19
 CYCLE_SEARCH_MAX = 100_000
 CUSTOM_LABELS_MAX = 10_000_000
+CUSTOM_LABEL_MAX = 1_000
+"""Characters of a custom label; a sequence whose labels grow and grow would fill the memory."""
 
 L = TypeVar("L", bound=Hashable)
 
@@ -197,6 +199,11 @@ class CustomLabels:
                 return
             if not isinstance(label, str):
                 raise TypeError(f"the label after {last!r} is {label!r}; labels must be text (str)")
+            if len(label) > CUSTOM_LABEL_MAX:
+                raise ValueError(
+                    f"label {len(self._labels)} has {len(label)} characters; {CUSTOM_LABEL_MAX} "
+                    "are allowed"
+                )
             if label in self._positions:
                 self._close(label)
                 return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from streaming import kafka
 from streaming.config import Config
@@ -61,7 +60,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         new.append(NewTopic(topic.name, num_partitions=there.get(first, PARTITIONS_DEFAULT)))
     if not new:
         return made
-    admin = _admin(config)  # held: its end would cancel what it was asked
+    admin = kafka.admin(config)  # held: its end would cancel what it was asked
     for name, future in admin.create_topics(new, request_timeout=SECONDS_MAX).items():
         try:
             future.result(SECONDS_MAX)
@@ -126,9 +125,3 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     finally:
         consumer.close()
     return found
-
-
-def _admin(config: Config) -> Any:
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-    return AdminClient(kafka.connection(kafka.confluent(config)), logger=kafka.quiet())
