@@ -6,7 +6,7 @@ Source: kdbus, "Message Ordering".
     refused: drop > refused, from copy or increment
 
 The text has a peer queue one message at a time. Here a sender may have several in flight: only
-`increment` waits for the sender's earlier messages. Whoever has an earlier and a later one has
+`increment` is asked for in the order of sending. Whoever has an earlier and a later one has
 the earlier copy in the queue before the later gets its number, and that copy's seq_lower is below
 that number: it stands in front, and holds the later one back until it is committed.
 
@@ -47,6 +47,16 @@ class CounterTransaction(Transaction):
         self.copied: dict[str, None] = {}
         self.missing: tuple[str, ...] = ()
         self._enter("read", (COUNTER,))
+
+    @property
+    def stamped(self) -> bool:
+        """The number is taken, or will be before any that the sender asks for later.
+
+        What goes to the counter gets there in order, so a message need not wait for the answer to
+        an earlier one. A destruction may have to ask again, so what follows it waits.
+        """
+        asked = self.phase == "increment" and not self.open and self._destroys() is None
+        return asked or super().stamped
 
     def _held_back(self) -> bool:
         return self.phase == "increment" and not self.may_stamp

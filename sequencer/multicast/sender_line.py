@@ -80,9 +80,10 @@ class SenderLine:
         """All steps that can be carried out now, of all transactions in flight."""
         return tuple(r for transaction in self.flying.values() for r in transaction.requests())
 
-    def asked(self, request: Request) -> None:
-        """The request is on its way to its peer and is not to be made again."""
+    def asked(self, request: Request) -> tuple[Transaction, ...]:
+        """The request is on its way to its peer; returns those whose `requests` may be new."""
         self.flying[request.transaction.serial].asked(request)
+        return tuple(self._pass_on({}).values())
 
     def receive(self, reply: Reply) -> tuple[Transaction, ...]:
         """Take a reply; returns the transactions that it moved on, its own first.
@@ -93,7 +94,14 @@ class SenderLine:
         if transaction is None:
             raise ProtocolError(f"{self.sender} has no {reply.transaction} in flight for {reply}")
         transaction.receive(reply)
-        moved = {transaction.number.serial: transaction}
+        moved = self._pass_on({transaction.number.serial: transaction})
+        for serial, one in moved.items():
+            if one.ended:
+                del self.flying[serial]
+        return tuple(moved.values())
+
+    def _pass_on(self, moved: dict[int, Transaction]) -> dict[int, Transaction]:
+        """Give leave to those whose turn has come, and add them to `moved`."""
         for line, passed, leave in (
             (self._unstamped, "stamped", "may_stamp"),
             (self._unseen, "visible", "may_show"),
@@ -107,10 +115,7 @@ class SenderLine:
                 if not getattr(head, passed):
                     break
                 line.popleft()
-        for serial, one in moved.items():
-            if one.ended:
-                del self.flying[serial]
-        return tuple(moved.values())
+        return moved
 
     def copy(self) -> Self:
         """An independent line in the same state."""

@@ -1,9 +1,11 @@
 """A part of the bus: the peers and senders that live in one place, and messages to other places.
 
 Steps for a peer of the same shard are carried out at once; the others go out as `Request`, and
-come back as `Reply`. What goes out must arrive once; the order does not matter. A multicast by
-clocks is ready after five trips (block, told, sync, done, enqueue), one to a single queue after
-one, and none is needed where sender and destinations share the shard.
+come back as `Reply`. What goes out must arrive once, and in order from each shard to each other;
+clocks would not need the order. A multicast by clocks is ready after five trips (block, told,
+sync, done, enqueue), one to a single queue after one, by the counter after seven (read, value,
+copy, done, increment, assigned, commit), however many messages are on their way. Trips within a
+shard do not count.
 """
 
 from __future__ import annotations
@@ -55,8 +57,7 @@ class Shard:
         peers: dict[str, None] = {}
         todo: deque[Request | Reply] = deque()
         for task in sends:
-            transaction = self.bus.line(task.sender).send(task)
-            self._ask(transaction, todo)
+            self._ask([self.bus.line(task.sender).send(task)], todo)
             self._go_on(todo, outgoing, ended, peers)
         todo.extend(arrived)
         self._go_on(todo, outgoing, ended, peers)
@@ -79,14 +80,16 @@ class Shard:
                 todo.extend(self.bus.party(step.peer).handle(step))
                 peers[step.peer] = None
             else:
-                for transaction in self.bus.line(here).receive(step):
-                    ended += [transaction] if transaction.ended else []
-                    self._ask(transaction, todo)
+                moved = self.bus.line(here).receive(step)
+                ended += [transaction for transaction in moved if transaction.ended]
+                self._ask(moved, todo)
 
-    def _ask(self, transaction: Transaction, todo: deque[Request | Reply]) -> None:
-        for request in transaction.requests():
-            transaction.asked(request)
-            todo.append(request)
+    def _ask(self, moved: Iterable[Transaction], todo: deque[Request | Reply]) -> None:
+        waiting = deque(moved)
+        while waiting:
+            for request in waiting.popleft().requests():
+                waiting.extend(self.bus.line(request.transaction.sender).asked(request))
+                todo.append(request)
 
     def _ready(self, peer: str) -> Iterable[Delivery | Notice]:
         party: Any = self.bus.party(peer)

@@ -54,7 +54,7 @@ def ends_of(scenario, bus, *, reduced):
     return ends, result
 
 
-FEW = ["two senders", "to oneself", "all nodes die", "a handle passed on"]
+FEW = ["two senders", "to oneself", "a handle passed on"]
 
 
 @pytest.mark.parametrize("order", BUSES)
@@ -95,7 +95,7 @@ def run_random(order, seeds, bus=None):
 
 @pytest.mark.parametrize("order", BUSES)
 def test_random_runs(order):
-    assert run_random(order, range(150)) is None
+    assert run_random(order, range(100)) is None
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_both_buses_show_every_kind_of_end():
                 seen.update(["valid"] if getattr(delivery, "handles", ()) else [])
                 seen.update(["invalid"] if getattr(delivery, "handles_invalid", ()) else [])
 
-    for name in ("two nodes of one owner, one dies", "all nodes die", "a handle and its end"):
+    for name in ("two nodes of one owner, one dies", "all nodes die", "a handle passed on"):
         explore(Trial(QUICK[name], ClockBus()), note, reduced=True)
     outcomes = {"refused", "gone", "whole"}
     assert seen == outcomes | {"delivery", "notice", "stray notice", "valid", "invalid"}

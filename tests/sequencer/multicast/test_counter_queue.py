@@ -48,7 +48,7 @@ def histories(draw):
     return steps
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(histories(), st.permutations(range(25)))
 def test_equals_the_naive_sorted_list(steps, arrivals):
     queue, naive = CounterQueue("D"), []

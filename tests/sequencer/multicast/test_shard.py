@@ -27,7 +27,10 @@ def home(name, shards):
 
 
 class Cluster:
-    """Shards and what is on its way between them, in any order and with any delay."""
+    """Shards and what is on its way between them, with any delay, by clocks in any order.
+
+    By the counter, what goes from one shard to another stays in order.
+    """
 
     def __init__(self, bus_type, shards, rng):
         self.bus_type, self.count, self.rng = bus_type, shards, rng
@@ -43,12 +46,27 @@ class Cluster:
             bus.load(state)
         return Shard(bus, lambda name: home(name, self.count) == number)
 
+    def arrivals(self, number):
+        """Some of what is on its way to a shard."""
+        waiting = self.transit[number]
+        if self.bus_type is ClockBus:
+            self.rng.shuffle(waiting)
+            cut = dict.fromkeys(range(self.count), self.rng.randint(0, len(waiting)))
+        else:
+            # The stable sort mixes the links and keeps the order within each.
+            mixed = {link: self.rng.random() for link in range(self.count)}
+            waiting.sort(key=lambda item: mixed[item[0]])
+            cut = {link: self.rng.randint(0, len(waiting)) for link in range(self.count)}
+        taken, left, passed = [], [], dict.fromkeys(range(self.count), 0)
+        for link, step in waiting:
+            passed[link] += 1
+            (taken if passed[link] <= cut[link] else left).append((link, step))
+        self.transit[number] = left
+        return [step for _, step in taken]
+
     def batch(self, number, sends):
         """One micro-batch of one shard, started from saved state and repeated once."""
-        waiting = self.transit[number]
-        self.rng.shuffle(waiting)
-        taken = waiting[: self.rng.randint(0, len(waiting))]
-        self.transit[number] = waiting[len(taken) :]
+        taken = self.arrivals(number)
         saved = pickle.dumps(self.shards[number].bus.state())
         results = []
         for _ in range(2):
@@ -59,7 +77,7 @@ class Cluster:
         self.shards[number] = shard
         for step in results[1].outgoing:
             to = step.peer if isinstance(step, Request) else step.transaction.sender
-            self.transit[home(to, self.count)].append(step)
+            self.transit[home(to, self.count)].append((number, step))
         for peer, delivery in results[1].deliveries:
             self.histories[peer].append(delivery)
         for transaction in results[1].ended:
@@ -133,34 +151,44 @@ def test_shards_keep_every_promise(bus_type, seed):
     assert membership(parts, places) is None
 
 
-def trips_to_deliver(tasks, deliveries):
-    """Batches in lockstep until all is delivered; p0, the sender, is on a shard of its own."""
-    shards = [Shard(ClockBus(), lambda name, n=n: home(name, 3) == n) for n in range(3)]
-    first = shards[0].pump(tasks).outgoing
-    transit = [[step for step in first if home(step.peer, 3) == n] for n in range(3)]
+def trips_to_deliver(bus_type, tasks, deliveries):
+    """Batches in lockstep until all is delivered; all tasks are of one sender."""
+    shards = [Shard(bus_type(), lambda name, n=n: home(name, 3) == n) for n in range(3)]
+    following = shards[home(tasks[0].sender, 3)].pump(tasks).outgoing
     trips, got = 0, []
     while len(got) < deliveries:
         trips += 1
-        following = [[], [], []]
-        for shard, arrived in zip(shards, transit, strict=True):
-            result = shard.pump([], arrived)
+        arrived, following = following, []
+        for number, shard in enumerate(shards):
+            here = [
+                step
+                for step in arrived
+                if number
+                == home(step.peer if isinstance(step, Request) else step.transaction.sender, 3)
+            ]
+            result = shard.pump([], here)
             got += [(peer, delivery.message) for peer, delivery in result.deliveries]
-            for step in result.outgoing:
-                to = step.peer if isinstance(step, Request) else step.transaction.sender
-                following[home(to, 3)].append(step)
-        transit = following
-    for peer in ("p1", "p2"):
+            following += result.outgoing
+    for peer in PEERS:
         mine = [message for to, message in got if to == peer]
         assert mine == sorted(mine)
     return trips
 
 
-def test_one_shard_needs_no_trip_several_at_most_five_for_any_number_of_messages():
-    both = (Destination("p1"), Destination("p2"))
-    many = [Message(n, "p0", both[: 1 + n % 2]) for n in range(50)]
-    alone = Shard(ClockBus(), lambda _: True).pump(many)
-    assert alone.outgoing == ()
-    assert [d.message for peer, d in alone.deliveries if peer == "p1"] == list(range(50))
-    assert trips_to_deliver(many[:1], 1) == 1
-    assert trips_to_deliver(many[1:2], 2) == 5
-    assert trips_to_deliver(many, 75) == 5
+def test_one_shard_needs_no_trip():
+    many = [Message(n, "p0", (Destination("p1"), Destination("p2"))) for n in range(50)]
+    for bus_type in BUSES:
+        alone = Shard(bus_type(), lambda _: True).pump(many)
+        assert alone.outgoing == ()
+        assert [d.message for peer, d in alone.deliveries if peer == "p1"] == list(range(50))
+
+
+def test_the_trips_between_shards_are_the_same_for_any_number_of_messages():
+    """The sender, the counter and the destinations are on three shards."""
+    both = (Destination("p2"), Destination("p5"))
+    many = [Message(n, "p1", both[: 1 + n % 2]) for n in range(50)]
+    assert trips_to_deliver(ClockBus, many[:1], 1) == 1
+    assert trips_to_deliver(ClockBus, many[1:2], 2) == 5
+    assert trips_to_deliver(ClockBus, many, 75) == 5
+    assert trips_to_deliver(CounterBus, many[:1], 1) == 7
+    assert trips_to_deliver(CounterBus, many, 75) == 7
