@@ -6,13 +6,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from pyarrow import fs
 
-from streaming.errors import ConfigError, SequencerError
+from streaming import faults
+from streaming.errors import ConfigError, JobFailed, SequencerError
 
 IDENTITY = "identity.json"
 STATUS = "status.json"
@@ -39,6 +43,7 @@ class Checkpoint:
         self.location = f"{root.rstrip('/')}/{pipeline}"
         self.pipeline = pipeline
         self._files, self._path = _open(self.location)
+        self._lock: IO[str] | None = None
 
     def pin(self, wanted: Identity) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
@@ -67,6 +72,30 @@ class Checkpoint:
                     "read again, under new incarnations).",
                 )
         return pinned
+
+    def claim(self) -> None:
+        """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
+
+        Works on a local folder. Elsewhere Kafka's fencing alone keeps two copies apart, and it is
+        the newer one that goes on.
+        """
+        if not isinstance(self._files, fs.LocalFileSystem) or faults.wants("unlocked"):
+            return
+        self._files.create_dir(self._path, recursive=True)
+        self._lock = Path(self._path, "lock").open("a+")  # noqa: SIM115  (held for life)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            raise JobFailed(
+                f"Another copy of this service (process {self._lock.read().strip() or 'unknown'}) "
+                f"runs on the checkpoint {self.location}.",
+                "This one did nothing; the other goes on.",
+                "Stop that one first, or give this one a name and a checkpoint of its own.",
+            ) from None
+        self._lock.truncate(0)
+        self._lock.write(str(os.getpid()))
+        self._lock.flush()
 
     def status(self) -> dict[str, Any]:
         """The last status written; empty where the pipeline has not run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -131,5 +132,5 @@ def decode_shard(row: tuple[int, bytes, bytes, bytes, str] | None, schema: pa.Sc
     return Shard(state, records, Totals.from_json(totals))
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    return flat(column).to_numpy(zero_copy_only=False)
+def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    return np.asarray(flat(column).to_numpy(zero_copy_only=False))

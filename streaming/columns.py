@@ -67,11 +67,12 @@ def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """murmur2 of the rows of a byte matrix."""
     m = np.uint32(0x5BD1E995)
     count, length = matrix.shape
-    h = np.full(count, np.uint32((0x9747B28C ^ length) & 0xFFFFFFFF))
+    seed = np.uint32((0x9747B28C ^ length) & 0xFFFFFFFF)
+    h: NDArray[np.uint32] = np.full(count, seed, dtype=np.uint32)
     words = matrix[:, : length // 4 * 4].astype(np.uint32)
     for at in range(0, length // 4 * 4, 4):
-        k = words[:, at] | words[:, at + 1] << 8 | words[:, at + 2] << 16 | words[:, at + 3] << 24
-        k = k * m
+        four = [words[:, at + byte] << np.uint32(8 * byte) for byte in range(4)]
+        k = (four[0] | four[1] | four[2] | four[3]) * m
         k ^= k >> np.uint32(24)
         h = h * m ^ k * m
     tail = matrix[:, length // 4 * 4 :].astype(np.uint32)

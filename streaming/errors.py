@@ -6,11 +6,14 @@ SequencerError
 ├── JobFailed            the job stopped; says what took effect             exit status 1
 │   ├── GapTimeout       a gap outlived its time under the policy "fail"
 │   ├── Fenced           another copy of the service took over
-│   └── ProgressMissing  nobody can tell whether a batch was written
+│   ├── ProgressMissing  nobody can tell whether a batch was written
+│   └── InputLost        Kafka deleted records before they were read
 └── StateFormatError     the checkpoint was written by another version      exit status 1
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class SequencerError(Exception):
@@ -25,13 +28,23 @@ class SequencerError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.message, self.effect, self.remedy) if part)
+        between = "\n" if "\n" in self.message else " "
+        return between.join(part for part in (self.message, self.effect, self.remedy) if part)
 
 
 class ConfigError(SequencerError):
-    """The configuration, or the call, cannot work; nothing was started."""
+    """The configuration, or the call, cannot work; nothing was started.
+
+    ``faults`` has one line for each fault of a configuration.
+    """
 
     exit_status = 2
+
+    def __init__(
+        self, message: str, effect: str = "", remedy: str = "", faults: Iterable[str] = ()
+    ) -> None:
+        super().__init__(message, effect, remedy)
+        self.faults = tuple(faults)
 
 
 class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)
@@ -52,6 +65,10 @@ class Fenced(JobFailed):
 
 class ProgressMissing(JobFailed):
     """A batch may or may not have been written, and Kafka no longer knows."""
+
+
+class InputLost(JobFailed):
+    """Kafka deleted records before they were read."""
 
 
 class StateFormatError(SequencerError):

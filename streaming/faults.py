@@ -19,6 +19,11 @@ def arm() -> None:
         os.environ["SEQUENCER_FAULT_GROUP"] = str(os.getpgrp())
 
 
+def wants(name: str) -> bool:
+    """Whether a test asked for a behaviour that is no crash ("unlocked")."""
+    return os.environ.get("SEQUENCER_FAULT") == name
+
+
 def fault_point(point: str) -> None:
     """Die here if a test asked for it and nobody has died here yet."""
     name, _, marker = os.environ.get("SEQUENCER_FAULT", "").partition(":")
@@ -29,3 +34,4 @@ def fault_point(point: str) -> None:
     except FileExistsError:
         return
     os.killpg(int(os.environ["SEQUENCER_FAULT_GROUP"]), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)  # a worker is in a group of its own

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from streaming.columns import flat
+from streaming.errors import ConfigError
 from streaming.plan import ChannelPlan
 
 if TYPE_CHECKING:
@@ -45,9 +47,12 @@ def expand_headers(expression: str) -> str:
 
 
 def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
-    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``."""
-    channel = "key" if plan.keyed else f"cast({expand_headers(plan.channel)} as binary)"
+    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``.
+
+    Raises ConfigError where a SQL expression of the plan cannot be understood.
+    """
     topic = " ".join(f"when '{name}' then {at}" for at, name in enumerate(plan.inputs))
+    channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
     columns = [
         f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard",
         f"cast(case topic {topic} end as int) as topic",
@@ -61,9 +66,30 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
     if not plan.keyed:
         columns.append(f"{channel} as channel")
     if header_name(plan.label) is None:
-        columns.append(f"cast({expand_headers(plan.label)} as binary) as label")
+        columns.append(f"{_as_binary(source, plan.label, plan, 'label')} as label")
     keys = shard_keys(plan.shards, plan.state_partitions)
     return source.selectExpr(*columns).mapInArrow(partial(_pack_task, keys=keys), PACKED)
+
+
+def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
+    """The SQL expression as bytes: text as UTF-8, numbers as decimal text."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
+
+    expanded = expand_headers(expression)
+    try:
+        kind = source.selectExpr(f"({expanded}) as it").schema["it"].dataType.typeName()
+    except AnalysisException as error:
+        why = (error.getMessage() or "").splitlines()
+        raise ConfigError(
+            f"pipelines.{plan.pipeline}.{key}: Spark does not understand {expression!r}: "
+            f"{why[0] if why else 'no reason given'}",
+            "The pipeline was not started.",
+            "Write a Spark SQL expression over key, value, topic, partition, offset, timestamp, "
+            "headers and header('name').",
+        ) from None
+    if kind == "binary":
+        return f"({expanded})"
+    return f"cast(cast(({expanded}) as string) as binary)"
 
 
 def _pack_task(batches: Iterator[pa.RecordBatch], keys: list[int]) -> Iterator[pa.RecordBatch]:
@@ -87,10 +113,7 @@ def _pack_rows(batches: list[pa.RecordBatch], keys: list[int]) -> pa.RecordBatch
     rows = table.take(pa.array(order))
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
-    packs = [
-        to_ipc(rows.slice(start, stop - start))
-        for start, stop in zip(bounds, bounds[1:], strict=False)
-    ]
+    packs = [to_ipc(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
     return pa.RecordBatch.from_arrays(
         [
             pa.array([keys[each] for each in present.tolist()], pa.int32()),
@@ -105,7 +128,8 @@ def to_ipc(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def from_ipc(data: bytes) -> pa.Table:
@@ -119,7 +143,6 @@ def shard_keys(shards: int, partitions: int) -> list[int]:
 
     Spark spreads few keys unevenly; keys chosen by their hash give each state partition its share.
     """
-    keys: list[int] = []
     candidate = 0
     wanted: dict[int, list[int]] = {at: [] for at in range(partitions)}
     per_partition = -(-shards // partitions)
@@ -128,9 +151,7 @@ def shard_keys(shards: int, partitions: int) -> list[int]:
         if len(found) < per_partition:
             found.append(candidate)
         candidate += 1
-    for shard in range(shards):
-        keys.append(wanted[shard % partitions][shard // partitions])
-    return keys
+    return [wanted[shard % partitions][shard // partitions] for shard in range(shards)]
 
 
 def _spark_hash_int(value: int, seed: int = 42) -> int:

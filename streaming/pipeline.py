@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import asdict
@@ -12,15 +13,15 @@ from streaming import errors, kafka, topics
 from streaming.checkpoint import Checkpoint, Identity
 from streaming.codec import Totals
 from streaming.config import Config
-from streaming.errors import JobFailed, SequencerError
+from streaming.errors import InputLost, JobFailed, SequencerError
 from streaming.plan import ChannelPlan, Headers
 from streaming.query import Carrier, Progress, build, start
+
+STOP_SECONDS_MAX = 55
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-BATCH_ROWS_MAX = 500_000
 
 
 class Pipeline:
@@ -47,6 +48,8 @@ class Pipeline:
         self.carrier: Carrier | None = None
         self._reported: tuple[int, ...] = ()
         self._batch_seen = -1
+        self._ends: dict[tuple[str, int], int] | None = None
+        self.finished = False
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -57,9 +60,9 @@ class Pipeline:
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in kafka.java(self.config).items()}
-        options["maxOffsetsPerTrigger"] = str(BATCH_ROWS_MAX)
+        options["maxOffsetsPerTrigger"] = str(self.config.service.batch_records_max)
         frame = build(self.session, plan, options)
-        trigger_ms = None if self.once else self.config.service.trigger.ms
+        trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
             frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
@@ -108,17 +111,24 @@ class Pipeline:
         """Whether the query runs."""
         return self.query is not None and self.query.isActive
 
-    @property
-    def finished(self) -> bool:
-        """Whether the query ended by itself, with all input worked through."""
-        return (
-            self.once
-            and self.query is not None
-            and not self.query.isActive
-            and self.carrier is not None
-            and self.carrier.failure is None
-            and self.query.exception() is None
-        )
+    def upstream(self, others: list[Pipeline]) -> list[Pipeline]:
+        """Those of ``others`` that write what this one reads."""
+        read = set(self.config.pipelines[self.name].input)
+        return [
+            other
+            for other in others
+            if other is not self and read & set(self.config.pipelines[other.name].written.values())
+        ]
+
+    def finish_when_through(self) -> None:
+        """With ``--once``: stop after the batch that reaches the ends first seen here."""
+        assert self.query is not None  # noqa: S101  (only called while it runs)
+        if self._ends is None:
+            self._ends = topics.ends(self.config, self.config.pipelines[self.name].input)
+        if _reached(self.query.lastProgress, self._ends):
+            self.ask_to_stop()
+            self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+            self.finished = True
 
     @property
     def progressed(self) -> bool:
@@ -157,7 +167,7 @@ class Pipeline:
         """A line on what was done, empty where nothing changed."""
         totals = self.progress.totals()
         now = (totals.seen, totals.delivered, totals.held, sum(totals.rejected.values()))
-        if now == self._reported and not last:
+        if self.progress.batch < 0 or (now == self._reported and not last):
             return ""
         self._reported = now
         seen, delivered, held, rejected = now
@@ -184,6 +194,22 @@ def _shards(status: dict[str, Any]) -> dict[int, Totals]:
     return {int(shard): Totals(**fields) for shard, fields in status.get("shards", {}).items()}
 
 
+def _reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
+    """Whether a query's last batch ended at or beyond ``ends``."""
+    if progress is None:
+        return False
+    for source in progress["sources"]:
+        if not source["description"].startswith("Kafka"):
+            continue
+        offsets = source["endOffset"]
+        offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
+        return all(
+            int((offsets or {}).get(topic, {}).get(str(partition), 0)) >= end
+            for (topic, partition), end in ends.items()
+        )
+    return False
+
+
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
 
@@ -196,6 +222,16 @@ def as_sequencer_error(text: str) -> SequencerError:
         if name == "StateFormatError":
             return JobFailed(message)
         return kind(message)
+    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
+        return InputLost(
+            "Kafka no longer has records that this pipeline has not read yet (retention went by "
+            "their timestamps, or the topic was made anew).",
+            "They are lost to it; nothing was written for them.",
+            "Compare the topic's first offsets with the checkpoint; to go on without them, start "
+            "with a new checkpoint folder.",
+        )
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return SequencerError("Another copy of this service wrote the checkpoint's log.")
     lines = [line for line in text.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
     return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

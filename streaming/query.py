@@ -29,15 +29,21 @@ SESSION = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.speculation": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What every session needs; without them the guarantees or the speed do not hold."""
+"""What every session needs; without them the guarantees or the speed do not hold.
+
+Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
+is rejected.
+"""
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the driver knows of a pipeline: counts of each shard, last batch written by partition."""
+    """What the driver knows of a pipeline: counts by shard, last batch written by partition."""
 
     query: str = ""
     batch: int = -1
@@ -75,7 +81,22 @@ def build(spark: SparkSession, plan: ChannelPlan, options: dict[str, str]) -> Da
         .option("kafka.isolation.level", "read_committed")
         .load()
     )
-    return order(pack(source, plan), plan)
+    return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+
+
+def _ticks(spark: SparkSession) -> DataFrame:
+    """No rows, but something new every second, so that batches run and timers fire when idle.
+
+    Spark's own batches without data do not begin before the first batch with data after a start,
+    and then follow each other without a pause.
+    """
+    ticks = spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
+    return ticks.where("value < 0").selectExpr(
+        "cast(value as int) as shard", "cast('' as binary) as rows"
+    )
+
+
+_environment_lock = threading.Lock()
 
 
 class Carrier:
@@ -134,11 +155,12 @@ def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
     its workers, so these must not be mixed with those of other stages.
     """
     environment: dict[str, Any] = frame.sparkSession.sparkContext.environment
-    environment["SEQUENCER_STAGE"] = stage
-    try:
-        yield
-    finally:
-        del environment["SEQUENCER_STAGE"]
+    with _environment_lock:  # all pipelines of the session share it
+        environment["SEQUENCER_STAGE"] = stage
+        try:
+            yield
+        finally:
+            del environment["SEQUENCER_STAGE"]
 
 
 def start(
@@ -147,15 +169,13 @@ def start(
     checkpoint: str,
     carrier: Carrier,
     *,
-    trigger_ms: int | None,
+    trigger_ms: int,
 ) -> StreamingQuery:
-    """Start the query; ``trigger_ms`` None works through what is there and stops."""
+    """Start the query; a batch begins every ``trigger_ms``, or when the one before is done."""
     writer = (
         frame.writeStream.queryName(plan.pipeline)
         .foreachBatch(carrier)
         .option("checkpointLocation", str(PurePosixPath(checkpoint)))
         .outputMode("append")
     )
-    if trigger_ms is None:
-        return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()

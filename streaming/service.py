@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from streaming.checkpoint import Checkpoint
 from streaming.config import Config
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.jars import spark_jars
-from streaming.pipeline import Pipeline
+from streaming.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.query import SESSION
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 REPORT_SECONDS = 10.0
 RESTART_SECONDS = (1, 2, 5, 10, 30)
-STOP_SECONDS_MAX = 55
+ONCE_TRIES_MAX = 3
 
 Say = Callable[[str], None]
 
@@ -37,7 +38,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def spark_session(config: Config, *, once: bool) -> Iterator[SparkSession]:
+def spark_session(config: Config) -> Iterator[SparkSession]:
     """The session that all pipelines share; it and its JVM are gone afterwards."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -51,7 +52,6 @@ def spark_session(config: Config, *, once: bool) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings()}",
         **{name: str(value) for name, value in config.spark.items()},
         **SESSION,
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false" if once else "true",
     }
     jars = [str(path) for path in spark_jars()]
     settings["spark.jars"] = ",".join([*jars, *filter(None, [settings.get("spark.jars")])])
@@ -84,20 +84,22 @@ class Service:
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
-            with spark_session(self.config, once=self.once) as session:
+            checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
+            for checkpoint in checkpoints:
+                checkpoint.claim()
+            with spark_session(self.config) as session:
                 self._listen()  # Spark's own handlers came with the session
-                pipelines = [self._pipeline(session, name) for name in self.names]
+                pipelines = [self._pipeline(session, each) for each in checkpoints]
                 try:
                     self._work(pipelines)
                 finally:
                     self._stop(pipelines)
 
-    def _pipeline(self, session: SparkSession, name: str) -> Pipeline:
-        checkpoint = Checkpoint(self.config.service.checkpoint, name)
+    def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(
             session,
             self.config,
-            name,
+            checkpoint.pipeline,
             checkpoint,
             once=self.once,
             accept_repeats=self.accept_repeats,
@@ -114,7 +116,8 @@ class Service:
         reported = time.monotonic()
         while not self.stopping.is_set():
             for pipeline in pipelines:
-                failures[pipeline.name] = self._look_after(pipeline, failures[pipeline.name])
+                before = failures[pipeline.name]
+                failures[pipeline.name] = self._look_after(pipeline, pipelines, before)
             if all(pipeline.finished for pipeline in pipelines):
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
@@ -127,15 +130,19 @@ class Service:
             if line := pipeline.report(last=True):
                 say(line)
 
-    def _look_after(self, pipeline: Pipeline, failures: int) -> int:
+    def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
-        if pipeline.active:
-            return 0 if pipeline.progressed else failures
         if pipeline.finished:
             return failures
+        if pipeline.active:
+            if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
+                pipeline.finish_when_through()
+            return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
         if isinstance(failure, JobFailed):
             raise failure
+        if self.once and failures >= ONCE_TRIES_MAX:
+            raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
         pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
         say(f"{pipeline.name}: {failure} Trying again in {pause} s.")
         self.stopping.wait(pause)
@@ -163,7 +170,7 @@ class Service:
         if self.config.service.create_topics:
             for name in topics.create(self.config, inputs=False):
                 say(f"created topic {name}")
-        topics.require(self.config)
+        topics.require(self.config, self.names)
 
     def _stop(self, pipelines: list[Pipeline]) -> None:
         deadline = time.monotonic() + STOP_SECONDS_MAX
@@ -223,10 +230,8 @@ def _end_session(session: SparkSession) -> None:
 
 def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
     def act() -> None:
-        try:
+        with contextlib.suppress(Exception):  # ending: nothing is left to protect
             action()
-        except Exception:  # noqa: BLE001, S110  (ending: nothing is left to protect)
-            pass
 
     return act
 

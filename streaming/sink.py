@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +93,7 @@ def _partition_id() -> int:
 
     task = TaskContext.get()
     assert task is not None  # noqa: S101  (Spark runs this in a task)
-    return task.partitionId()
+    return int(task.partitionId())
 
 
 def _deliver(writer: Writer, blob: bytes, plan: ChannelPlan) -> None:
@@ -155,7 +156,7 @@ def _announce(writer: Writer, blob: str, plan: ChannelPlan) -> None:
 
 def _objects(column: pa.Array) -> list[Any]:
     """Python objects of a column; by way of numpy, which is several times faster than to_pylist."""
-    return column.to_numpy(zero_copy_only=False).tolist()
+    return list(column.to_numpy(zero_copy_only=False).tolist())
 
 
 def _with_headers(
@@ -176,5 +177,5 @@ def _with_headers(
             (a, a if none else b) for a, b, none in zip(bounds, bounds[1:], null, strict=False)
         ]
     else:
-        spans = list(zip(bounds, bounds[1:], strict=False))
+        spans = list(pairwise(bounds))
     return [[*pairs[a:b], *tail] for (a, b), tail in zip(spans, tails, strict=True)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streaming.errors import Fenced, KafkaUnavailable, ProgressMissing
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 KAFKA_SECONDS_MAX = 60
 NEVER = -2
+QUEUE_MAX = 500_000
 CONNECTION = ("bootstrap", "security", "sasl", "ssl", "enable.ssl", "client", "socket")
 PRODUCER = {
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 5,
     "batch.size": 1_000_000,
-    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.messages": QUEUE_MAX,
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
     "transaction.timeout.ms": 60_000,
@@ -84,7 +85,7 @@ class Writer:
             consumer.close()
         return int(place.offset) if place.offset >= 0 and place.metadata == query else None
 
-    @contextmanager
+    @contextlib.contextmanager
     def batch(self, batch: int, query: str) -> Iterator[None]:
         """Everything produced inside becomes visible together, with the batch as progress."""
         self.errors.clear()
@@ -110,11 +111,11 @@ class Writer:
     def produce_all(
         self,
         topic: str,
-        keys: list[bytes | None],
-        values: list[bytes | None],
-        headers: list[Any],
-        timestamps: list[int],
-        partitions: list[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Any],
+        timestamps: Sequence[int],
+        partitions: Sequence[int],
     ) -> None:
         """Produce parallel columns, in order. Waits where the producer's queue is full."""
         produce = self.producer.produce
@@ -130,8 +131,9 @@ class Writer:
 
     def close(self) -> None:
         """Give up the producer; what it did not commit is aborted by its successor."""
-        self.producer.purge()
-        self.producer.flush(1)
+        with contextlib.suppress(Exception):  # a fenced producer refuses even this
+            self.producer.purge()
+            self.producer.flush(1)
 
     def _send_progress(self, batch: int, query: str) -> None:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
@@ -141,7 +143,7 @@ class Writer:
 
     def _make_room(self) -> None:
         deadline = time.monotonic() + KAFKA_SECONDS_MAX
-        while len(self.producer) >= int(PRODUCER["queue.buffering.max.messages"]) // 2:
+        while len(self.producer) >= QUEUE_MAX // 2:
             self.producer.poll(0.05)
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(
@@ -201,7 +203,7 @@ def writer_for(
     return writer
 
 
-@contextmanager
+@contextlib.contextmanager
 def _kafka(doing: str) -> Iterator[None]:
     """Kafka's errors as ours, with what they mean for the batch."""
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415

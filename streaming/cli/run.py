@@ -39,7 +39,6 @@ def run(
     Example: sequencer run orders.toml
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-
     from streaming.service import Service, chosen  # noqa: PLC0415
 
     settings = load_config(config)

@@ -67,23 +67,19 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table()
-    table.add_column("pipeline")
-    for name in ("in", "delivered", "rejected", "dropped", "held", "gaps", "blocked", "channels"):
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for name in found:
         table.add_column(name, justify="right")
-    table.add_column("last batch")
-    for name, figures in found.items():
-        rejected = figures["rejected"]
-        reasons = "".join(f"\n{reason} {count:,}" for reason, count in sorted(rejected.items()))
-        last = "has not run"
-        if figures["batch"] is not None:
-            last = f"{figures['batch']}: {figures['batch_ms']} ms\n{figures['at']}"
-        table.add_row(
-            name,
-            f"{figures['in']:,}",
-            f"{figures['delivered']:,}",
-            f"{sum(rejected.values()):,}{reasons}",
-            *(f"{figures[each]:,}" for each in ("dropped", "held", "gaps", "blocked", "channels")),
-            last,
-        )
+    reasons = sorted({reason for figures in found.values() for reason in figures["rejected"]})
+    for name in ("in", "delivered", "rejected", "dropped", "held", "gaps", "blocked", "channels"):
+        each = [figures[name] for figures in found.values()]
+        table.add_row(name, *(f"{sum(n.values()) if isinstance(n, dict) else n:,}" for n in each))
+        if name == "rejected":
+            for reason in reasons:
+                counts = [figures["rejected"].get(reason, 0) for figures in found.values()]
+                table.add_row(f"  {reason}", *(f"{count:,}" for count in counts))
+    for name in ("batch", "batch_ms", "at"):
+        told = [figures[name] for figures in found.values()]
+        table.add_row(name, *("never ran" if one is None else str(one) for one in told))
     Console().print(table)

@@ -1,0 +1,181 @@
+"""Reading the configuration: all faults at once, each with its key's path and what to write."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
+
+from sequencer.channels.rules import Rules
+from streaming.config import properties
+from streaming.config.explain import explain, unknown
+from streaming.config.flow import topic_faults
+from streaming.config.models import DISCIPLINES, ChannelPipeline, Pipeline
+from streaming.config.tables import Kafka, Service
+from streaming.config.values import key_path, name_fault
+from streaming.errors import ConfigError
+
+TABLES = ("service", "kafka", "spark", "pipelines")
+BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole configuration, checked. ``kafka.properties`` has its secrets filled in.
+
+    ``secrets`` are what :meth:`hide` takes out of texts for people.
+    """
+
+    service: Service
+    kafka: Kafka
+    spark: dict[str, str] = field(repr=False)
+    pipelines: dict[str, Any] = field(default_factory=dict)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    source: str = "the configuration"
+
+    def rules(self, name: str) -> Rules:
+        """The rules of a channel pipeline.
+
+        Imports the function of custom labels. ConfigError where that does not work, and where
+        there is no such pipeline of discipline ``channel``.
+        """
+        pipeline = self.pipelines.get(name)
+        if not isinstance(pipeline, ChannelPipeline):
+            known = [each for each, of in self.pipelines.items() if isinstance(of, ChannelPipeline)]
+            raise ConfigError(
+                f"There is no pipeline {name!r} of discipline channel.",
+                remedy=f"Known ones: {', '.join(known) or 'none'}.",
+            )
+        try:
+            return pipeline.rules()
+        except ValueError as error:
+            at = ("labels",)
+            if isinstance(error, PydanticCustomError):
+                at = (error.context or {})["at"]
+            raise refusal(
+                [f"{key_path(['pipelines', name, *at])}: {error}"], self.source
+            ) from error
+
+    def hide(self, text: str) -> str:
+        """The text without the secrets of ``kafka.properties``."""
+        return properties.hide(text, self.secrets)
+
+
+def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read and check a TOML file. Raises ConfigError that lists every fault found."""
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}.", "Nothing was started.", "Check the path."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is no TOML: {error}.", "Nothing was started.", "Mend it there."
+        ) from error
+    return parse_config(tables, environ, str(path))
+
+
+def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str) -> Config:
+    """The configuration in parsed TOML tables; ``source`` names it in errors."""
+    faults = [unknown(key, TABLES, []) for key in tables if key not in TABLES]
+    service = _table(Service, tables.get("service", {}), ["service"], faults)
+    kafka, secrets = _kafka(tables.get("kafka", {}), environ, faults)
+    spark = _spark(tables.get("spark", {}), faults)
+    pipelines = _pipelines(tables.get("pipelines"), faults)
+    if faults or service is None or kafka is None:
+        raise refusal([properties.hide(fault, secrets) for fault in faults], source)
+    return Config(service, kafka, spark, pipelines, secrets, source)
+
+
+def refusal(faults: list[str], source: str) -> ConfigError:
+    """The error that lists faults, one a line."""
+    lines = "".join(f"\n  {fault}" for fault in faults)
+    return ConfigError(f"{source} cannot work:{lines}", "Nothing was started.", faults=faults)
+
+
+def _table(
+    model: type[BaseModel],
+    values: Any,
+    path: list[str],
+    faults: list[str],
+    context: dict[str, str] | None = None,
+) -> Any:
+    try:
+        return model.model_validate(values, context=context)
+    except ValidationError as error:
+        faults.extend(explain(error, model, path))
+        return None
+
+
+def _kafka(
+    values: Any, environ: Mapping[str, str], faults: list[str]
+) -> tuple[Kafka | None, tuple[str, ...]]:
+    if not isinstance(values, dict):
+        faults.append("kafka: must be a table; write [kafka] and its keys below")
+        return None, ()
+    raw = values.get("properties", {})
+    filled = properties.read(raw, environ, faults)
+    secrets = properties.secrets(raw, filled)
+    given = {**values, "properties": filled}
+    if address := environ.get(BOOTSTRAP):
+        given["bootstrap_servers"] = address
+    mine: list[str] = []
+    kafka = _table(Kafka, given, ["kafka"], mine)
+    if address:
+        mine = [each.replace("kafka.bootstrap_servers", f"{BOOTSTRAP} (set)") for each in mine]
+    faults += mine
+    return kafka, secrets
+
+
+def _spark(values: Any, faults: list[str]) -> dict[str, str]:
+    if not isinstance(values, dict):
+        faults.append("spark: must be a table; write [spark] and Spark's properties below")
+        return {}
+    settings: dict[str, str] = {}
+    for key, value in values.items():
+        path = key_path(["spark", key])
+        whole = key if key == "spark" or key.startswith("spark.") else f"spark.{key}"
+        if isinstance(value, dict):
+            faults.append(f'{path}: is a table; write the whole name in quotes: "{whole}.…" = …')
+        elif not isinstance(value, (str, bool, int, float)):
+            faults.append(f"{path}: must be text, a number, true or false")
+        elif whole != key:
+            faults.append(f'{path}: write the whole name, which begins with spark: "{whole}" = …')
+        else:
+            settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return settings
+
+
+def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
+    if not isinstance(values, dict) or not values:
+        faults.append("pipelines: there is none; add a table [pipelines.NAME] with a discipline")
+        return {}
+    found: dict[str, Pipeline] = {}
+    for name, table in values.items():
+        path = ["pipelines", name]
+        told = key_path(path)
+        if wrong := name_fault(name):
+            faults.append(f"{told}: {wrong}")
+            continue
+        if not isinstance(table, dict):
+            faults.append(f"{told}: must be a table; write [{told}] and its keys below")
+            continue
+        discipline = table.get("discipline")
+        model = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
+        if model is None:
+            known = ", ".join(f'"{each}"' for each in DISCIPLINES)
+            problem = "is missing" if discipline is None else f"{discipline!r} is none"
+            faults.append(f"{told}.discipline: {problem}; write one of {known}")
+            continue
+        made = _table(model, table, path, faults, {"pipeline": name})
+        if made is not None:
+            found[name] = made
+    faults += topic_faults(values)
+    return found

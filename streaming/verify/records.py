@@ -1,0 +1,119 @@
+"""Reading whole topics with kafka-python, a client that the service itself does not use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from streaming import kafka
+from streaming.config import Config
+from streaming.errors import KafkaUnavailable
+
+READ_SECONDS_MAX = 3600
+QUIET_SECONDS_MAX = 60
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it stands in a topic; ``timestamp`` in ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition, offset."""
+        return self.topic, self.partition, self.offset
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """All but the place."""
+        return self.key, self.value, self.headers, self.timestamp
+
+    def header(self, name: str) -> tuple[bool, bytes | None]:
+        """Whether there is a header ``name``, and the value of the last one."""
+        for each, value in reversed(self.headers):
+            if each == name:
+                return True, value
+        return False, None
+
+    def __str__(self) -> str:
+        key = "null" if self.key is None else self.key.decode(errors="backslashreplace")
+        return f"{self.topic}/{self.partition}@{self.offset} (key {key})"
+
+
+class Topics:
+    """A reader of whole topics; a context manager."""
+
+    def __init__(self, config: Config, progress: Callable[[str, int], None]) -> None:
+        from kafka import KafkaConsumer  # noqa: PLC0415  (a quick --help)
+        from kafka.errors import KafkaError  # noqa: PLC0415
+
+        self.progress = progress
+        try:
+            self._consumer = KafkaConsumer(
+                **kafka.kafka_python(config),
+                isolation_level="read_committed",
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                fetch_max_bytes=32 * 2**20,
+                max_partition_fetch_bytes=8 * 2**20,
+                max_poll_records=5000,
+            )
+        except KafkaError as error:
+            raise KafkaUnavailable(
+                f"Kafka at {config.kafka.bootstrap_servers} does not answer ({error})."
+            ) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def read(self, topic: str) -> tuple[list[Record], int]:
+        """The committed records of a topic up to its ends now, by partition; its partitions."""
+        from kafka import TopicPartition  # noqa: PLC0415
+
+        consumer = self._consumer
+        numbers = sorted(consumer.partitions_for_topic(topic) or ())
+        places = [TopicPartition(topic, each) for each in numbers]
+        consumer.assign(places)
+        ends = consumer.end_offsets(places) if places else {}
+        if places:
+            consumer.seek_to_beginning(*places)
+        found: dict[Any, list[Record]] = {place: [] for place in places}
+        began = moved = time.monotonic()
+        count = 0
+        while any(consumer.position(place) < ends[place] for place in places):
+            polled = consumer.poll(timeout_ms=500)
+            now = time.monotonic()
+            moved = now if polled else moved
+            if now - began > READ_SECONDS_MAX or now - moved > QUIET_SECONDS_MAX:
+                raise KafkaUnavailable(f"{topic} could not be read to its end: nothing comes.")
+            for place, messages in polled.items():
+                found[place] += [_record(m) for m in messages if m.offset < ends[place]]
+                count += len(messages)
+            self.progress(topic, count)
+        return [record for place in places for record in found[place]], len(places)
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        message.key,
+        message.value,
+        tuple((name, value) for name, value in message.headers or ()),
+    )

@@ -1,0 +1,226 @@
+"""The judge finds nothing in right outputs, and every planted fault by its name."""
+
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from sequencer.labels import CyclicLabels, LinearLabels
+from streaming.columns import partitions_of
+from streaming.verify.channel import Material, Settings, judge
+from streaming.verify.records import Record
+from tests.sequencer.channels.model import NaiveChannels
+
+PARTITIONS = 3
+
+
+def partition_of(key):
+    return int(partitions_of(pa.array([key or b""], pa.binary()), PARTITIONS)[0])
+
+
+def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
+    """A random input and what the naive model makes of it, as records of the topics."""
+    rng = random.Random(seed)
+    cycle = labels.cycle
+    model = NaiveChannels(
+        cycle=cycle,
+        to_place=lambda text: int(text) if text.isdigit() else None,
+        window=window,
+        held_max=held_max,
+        full="reject",
+        gap_after=gap_after,
+        retire_after=10**9,
+    )
+    inputs = []
+    for n in range(400):
+        key = rng.choice([b"a", b"b", b"c", None] if rng.random() < 0.1 else [b"a", b"b", b"c"])
+        position = max(0, n // 3 + rng.randrange(-6, 7))
+        label = str(position % cycle if cycle else position).encode()
+        headers = [("x", b"1"), ("label", rng.choice([b"bad", label]) if n % 40 == 0 else label)]
+        if n > 200 and rng.random() < 0.3 and key == b"b":
+            headers.append(("epoch", b"1"))
+        if n == 390:
+            headers.append(("fin", b""))
+        inputs.append(Record("in", 0, n, 1000 + n, key, b"v%d" % n, tuple(headers)))
+    for record in inputs:
+        fin = record.header("fin")[0]
+        epoch = record.header("epoch")[1]
+        model.take(
+            record.offset, (record.offset, record.key, record.header("label")[1], epoch, fin)
+        )
+        if record.offset % 10 == 0:
+            model.end_of_batch(record.offset)
+    outputs, ends = [], [0] * PARTITIONS
+    for key, sequence, row, born in model.out:
+        place = partition_of(key)
+        added = (("sequence", b"%d" % sequence), ("incarnation", b"%d" % born))
+        source = inputs[row]
+        outputs.append(
+            replace(
+                source,
+                topic="out",
+                partition=place,
+                offset=ends[place],
+                headers=source.headers + added,
+            )
+        )
+        ends[place] += 1
+    outputs.sort(key=lambda r: (r.partition, r.offset))
+    rejects = []
+    for n, (row, reason) in enumerate(model.rejects):
+        if drop and reason == "duplicate":
+            continue
+        added = (
+            ("reject-reason", reason.encode()),
+            ("reject-topic", b"in"),
+            ("reject-partition", b"0"),
+            ("reject-offset", b"%d" % row),
+        )
+        rejects.append(
+            replace(inputs[row], topic="rejects", offset=n, headers=inputs[row].headers + added)
+        )
+    born = {key: at for key, _, _, at in model.out}
+    events = [
+        {
+            "event": "gap",
+            "id": f"g{n}",
+            "channel": key.decode(),
+            "epoch": epoch,
+            "incarnation": born.get(key, 0),
+            "from": labels.at(first),
+            "to": labels.at(stop),
+            "count": stop - first,
+            "reason": why,
+        }
+        for n, (key, epoch, first, stop, _, why) in enumerate(model.gaps)
+    ]
+    settings = Settings("p", labels, window, drop_duplicates=drop, output_partitions=PARTITIONS)
+    return settings, Material(inputs, outputs, rejects, events)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("drop", [False, True])
+def test_right_outputs_have_no_fault(seed, drop):
+    labels = CyclicLabels(1024) if seed % 3 == 2 else LinearLabels()
+    settings, material = story(seed, labels, drop=drop)
+    verdict = judge(settings, material)
+    assert verdict.good, verdict.faults[:3]
+    assert verdict.looked_at["deliveries"] > 200
+
+
+def swap(m):
+    a = next(i for i in range(len(m.outputs) - 1) if m.outputs[i].key == m.outputs[i + 1].key)
+    m.outputs[a], m.outputs[a + 1] = m.outputs[a + 1], m.outputs[a]
+
+
+def lose(m):
+    last = {r.key: i for i, r in enumerate(m.outputs)}
+    del m.outputs[last[b"a"]]
+    # the rest of the channel is as if nothing was missing
+    m.inputs[:] = [r for r in m.inputs if r.key != b"a" or r.offset < 380]
+
+
+def lose_in_the_middle(m):
+    del m.outputs[len(m.outputs) // 2]
+
+
+def repeat(m):
+    m.outputs.insert(5, m.outputs[4])
+
+
+def other_bytes(m):
+    m.outputs[3] = replace(m.outputs[3], value=b"other")
+
+
+def other_time(m):
+    m.outputs[3] = replace(m.outputs[3], timestamp=1)
+
+
+def other_header(m):
+    m.outputs[3] = replace(m.outputs[3], headers=(("x", b"2"), *m.outputs[3].headers[1:]))
+
+
+def other_partition(m):
+    m.outputs[3] = replace(m.outputs[3], partition=(m.outputs[3].partition + 1) % PARTITIONS)
+
+
+def no_numbers(m):
+    m.outputs[3] = replace(m.outputs[3], headers=m.outputs[3].headers[:-1])
+
+
+def hide_gap(m):
+    m.events.pop(0)
+
+
+def lose_reject(m):
+    m.rejects.pop()
+
+
+def alter_reject(m):
+    m.rejects[0] = replace(m.rejects[0], value=b"other")
+
+
+def double_reject(m):
+    m.rejects.append(m.rejects[0])
+
+
+def wrong_reason(m):
+    at = next(
+        i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == b"missing-channel"
+    )
+    headers = tuple(
+        (n, b"duplicate" if n == "reject-reason" else v) for n, v in m.rejects[at].headers
+    )
+    m.rejects[at] = replace(m.rejects[at], headers=headers)
+
+
+def renumber(m):
+    """A delivery that takes an earlier one's sequence with its own bytes."""
+    at = next(i for i in range(1, len(m.outputs)) if m.outputs[i].key == m.outputs[i - 1].key)
+    m.outputs[at] = replace(
+        m.outputs[at], headers=m.outputs[at].headers[:-2] + m.outputs[at - 1].headers[-2:]
+    )
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (swap, "hole"),
+        (swap, "disorder"),
+        (lose_in_the_middle, "hole"),
+        (lose_in_the_middle, "lost"),
+        (repeat, "repeat"),
+        (other_bytes, "invented"),
+        (other_bytes, "lost"),
+        (other_time, "invented"),
+        (other_header, "invented"),
+        (other_partition, "wrong-partition"),
+        (no_numbers, "bad-output"),
+        (hide_gap, "unannounced-gap"),
+        (lose_reject, "lost"),
+        (alter_reject, "reject-altered"),
+        (double_reject, "reject-repeat"),
+        (wrong_reason, "wrong-reason"),
+        (renumber, "rewritten"),
+    ],
+)
+def test_planted_faults_are_found(plant, name):
+    settings, material = story(4, LinearLabels())
+    plant(material)
+    verdict = judge(settings, material)
+    assert name in verdict.counts, verdict.counts
+    assert any(
+        (fault.name == name and "@" in fault.witness) or "key" in fault.witness
+        for fault in verdict.faults
+    )
+
+
+def test_repeats_are_allowed_at_least_once_but_not_with_other_bytes():
+    settings, material = story(4, LinearLabels())
+    settings = replace(settings, repeats_allowed=True)
+    repeat(material)
+    double_reject(material)
+    assert judge(settings, material).good
+    material.outputs.insert(9, replace(material.outputs[4], value=b"other"))
+    assert "rewritten" in judge(settings, material).counts
