@@ -71,7 +71,8 @@ class LabelledProducer:
                 )
             proxy = self._proxies[key] = LabelProxy(self._produce, self._labels)
         more = {} if timestamp is None else {"timestamp": timestamp}
-        label = proxy({"key": key, "value": value, "headers": headers, "fin": fin, **more})
+        label = proxy.label
+        proxy({"key": key, "value": value, "headers": headers, "fin": fin, **more})
         self._producer.poll(0)
         return label
 
@@ -88,7 +89,8 @@ class LabelledProducer:
     def __exit__(self, *_: object) -> None:
         self.flush()
 
-    def _produce(self, label: Any, message: dict[str, Any]) -> None:
+    def _produce(self, labelled: tuple[Any, dict[str, Any]]) -> None:
+        label, message = labelled
         headers = [*message.pop("headers"), ("label", str(label).encode())]
         if self.epoch:
             headers.append(("epoch", b"%d" % self.epoch))

@@ -3,22 +3,21 @@ import random
 import pytest
 
 from sequencer import CustomLabels, CyclicLabels, LabelProxy, LinearLabels, OrderedProxy
-from sequencer.proxy import BufferFull, Duplicate
+from sequencer.proxy import Arrival
+
+SEQUENCES = [
+    LinearLabels(3, 2),
+    CyclicLabels(64, 5, 3),
+    CustomLabels("0", lambda t: str(int(t) + 7)),
+]
 
 
 def test_the_fixture_of_the_text():
     out = []
     proxy = OrderedProxy(out.append, LinearLabels())
-    for label, message in [(3, "w"), (1, "y"), (2, "x"), (0, "z")]:
-        proxy(label, message)
+    for arrival in [(3, "w"), (1, "y"), (2, "x"), (0, "z")]:
+        proxy(arrival)
     assert out == ["z", "y", "x", "w"]
-
-
-SEQUENCES = [
-    LinearLabels(3, 2),
-    CyclicLabels(32, 5, 3),
-    CustomLabels("0", lambda t: str(int(t) + 7)),
-]
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -27,15 +26,13 @@ def test_source_net_and_proxy_restore_the_list(seed):
     rng = random.Random(seed)
     labels = rng.choice(SEQUENCES)
     net = []
-    source = LabelProxy(
-        lambda label, message: net.append((rng.uniform(0, 8) + len(net), label, message)), labels
-    )
+    source = LabelProxy(lambda pair: net.append((rng.uniform(0, 8) + len(net), pair)), labels)
     for letter in "abcdefghijk" * 5:
         source(letter)
     out = []
     proxy = OrderedProxy(out.append, labels)
-    for _, label, message in sorted(net, key=lambda each: each[0]):
-        proxy(label, message)
+    for _, pair in sorted(net, key=lambda each: each[0]):
+        proxy(pair)
     assert "".join(out) == "abcdefghijk" * 5
     assert proxy.held == 0
 
@@ -44,37 +41,36 @@ def test_a_missing_label_holds_all_that_follow_it_up_to_the_bound():
     out = []
     proxy = OrderedProxy(out.append, LinearLabels(), held_max=3)
     for label in (2, 3, 4):
-        proxy(label, label)
-    with pytest.raises(BufferFull):
-        proxy(5, 5)
-    proxy(0, 0)
+        assert proxy((label, label)) is Arrival.HELD
+    assert proxy((5, 5)) is Arrival.BUFFER_FULL
+    assert proxy((0, 0)) is Arrival.DELIVERED
     assert out == [0]
-    proxy(1, 1)
+    proxy((1, 1))
     assert out == [0, 1, 2, 3, 4]
+    assert proxy((1, 1)) is Arrival.DUPLICATE
 
 
 def test_a_cycle_shorter_than_what_is_in_transit():
     """Detected where two messages of one label are held; not where the first has gone through."""
-    labels = CyclicLabels(4)
+    labels = CyclicLabels(8)
     proxy = OrderedProxy(lambda _: None, labels)
-    proxy(1, "one")
-    with pytest.raises(Duplicate):
-        proxy(1, "five, a turn later")
+    proxy((1, "1"))
+    assert proxy((1, "9, a turn later")) is Arrival.CONFLICT
     out = []
     proxy = OrderedProxy(out.append, labels)
-    for label, message in [(0, "0"), (1, "1"), (2, "2"), (2, "6"), (3, "3")]:
-        proxy(label, message)
-    assert out == ["0", "1", "2", "3"]  # "6" came a turn early and looks like a message to come
-    for label, message in [(0, "4"), (1, "5")]:
-        proxy(label, message)
-    assert out[-1] == "6"
+    for n in range(6):
+        proxy((n, str(n)))
+    proxy((0, "16"))  # two turns later, and nothing tells it from 8
+    proxy((6, "6"))
+    proxy((7, "7"))
+    assert out[-1] == "16"
 
 
 def test_the_label_advances_only_when_sending_worked():
     calls = []
 
-    def send(label, _message):
-        calls.append(label)
+    def send(pair):
+        calls.append(pair[0])
         if len(calls) == 1:
             raise OSError
 
