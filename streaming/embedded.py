@@ -6,7 +6,6 @@ started it ends, however that ends.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import random
@@ -17,7 +16,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -32,7 +30,15 @@ STOP_SECONDS_MAX = 30
 LOCK_SECONDS_MAX = 5
 LOG_BYTES_MAX = 10 * 2**20
 PORTS = (20_000, 32_000)  # below those that systems give to outgoing connections
-PARENT_DIED = 1  # prctl's PR_SET_PDEATHSIG
+# prctl(PR_SET_PDEATHSIG, SIGKILL), then what it is to be; not in a preexec_fn, which may hang where
+# other threads run while the process forks.
+ATTACHED = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):  # it died before it could be asked for
+    sys.exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 LOGGING = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
@@ -113,7 +119,11 @@ class EmbeddedBroker:
             self._process = _start_attached([*command, "kafka.Kafka", str(settings)], log, lock)
             lock.seek(0)
             lock.write(f"{self._process.pid}\n")
-        self._wait_until_up(begin)
+        try:
+            self._wait_until_up(begin)
+        except BaseException:  # Ctrl-C too
+            self.kill()
+            raise
         return self
 
     def stop(self) -> None:
@@ -123,6 +133,16 @@ class EmbeddedBroker:
     def kill(self) -> None:
         """Kill -9, for tests; :meth:`start` goes on with the same data and port."""
         self._end(signal.SIGKILL)
+
+    def failed(self, what: str, begin: int = 0) -> SequencerError:
+        """An error with the end of the log, as far as that was written after byte ``begin``."""
+        tail = self.log.read_bytes()[begin:].decode(errors="replace").splitlines()[-15:]
+        return SequencerError(
+            f"{what}; the end of {self.log}:\n" + "\n".join(tail) + "\n",
+            "No broker runs.",
+            "Look at the properties given, and at the whole log; a damaged data folder can be "
+            "removed.",
+        )
 
     def __enter__(self) -> Self:
         return self.start()
@@ -176,11 +196,17 @@ class EmbeddedBroker:
             return
         arguments = ["kafka.tools.StorageTool", "format", f"--cluster-id={CLUSTER}"]
         arguments += ["--ignore-formatted", "--config", str(settings)]
-        done = subprocess.run(
-            [*command, *arguments], stdout=log, stderr=log, timeout=START_SECONDS_MAX, check=False
-        )
-        if done.returncode:
-            raise self._failed("The broker's data folder could not be prepared", 0)
+        try:
+            subprocess.run(
+                [*command, *arguments],
+                env=_environment(),
+                stdout=log,
+                stderr=log,
+                timeout=START_SECONDS_MAX,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            raise self.failed("The broker's data folder could not be prepared", 0) from error
 
     def _write_settings(self) -> Path:
         extra = dict(self._properties)
@@ -211,16 +237,7 @@ class EmbeddedBroker:
         late = self.pid is not None
         self.kill()
         what = f"did not answer within {START_SECONDS_MAX} s" if late else "ended at once"
-        raise self._failed(f"The broker {what}", begin)
-
-    def _failed(self, what: str, begin: int) -> SequencerError:
-        tail = self.log.read_bytes()[begin:].decode(errors="replace").splitlines()[-15:]
-        return SequencerError(
-            f"{what}; the end of {self.log}:\n" + "\n".join(tail) + "\n",
-            "No broker runs.",
-            "Look at the properties given, and at the whole log; a damaged data folder can be "
-            "removed.",
-        )
+        raise self.failed(f"The broker {what}", begin)
 
 
 def free_port() -> int:
@@ -239,19 +256,32 @@ def free_port() -> int:
 
 
 def _make_folder(path: Path) -> None:
+    why = "Kafka takes what follows a comma for another folder" if "," in str(path) else None
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        if why is None:
+            path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        why = error.strerror
+    if why:
         raise ConfigError(
-            f"{path} cannot be a data folder: {error.strerror}.",
+            f"{path} cannot be a data folder: {why}.",
             "No broker was started.",
             "Give another --data.",
-        ) from error
+        )
 
 
 def _escaped(text: str) -> str:
-    """A value as Java's properties files have it."""
-    return str(text).replace("\\", "\\\\").replace("\n", "\\n")
+    """A value as Java's properties files have it: Latin-1, the rest as UTF-16 units."""
+    text = str(text).replace("\\", "\\\\").replace("\n", "\\n")
+    if text[:1].isspace():
+        text = "\\" + text
+    units = text.encode("utf-16-be").hex(" ", 2).split()
+    return "".join(chr(int(u, 16)) if int(u, 16) < 0x7F else f"\\u{u}" for u in units)
+
+
+def _environment() -> dict[str, str]:
+    """Java takes the encoding of file names from the locale; the C locale's knows only ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def _answers(port: int) -> bool:
@@ -271,11 +301,13 @@ def _serves(bootstrap: str) -> bool:
 
 
 def _start_attached(command: list[str], log: IO[bytes], lock: IO[str]) -> subprocess.Popen[bytes]:
-    """Start a process that ends with this one, also where this one is killed.
+    """Start a process that ends with this one, also where this one is killed (Linux).
 
     Linux ends it when the *thread* that started it ends, so a thread of its own starts it and
     lives as long as it does. The process inherits ``lock``.
     """
+    if sys.platform == "linux":
+        command = [sys.executable, "-I", "-S", "-c", ATTACHED, str(os.getpid()), *command]
     started: list[subprocess.Popen[bytes]] = []
     failures: list[Exception] = []
     ready = threading.Event()
@@ -285,10 +317,10 @@ def _start_attached(command: list[str], log: IO[bytes], lock: IO[str]) -> subpro
             started.append(
                 subprocess.Popen(
                     command,
+                    env=_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    preexec_fn=_ends_with(os.getpid()),  # noqa: PLW1509  (two system calls)
                     pass_fds=[lock.fileno()],
                     start_new_session=True,  # Ctrl-C in a terminal is for us, not for the broker
                 )
@@ -305,16 +337,3 @@ def _start_attached(command: list[str], log: IO[bytes], lock: IO[str]) -> subpro
     if failures:
         raise SequencerError(f"Java cannot be started: {failures[0]}.") from failures[0]
     return started[0]
-
-
-def _ends_with(parent: int) -> Callable[[], None] | None:
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-
-    def ask() -> None:
-        prctl(PARENT_DIED, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before it could be asked for
-            os._exit(1)
-
-    return ask

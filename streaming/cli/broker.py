@@ -31,7 +31,7 @@ def broker(
     Example: sequencer broker --port 9092 --data var/kafka
     """
     from streaming.embedded import EmbeddedBroker  # noqa: PLC0415  (a quick --help)
-    from streaming.errors import ConfigError, SequencerError  # noqa: PLC0415
+    from streaming.errors import ConfigError  # noqa: PLC0415
 
     settings = {}
     for each in properties or []:
@@ -39,13 +39,23 @@ def broker(
         if not separator:
             raise ConfigError(f"--property {each}: write name=value.")
         settings[name] = value
-    stop = threading.Event()
+    up, stop = threading.Event(), threading.Event()
+
+    def ask(*_: object) -> None:
+        stop.set()
+        if not up.is_set():  # jars are being fetched, or it is starting: nothing to finish
+            raise KeyboardInterrupt
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with EmbeddedBroker(data, port, properties=settings) as embedded:
-        print(embedded.bootstrap, flush=True)
-        where = embedded.data if data else "thrown away at the end"
-        print(f"Kafka answers; data: {where}. Ctrl-C stops it.", file=sys.stderr, flush=True)
-        while not stop.wait(0.5):
-            if embedded.pid is None:
-                raise SequencerError("The broker ended by itself.", remedy="Look at its log.")
+        signal.signal(number, ask)
+    try:
+        with EmbeddedBroker(data, port, properties=settings) as embedded:
+            up.set()
+            print(embedded.bootstrap, flush=True)
+            where = embedded.data if data else "thrown away at the end"
+            print(f"Kafka answers; data: {where}. Ctrl-C stops it.", file=sys.stderr, flush=True)
+            while not stop.wait(0.5):
+                if embedded.pid is None:
+                    raise embedded.failed("The broker ended by itself")
+    except KeyboardInterrupt:
+        print("Stopped before Kafka answered.", file=sys.stderr)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,10 @@ def wait_gone(pid):
         time.sleep(0.05)
 
 
-def test_data_outlive_a_clean_stop_and_a_kill(tmp_path):
-    with EmbeddedBroker(tmp_path / "kafka") as embedded:
+def test_data_outlive_a_clean_stop_and_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "C")  # where Java knows ASCII alone, unless told otherwise
+    data = tmp_path / "dätä (☃) 1"
+    with EmbeddedBroker(data) as embedded:
         place, first = embedded.bootstrap, embedded.pid
         create_topics(embedded.bootstrap, {"t": 1})
         produce(embedded.bootstrap, "t", [Record(value=b"1")])
@@ -48,7 +51,7 @@ def test_data_outlive_a_clean_stop_and_a_kill(tmp_path):
         assert values(embedded, "t") == [b"1", b"2"]
 
         with pytest.raises(ConfigError, match=rf"process {embedded.pid}.*already uses"):
-            EmbeddedBroker(tmp_path / "kafka").start()
+            EmbeddedBroker(data).start()
         with pytest.raises(ConfigError, match=f"Port {embedded.port} is taken"):
             EmbeddedBroker(tmp_path / "other", embedded.port).start()
         assert embedded.start() is embedded  # runs already
@@ -93,6 +96,12 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path):
         EmbeddedBroker(tmp_path / "file").start()
 
 
+def test_a_data_folder_that_kafka_would_misread_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="comma"):
+        EmbeddedBroker(tmp_path / "a,b").start()
+    assert not (tmp_path / "a,b").exists()
+
+
 def test_a_temporary_folder_is_removed():
     with EmbeddedBroker() as embedded:
         data, pid = embedded.data, embedded.pid
@@ -107,23 +116,71 @@ def test_free_ports_can_be_bound():
             probe.bind(("127.0.0.1", free_port()))
 
 
+@contextmanager
+def command(*arguments, **environment):
+    """`sequencer broker` in a process of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streaming.cli", "broker", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_prints_the_address_and_stops_cleanly(tmp_path, number):
     port = free_port()
-    command = [sys.executable, "-m", "streaming.cli", "broker", "--port", str(port)]
-    command += ["--data", str(tmp_path), "--property", "num.partitions=3"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
-    try:
+    given = ["--port", port, "--data", tmp_path, "--property", "num.partitions=3"]
+    with command(*given) as process:
         assert process.stdout.readline() == f"127.0.0.1:{port}\n"
         pid = int((tmp_path / "broker.lock").read_text())
         assert "num.partitions=3\n" in (tmp_path / "server.properties").read_text()
         process.send_signal(number)
         _, told = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
     assert process.returncode == 0
     assert "Traceback" not in told
     wait_gone(pid)
+
+
+def test_the_command_fails_with_its_broker(tmp_path):
+    with command("--port", free_port(), "--data", tmp_path) as process:
+        assert process.stdout.readline()
+        os.kill(int((tmp_path / "broker.lock").read_text()), signal.SIGKILL)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "The broker ended by itself; the end of" in told
+    assert "Traceback" not in told
+
+
+def test_the_command_can_be_stopped_while_jars_are_fetched(tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    version = """'openjdk version "17.0.1"'"""
+    java.write_text(f'#!/bin/sh\n[ "$1" != -version ] && exec sleep 60\necho {version} >&2\n')
+    java.chmod(0o755)
+    places = {"JAVA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "SEQUENCER_JARS": ""}
+    with command("--port", free_port(), **places) as process:
+        assert "Fetching" in process.stderr.read(len("Fetching"))
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "Stopped before Kafka answered" in told
+    assert "Traceback" not in told
+
+
+def test_the_command_refuses_a_port_that_is_taken():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port()))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with command("--port", port) as process:
+            _, told = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert f"Port {port} is taken." in told
+    assert "Give another --port." in told
