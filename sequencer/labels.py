@@ -172,8 +172,7 @@ class CustomLabels:
     def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:
         """As in :class:`Labels`; not found among the labels known so far is -1."""
         self._extend(horizon)
-        find = self._positions.get
-        return np.array([find(_decode(text), -1) for text in texts.to_pylist()], dtype=np.int64)
+        return np.array([self._find(text) for text in texts.to_pylist()], dtype=np.int64)
 
     def at(self, position: int) -> str:
         """The label at ``position``; IndexError past the end of a finite sequence."""
@@ -181,6 +180,12 @@ class CustomLabels:
             return self._labels[position % self.cycle]
         self._extend(position + 1)
         return self._labels[position]
+
+    def _find(self, text: bytes) -> int:
+        try:
+            return self._positions.get(text.decode(), -1)
+        except UnicodeDecodeError:
+            return -1
 
     def _extend(self, count: int) -> None:
         """Walk on until ``count`` labels are known, or the sequence ends or closes its cycle."""
@@ -254,8 +259,3 @@ def _multiply_modulo(values: Int64s, factor: int, modulus: int) -> Int64s:
     if factor * modulus <= LABEL_MAX:
         return values * factor % modulus
     return np.array([value * factor % modulus for value in values.tolist()], dtype=np.int64)
-
-
-def _decode(text: bytes) -> str:
-    """The text; bytes that are no UTF-8 give one that no label has (a lone surrogate)."""
-    return text.decode(errors="surrogateescape")

@@ -125,6 +125,31 @@ def existing(config: Config) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
 
+def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
+    """For each (topic, partition) the offset after the last committed record."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415
+
+    settings = kafka.connection(kafka.confluent(config))
+    consumer = Consumer(
+        {**settings, "group.id": "sequencer-ends", "isolation.level": "read_committed"},
+        logger=kafka.quiet(),
+    )
+    found: dict[tuple[str, int], int] = {}
+    try:
+        for name, count in partitions(config, list(names)).items():
+            for partition in range(count):
+                place = TopicPartition(name, partition)
+                _, end = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
+                found[name, partition] = end
+    except KafkaException as error:
+        raise KafkaUnavailable(
+            f"The ends of {', '.join(names)} could not be read: {error.args[0].str()}."
+        ) from error
+    finally:
+        consumer.close()
+    return found
+
+
 def _needed(
     config: Config, there: Mapping[str, int], names: Iterable[str] | None = None
 ) -> list[Topic]:

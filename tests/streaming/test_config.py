@@ -156,7 +156,7 @@ def test_a_config_does_not_change_and_travels():
         config.pipelines["p"].output = "q"
     with pytest.raises(AttributeError):
         config.service = None
-    again = pickle.loads(pickle.dumps(config))  # noqa: S301  (our own bytes)
+    again = pickle.loads(pickle.dumps(config))
     assert again == config
 
 
