@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-RUN_SECONDS_MAX = 240
+RUN_SECONDS_MAX = 420
 STOP_SECONDS_MAX = 60
 
 

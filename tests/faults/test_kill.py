@@ -58,7 +58,7 @@ def prepare(broker, prefix, folder, **service):
     return write_config(folder, broker.bootstrap, {"p": topics}, **service)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_crash_between_any_two_steps(broker, topic_prefix, tmp_path):
     """One checkpoint; the service dies at every fault point in turn, each time with new input."""
     config = prepare(broker, topic_prefix, tmp_path)
@@ -97,7 +97,7 @@ def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
     judge(broker.bootstrap, prefix, count + per_round, sent + len(last), status(config)["p"])
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_kill_at_random_moments(broker, topic_prefix, tmp_path):
     kill_at_random(broker, topic_prefix, tmp_path, kills=2, messages=30_000, seconds=3)
 

@@ -9,6 +9,7 @@ import pytest
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import run_once, status, write_config
 
+pytestmark = pytest.mark.timeout(900)
 NET_SEED = 7
 NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 
