@@ -1,0 +1,46 @@
+# Two commands for a newcomer: make demo, make test. Everything happens in .venv of this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+.DEFAULT_GOAL := help
+
+.PHONY: help setup demo test check test-only soak bench figures clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(READY) ## make the virtual environment (other targets do this themselves)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11, 3.12 or 3.13 is needed; say make PYTHON=python3.12 …")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (PySpark is large: some minutes, once)" >&2
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $(READY)
+
+demo: $(READY) ## order a year's flights of three airports, live, on a broker of its own
+	@$(BIN)/sequencer demo
+
+check: $(READY) ## lint and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --no-error-summary
+
+test: check test-only ## lint, types and all tests in their short form
+
+test-only: $(READY)
+	@$(BIN)/python -m pytest -m 'not slow'
+
+soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
+	@$(BIN)/python -m pytest -m slow
+
+bench: $(READY) ## throughput and latency beside a stateless Spark copy (about half an hour)
+	@$(BIN)/python bench/bench.py
+
+figures: $(READY) ## the plots and tables of docs/figures.md
+	@$(BIN)/python bench/figures.py
+
+clean: ## remove what make made
+	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,26 @@
+"""Ordered channels in bulk: many channels of one shard, one batch at a time.
+
+`rules` what a pipeline wants, `state` what is remembered, `plain` the definition (one record at a
+time, one channel), `step` the same over whole batches, `outcome` what a step returns.
+"""
+
+from sequencer.channels.outcome import REASONS, Delivered, Event, GapFailure, Outcome, Reason
+from sequencer.channels.rules import Full, Gap, Rules
+from sequencer.channels.state import Held, ShardState
+from sequencer.channels.step import Arrivals, step
+
+__all__ = [
+    "REASONS",
+    "Arrivals",
+    "Delivered",
+    "Event",
+    "Full",
+    "Gap",
+    "GapFailure",
+    "Held",
+    "Outcome",
+    "Reason",
+    "Rules",
+    "ShardState",
+    "step",
+]

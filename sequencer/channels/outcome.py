@@ -1,0 +1,93 @@
+"""What a step returns: where every input record ended, and what happened on the way."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sequencer.channels.state import ShardState
+
+
+class Reason(enum.IntEnum):
+    """Why a record was rejected, in order of precedence (contract, discipline ``channel``)."""
+
+    MISSING_CHANNEL = 0
+    MISSING_LABEL = 1
+    BAD_LABEL = 2
+    BAD_EPOCH = 3
+    STALE_EPOCH = 4
+    AFTER_FIN = 5
+    OUTSIDE_WINDOW = 6
+    LATE = 7
+    DUPLICATE = 8
+    BUFFER_FULL = 9
+
+    @property
+    def text(self) -> str:
+        """As it stands in the header ``reject-reason``."""
+        return REASONS[self]
+
+
+REASONS = tuple(reason.name.lower().replace("_", "-") for reason in Reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that users are told: ``gap``, ``fin``, ``epoch`` or ``retired``.
+
+    ``place`` makes the event's id: with the channel and incarnation it names one event for ever.
+    ``fields`` are JSON values; gap bounds are labels, half-open.
+    """
+
+    kind: str
+    channel: bytes
+    incarnation: int
+    epoch: int
+    place: int
+    fields: dict[str, int | str]
+
+
+class GapFailure(Exception):  # noqa: N818  (a verdict on the data, not a malfunction)
+    """A gap outlived its time under the policy FAIL; the step took no effect."""
+
+    def __init__(self, channel: bytes, epoch: int, first: int | str, waited_ms: int) -> None:
+        super().__init__(channel, epoch, first, waited_ms)
+        self.channel = channel
+        self.epoch = epoch
+        self.first = first
+        self.waited_ms = waited_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Deliveries of one step, parallel int64 arrays; each channel's rows are in label order.
+
+    ``row`` counts the held rows before the step first (0 … held - 1), then the arrivals.
+    ``channel`` is the row of the channel in ``Outcome.channels``.
+    """
+
+    row: NDArray[np.int64]
+    channel: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    incarnation: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of a step.
+
+    ``rejected_row`` and ``rejected_reason`` are parallel, in order of arrival. ``held_row`` gives,
+    for each row held after the step (in the order of ``state.held``), its row before. Every row is
+    exactly one of delivered, rejected, held.
+    """
+
+    state: ShardState
+    channels: object
+    delivered: Delivered
+    rejected_row: NDArray[np.int64]
+    rejected_reason: NDArray[np.uint8]
+    held_row: NDArray[np.int64]
+    events: list[Event] = field(default_factory=list)

@@ -1,0 +1,174 @@
+"""One channel, one record at a time: the definition that the vectorised step must agree with.
+
+The field's names: a receive buffer that restores the order of a label sequence, as the ordered
+proxy of "In-Order Message Delivery" (2011), with epochs, FIN, gaps and bounds of the contract.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sequencer.channels.outcome import Event, GapFailure, Reason
+from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Gap, Rules
+from sequencer.channels.state import NONE
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A held message: its row with the caller, batch time of arrival (ms), FIN mark."""
+
+    row: int
+    since_ms: int
+    fin: bool
+
+
+@dataclass(slots=True)
+class Results:
+    """What one channel's records led to; rows are the caller's."""
+
+    delivered: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # row, sequence, incarnation
+    rejected: list[tuple[int, Reason]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Channel:
+    """State of one channel. ``exists`` is False until its first record is accepted."""
+
+    key: bytes
+    rules: Rules
+    results: Results
+    exists: bool = False
+    epoch: int = 0
+    frontier: int = 0
+    sequence: int = 0
+    incarnation: int = 0
+    fin: int = NONE
+    active_ms: int = 0
+    held: dict[int, Waiting] = field(default_factory=dict)
+    skipped: list[tuple[int, int]] = field(default_factory=list)
+
+    def arrive(self, place: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
+        """Take one record whose label is at ``place`` of its sequence (within the cycle)."""
+        newer = self.exists and epoch > self.epoch
+        fresh = newer or not self.exists
+        position = self._position(place, 0 if fresh else self.frontier)
+        if self.exists:
+            self.active_ms = now_ms
+        reason = self._judge(position, epoch, fresh=fresh)
+        if reason is not None:
+            self.results.rejected.append((row, reason))
+            return
+        if not self.exists:
+            self.exists = True
+            self.epoch, self.incarnation, self.active_ms = epoch, now_ms, now_ms
+        elif newer:
+            self._take_over(epoch, now_ms)
+        self._accept(position, Waiting(row, now_ms, fin), now_ms)
+
+    def _position(self, place: int, frontier: int) -> int:
+        """The place on the endless line of positions; cyclic ones near the frontier (RFC 1982)."""
+        cycle = self.rules.labels.cycle
+        if cycle is None:
+            return place
+        ahead = (place - frontier) % cycle
+        return frontier + ahead if ahead <= self.rules.window else frontier + ahead - cycle
+
+    def _judge(self, position: int, epoch: int, *, fresh: bool) -> Reason | None:  # noqa: PLR0911
+        """The first reason against the record, in the contract's order."""
+        frontier = 0 if fresh else self.frontier
+        if self.rules.labels.searched and position >= frontier + self.rules.search:
+            return Reason.BAD_LABEL
+        if self.exists and epoch < self.epoch:
+            return Reason.STALE_EPOCH
+        if not fresh and self.fin != NONE and position > self.fin:
+            return Reason.AFTER_FIN
+        if position - frontier > self.rules.window:
+            return Reason.OUTSIDE_WINDOW
+        if position < frontier:
+            late = not fresh and any(first <= position < stop for first, stop in self.skipped)
+            return Reason.LATE if late else Reason.DUPLICATE
+        if fresh:
+            return None
+        if position in self.held:
+            return Reason.DUPLICATE
+        full = position != frontier and len(self.held) >= self.rules.held_max
+        return Reason.BUFFER_FULL if full and self.rules.full is Full.REJECT else None
+
+    def _take_over(self, epoch: int, now_ms: int) -> None:
+        """Begin a higher epoch: what is held of the old one goes out, its holes are announced."""
+        while self.held:
+            self._give_up("epoch", now_ms)
+        self.results.events.append(
+            Event("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
+        )
+        self.epoch = epoch
+        self.frontier = 0
+        self.fin = NONE
+        self.skipped = []
+
+    def _accept(self, position: int, message: Waiting, now_ms: int) -> None:
+        self.held[position] = message
+        if message.fin:
+            self.fin = position
+            for beyond in sorted(self.held):
+                if beyond > position:
+                    self.results.rejected.append((self.held.pop(beyond).row, Reason.AFTER_FIN))
+        self._deliver_run()
+        while len(self.held) > self.rules.held_max:
+            self._give_up("overflow", now_ms)
+
+    def _deliver_run(self) -> None:
+        """Deliver from the frontier up to the first missing label."""
+        while (message := self.held.pop(self.frontier, None)) is not None:
+            self.results.delivered.append((message.row, self.sequence, self.incarnation))
+            if message.fin:
+                label = self.rules.labels.at(self.frontier)
+                self.results.events.append(
+                    Event(
+                        "fin",
+                        self.key,
+                        self.incarnation,
+                        self.epoch,
+                        self.frontier,
+                        {"label": label, "sequence": self.sequence},
+                    )
+                )
+            self.sequence += 1
+            self.frontier += 1
+
+    def _give_up(self, reason: str, now_ms: int) -> None:
+        """Give up the missing labels below the lowest held one, and deliver what that frees."""
+        lowest = min(self.held)
+        since_ms = min(message.since_ms for message in self.held.values())
+        labels = self.rules.labels
+        gap: dict[str, int | str] = {
+            "from": labels.at(self.frontier),
+            "to": labels.at(lowest),
+            "count": lowest - self.frontier,
+            "waited_ms": now_ms - since_ms,
+            "reason": reason,
+        }
+        self.results.events.append(
+            Event("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
+        )
+        self._remember_skipped(self.frontier, lowest)
+        self.frontier = lowest
+        self._deliver_run()
+
+    def _remember_skipped(self, first: int, stop: int) -> None:
+        self.skipped.append((first, stop))
+        del self.skipped[:-SKIPPED_RANGES_MAX]
+
+    def expire(self, now_ms: int) -> None:
+        """Apply the gap policy to gaps that are old enough at ``now_ms``."""
+        while self.held and self.rules.gap is not Gap.WAIT:
+            since_ms = min(message.since_ms for message in self.held.values())
+            if now_ms - since_ms < self.rules.gap_after_ms:
+                return
+            if self.rules.gap is Gap.FAIL:
+                first = self.rules.labels.at(self.frontier)
+                raise GapFailure(self.key, self.epoch, first, now_ms - since_ms)
+            self._give_up("timeout", now_ms)

@@ -1,0 +1,131 @@
+"""What a shard remembers of its channels, as parallel arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NONE = -1
+
+
+def _empty() -> Int64s:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Messages that wait for a gap, sorted by (channel, position); parallel arrays.
+
+    ``channel`` is a row of the channel table, ``position`` the label's position (growing without
+    end also for cyclic labels), ``since_ms`` the batch time of arrival, ``fin`` the FIN mark. The
+    messages themselves stay with the caller, in the same order.
+    """
+
+    channel: Int64s
+    position: Int64s
+    since_ms: Int64s
+    fin: Bools
+
+    @classmethod
+    def empty(cls) -> Held:
+        """No message."""
+        return cls(_empty(), _empty(), _empty(), np.zeros(0, dtype=np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+    def take(self, rows: Int64s | Bools) -> Held:
+        """The messages at ``rows`` (indices or a mask)."""
+        return Held(self.channel[rows], self.position[rows], self.since_ms[rows], self.fin[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Given-up ranges of labels, half-open positions, sorted by (channel, first)."""
+
+    channel: Int64s
+    first: Int64s
+    stop: Int64s
+
+    @classmethod
+    def empty(cls) -> Skipped:
+        """No range."""
+        return cls(_empty(), _empty(), _empty())
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """All channels of one shard.
+
+    ``keys`` (binary, unique) names the channels; the int64 arrays run parallel to it: ``epoch``,
+    ``frontier`` (position below which everything is delivered or given up), ``sequence`` (number of
+    the next delivery), ``incarnation`` (batch time at which the channel's state began), ``fin``
+    (position of the FIN, -1 before one came), ``active_ms`` (batch time of the last record).
+    ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
+    """
+
+    keys: pa.Array
+    epoch: Int64s
+    frontier: Int64s
+    sequence: Int64s
+    incarnation: Int64s
+    fin: Int64s
+    active_ms: Int64s
+    held: Held
+    skipped: Skipped
+    clock_ms: int = 0
+
+    @classmethod
+    def empty(cls) -> ShardState:
+        """A shard that has seen nothing."""
+        numbers: dict[str, Any] = {name: _empty() for name in COLUMNS}
+        none = pa.array([], pa.binary())
+        return cls(keys=none, held=Held.empty(), skipped=Skipped.empty(), **numbers)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def columns(self) -> dict[str, Int64s]:
+        """The per-channel numbers by name."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    def without(self, gone: Bools) -> ShardState:
+        """The same without the channels of the mask ``gone``, which hold nothing."""
+        keep = ~gone
+        place = np.cumsum(keep) - 1
+        kept = keep[self.skipped.channel]
+        numbers: dict[str, Any] = {name: column[keep] for name, column in self.columns().items()}
+        return replace(
+            self,
+            keys=self.keys.filter(pa.array(keep)),
+            **numbers,
+            held=replace(self.held, channel=place[self.held.channel]),
+            skipped=Skipped(
+                place[self.skipped.channel[kept]], self.skipped.first[kept], self.skipped.stop[kept]
+            ),
+        )
+
+    def due_ms(self, gap_after_ms: int | None, retire_after_ms: int) -> int | None:
+        """The batch time from which a step without input would change something, None for never."""
+        due: list[int] = []
+        idle = np.ones(len(self), dtype=np.bool_)
+        idle[self.held.channel] = False
+        if idle.any():
+            due.append(int(self.active_ms[idle].min()) + retire_after_ms)
+        if gap_after_ms is not None and len(self.held):
+            due.append(int(self.held.since_ms.min()) + gap_after_ms)
+        return min(due, default=None)
+
+
+COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms")
+assert {field.name for field in fields(ShardState)} >= set(COLUMNS)  # noqa: S101  (a typo guard)

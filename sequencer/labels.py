@@ -1,0 +1,254 @@
+"""Label sequences: the initial label and the next function that both ends of a channel agree on.
+
+Source: "In-Order Message Delivery" (2011), section "Message Labels": a linear sequence for the
+simple case, a cyclic one "significantly longer than the expected number of messages in transit"
+for unbounded series, or any other sequence given by its next function.
+
+Every sequence numbers its labels: the *position* of the initial label is 0, that of its successor
+1, and so on. The ordering code works on positions only. Linear positions grow for ever; in a
+sequence that repeats, positions are counted within one ``cycle``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+LABEL_MAX = 2**63 - 1
+"""The highest number that a label, an epoch or a sequence can have (contract: ``[0-9]{1,19}``)."""
+
+DIGITS_MAX = 19
+CYCLE_SEARCH_MAX = 100_000
+CUSTOM_LABELS_MAX = 10_000_000
+
+L = TypeVar("L", bound=Hashable)
+
+
+class Labels(Protocol):
+    """What the ordering code needs of a label sequence."""
+
+    @property
+    def cycle(self) -> int | None:
+        """Number of labels after which the sequence repeats; None where it never does."""
+
+    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:
+        """Positions of the labels in ``texts`` (binary, no nulls); -1 where it is no label.
+
+        Sequences that are known by their next function alone look at the first ``horizon`` labels
+        at least; others ignore it.
+        """
+
+    @property
+    def searched(self) -> bool:
+        """Whether labels are recognised by walking the sequence, so only near the frontier."""
+
+    def at(self, position: int) -> int | str:
+        """The label at ``position``, as it appears in events (a number, or text)."""
+
+
+class LinearLabels:
+    """``start``, ``start + step``, ``start + 2 * step``, … up to 2**63 - 1.
+
+    >>> labels = LinearLabels(start=10, step=5)
+    >>> labels.initial, labels.next(10), labels.at(3)
+    (10, 15, 25)
+    """
+
+    __slots__ = ("initial", "step")
+    cycle: None = None
+    searched = False
+
+    def __init__(self, start: int = 0, step: int = 1) -> None:
+        if not 0 <= start <= LABEL_MAX:
+            raise ValueError(f"start is {start}; it must lie in 0 … {LABEL_MAX}")
+        if not 1 <= step <= LABEL_MAX:
+            raise ValueError(f"step is {step}; it must lie in 1 … {LABEL_MAX}")
+        self.initial = start
+        self.step = step
+
+    def next(self, label: int) -> int:
+        """The label after ``label``; OverflowError past 2**63 - 1, where the sequence ends."""
+        if label > LABEL_MAX - self.step:
+            raise OverflowError(f"no label follows {label}: labels end at {LABEL_MAX}")
+        return label + self.step
+
+    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:  # noqa: ARG002  (see Labels)
+        """As in :class:`Labels`; below ``start`` or off the step is -1."""
+        numbers = parse_numbers(texts)
+        ahead = numbers - self.initial
+        off = (numbers < 0) | (ahead < 0) | (ahead % self.step != 0)
+        return np.where(off, np.int64(-1), ahead // self.step)
+
+    def at(self, position: int) -> int:
+        """``start + position * step``."""
+        return self.initial + position * self.step
+
+
+class CyclicLabels:
+    """``start``, ``start + step``, … modulo ``modulus``, then the same again.
+
+    The cycle has ``modulus / gcd(step, modulus)`` labels. Which of two positions comes first is a
+    question of distance (serial number arithmetic, RFC 1982): up to half the cycle ahead is ahead.
+
+    >>> labels = CyclicLabels(modulus=8, start=6)
+    >>> labels.initial, labels.next(7), labels.at(3), labels.cycle
+    (6, 0, 1, 8)
+    """
+
+    __slots__ = ("_common", "_inverse", "cycle", "initial", "modulus", "step")
+    searched = False
+
+    def __init__(self, modulus: int, start: int = 0, step: int = 1) -> None:
+        if not 4 <= modulus <= 2**62:
+            raise ValueError(f"modulus is {modulus}; it must lie in 4 … 2**62")
+        if not 0 <= start < modulus:
+            raise ValueError(f"start is {start}; it must lie in 0 … modulus - 1 = {modulus - 1}")
+        if not 1 <= step < modulus:
+            raise ValueError(f"step is {step}; it must lie in 1 … modulus - 1 = {modulus - 1}")
+        self._common = math.gcd(step, modulus)
+        self.cycle = modulus // self._common
+        if self.cycle < 4:
+            raise ValueError(
+                f"step {step} and modulus {modulus} share the factor {self._common}, so only "
+                f"{self.cycle} labels exist; a cycle needs 4 or more"
+            )
+        self._inverse = pow(step // self._common, -1, self.cycle)
+        self.initial = start
+        self.step = step
+        self.modulus = modulus
+
+    def next(self, label: int) -> int:
+        """The label after ``label``."""
+        return (label + self.step) % self.modulus
+
+    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:  # noqa: ARG002  (see Labels)
+        """As in :class:`Labels`, in 0 … cycle - 1; ``modulus`` or more, or off the step, is -1."""
+        numbers = parse_numbers(texts)
+        ahead = np.where(numbers >= 0, numbers - self.initial, 0) % self.modulus
+        off = (numbers < 0) | (numbers >= self.modulus) | (ahead % self._common != 0)
+        steps = ahead // self._common
+        if self._inverse != 1:
+            steps = _multiply_modulo(steps, self._inverse, self.cycle)
+        return np.where(off, np.int64(-1), steps)
+
+    def at(self, position: int) -> int:
+        """The label at ``position`` of any turn of the cycle."""
+        return (self.initial + (position % self.cycle) * self.step) % self.modulus
+
+
+class CustomLabels:
+    """Any sequence: an initial label and a function that gives the label after a label.
+
+    ``next`` is called with labels that it made itself, never with input. It may raise
+    StopIteration where the sequence ends. A sequence that comes back to its initial label within
+    100,000 labels is cyclic; one that comes back to another label is refused, and so are more
+    than 10,000,000 labels, because all positions are kept in a table.
+
+    >>> labels = CustomLabels("a", lambda label: chr(ord(label) + 1))
+    >>> labels.initial, labels.next("a"), labels.at(2)
+    ('a', 'b', 'c')
+    """
+
+    searched = True
+
+    def __init__(self, initial: str, next: Callable[[str], str]) -> None:  # noqa: A002  the text's word
+        self.initial = initial
+        self.next = next
+        self._labels: list[str] = [initial]
+        self._positions: dict[str, int] = {initial: 0}
+        self._ended = False
+        self.cycle: int | None = None
+        self._extend(CYCLE_SEARCH_MAX)
+
+    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:
+        """As in :class:`Labels`; not found among the labels known so far is -1."""
+        self._extend(horizon)
+        find = self._positions.get
+        return np.array([find(_decode(text), -1) for text in texts.to_pylist()], dtype=np.int64)
+
+    def at(self, position: int) -> str:
+        """The label at ``position``; IndexError past the end of a finite sequence."""
+        if self.cycle is not None:
+            return self._labels[position % self.cycle]
+        self._extend(position + 1)
+        return self._labels[position]
+
+    def _extend(self, count: int) -> None:
+        """Walk on until ``count`` labels are known, or the sequence ends or closes its cycle."""
+        count = min(count, CUSTOM_LABELS_MAX)
+        while len(self._labels) < count and not self._ended:
+            last = self._labels[-1]
+            try:
+                label = self.next(last)
+            except StopIteration:
+                self._ended = True
+                return
+            if not isinstance(label, str):
+                raise TypeError(f"the label after {last!r} is {label!r}; labels must be text (str)")
+            if label in self._positions:
+                self._close(label)
+                return
+            self._positions[label] = len(self._labels)
+            self._labels.append(label)
+
+    def _close(self, label: str) -> None:
+        count = len(self._labels)
+        if label != self.initial or count > CYCLE_SEARCH_MAX:
+            raise ValueError(
+                f"the label sequence repeats {label!r} after {count} labels; a cyclic sequence "
+                f"must come back to its initial label {self.initial!r} within {CYCLE_SEARCH_MAX}"
+            )
+        if count < 4:
+            raise ValueError(f"the label sequence has a cycle of {count}; it needs 4 or more")
+        self.cycle = count
+        self._ended = True
+
+
+def parse_numbers(texts: pa.Array) -> Int64s:
+    """Numbers of ASCII decimal texts (binary array without nulls); -1 where one is not a number.
+
+    A number is ``[0-9]{1,19}`` and at most 2**63 - 1; leading zeros are allowed.
+    """
+    count = len(texts)
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    if not pa.types.is_large_binary(texts.type):
+        texts = texts.cast(pa.large_binary())
+    _, offsets_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)[texts.offset : texts.offset + count + 1]
+    lengths = np.diff(offsets)
+    good = (lengths >= 1) & (lengths <= DIGITS_MAX)
+    digits_max = int(lengths[good].max(initial=0))
+    if digits_max == 0:
+        return np.full(count, -1, dtype=np.int64)
+    data = np.frombuffer(data_buffer, np.uint8)
+    ends = offsets[1:]
+    values = np.zeros(count, dtype=np.uint64)
+    power = np.uint64(1)
+    for place in range(digits_max):
+        here = good & (lengths > place)
+        digits = data[np.where(here, ends - 1 - place, 0)] - np.uint8(48)  # non-digits wrap past 9
+        good &= ~here | (digits <= 9)
+        values += np.where(here, digits, np.uint8(0)).astype(np.uint64) * power
+        power *= np.uint64(10)
+    good &= values <= np.uint64(LABEL_MAX)
+    return np.where(good, values, np.uint64(0)).astype(np.int64) - ~good
+
+
+def _multiply_modulo(values: Int64s, factor: int, modulus: int) -> Int64s:
+    """``values * factor % modulus`` without overflow."""
+    if factor * modulus <= LABEL_MAX:
+        return values * factor % modulus
+    return np.array([value * factor % modulus for value in values.tolist()], dtype=np.int64)
+
+
+def _decode(text: bytes) -> str:
+    """The text; bytes that are no UTF-8 give one that no label has (a lone surrogate)."""
+    return text.decode(errors="surrogateescape")

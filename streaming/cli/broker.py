@@ -1,0 +1,51 @@
+"""`sequencer broker`: a real Kafka broker to try things with."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def broker(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=0, max=65535)] = 9092,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder that keeps the data; else it is thrown away.")
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", help="A broker property, name=value; may be given often."),
+    ] = None,
+) -> None:
+    """Run an embedded Kafka broker (KRaft, one process) until Ctrl-C or SIGTERM.
+
+    A real Apache Kafka from Maven Central's jars; it needs Java 17 or newer and nothing else. It is
+    for trying out, demos and tests: one broker, no replication. Standard output has its address.
+
+    Exit status: 0 stopped as asked; 1 it ended by itself; 2 the port or folder cannot be used.
+
+    Example: sequencer broker --port 9092 --data var/kafka
+    """
+    from streaming.embedded import EmbeddedBroker  # noqa: PLC0415  (a quick --help)
+    from streaming.errors import ConfigError, SequencerError  # noqa: PLC0415
+
+    settings = {}
+    for each in properties or []:
+        name, separator, value = each.partition("=")
+        if not separator:
+            raise ConfigError(f"--property {each}: write name=value.")
+        settings[name] = value
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with EmbeddedBroker(data, port, properties=settings) as embedded:
+        print(embedded.bootstrap, flush=True)
+        where = embedded.data if data else "thrown away at the end"
+        print(f"Kafka answers; data: {where}. Ctrl-C stops it.", file=sys.stderr, flush=True)
+        while not stop.wait(0.5):
+            if embedded.pid is None:
+                raise SequencerError("The broker ended by itself.", remedy="Look at its log.")

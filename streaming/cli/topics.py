@@ -1,0 +1,45 @@
+"""`sequencer topics`: which topics there are, and creating the others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def topics(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
+    create: Annotated[
+        bool, typer.Option("--create", help="Create what is missing, inputs included.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """List the topics that CONFIG needs, or create the missing ones (idempotent).
+
+    A new topic gets as many partitions as its pipeline's first input has, else 8, and the brokers'
+    own replication factor and retention.
+
+    Exit status: 0 all are there; 1 some are missing or Kafka does not answer; 2 wrong input.
+
+    Example: sequencer topics orders.toml --create
+    """
+    from streaming import topics as all_topics  # noqa: PLC0415  (a quick --help)
+    from streaming.config import load_config  # noqa: PLC0415
+
+    settings = load_config(config)
+    if create:
+        for name in all_topics.create(settings, inputs=True):
+            print(f"created {name}", file=sys.stderr)
+    found = all_topics.needed(settings)
+    if as_json:
+        print(json.dumps([asdict(topic) for topic in found], indent=2))
+    else:
+        for topic in found:
+            partitions = "missing" if topic.partitions is None else f"{topic.partitions} partitions"
+            print(f"{topic.name}\t{topic.pipeline} {topic.role}\t{partitions}")
+    if any(topic.partitions is None for topic in found):
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""`sequencer demo`: the service at work on real flights."""

@@ -1,0 +1,70 @@
+"""Errors of the service.
+
+SequencerError
+├── ConfigError          the configuration, or the call, cannot work        exit status 2
+├── KafkaUnavailable     Kafka does not answer, or refuses us               exit status 1
+├── JobFailed            the job stopped; says what took effect             exit status 1
+│   ├── GapTimeout       a gap outlived its time under the policy "fail"
+│   ├── Fenced           another copy of the service took over
+│   ├── ProgressMissing  nobody can tell whether a batch was written
+│   └── InputLost        Kafka deleted records before they were read
+└── StateFormatError     the checkpoint was written by another version      exit status 1
+"""
+
+from __future__ import annotations
+
+
+class SequencerError(Exception):
+    """What happened, whether it took effect, what to do now."""
+
+    exit_status = 1
+
+    def __init__(self, message: str, effect: str = "", remedy: str = "") -> None:
+        super().__init__(message, effect, remedy)
+        self.message = message
+        self.effect = effect
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.message, self.effect, self.remedy) if part)
+
+
+class ConfigError(SequencerError):
+    """The configuration, or the call, cannot work; nothing was started."""
+
+    exit_status = 2
+
+
+class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)
+    """Kafka does not answer, or refuses us."""
+
+
+class JobFailed(SequencerError):  # noqa: N818
+    """The job stopped."""
+
+
+class GapTimeout(JobFailed):
+    """A gap outlived its time under the policy ``fail``."""
+
+
+class Fenced(JobFailed):
+    """Another copy of the service took over."""
+
+
+class ProgressMissing(JobFailed):
+    """A batch may or may not have been written, and Kafka no longer knows."""
+
+
+class InputLost(JobFailed):
+    """Kafka deleted records before they were read."""
+
+
+class StateFormatError(SequencerError):
+    """The checkpoint was written by another version."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            f"The checkpoint's state has format {found}; this version reads format {known}.",
+            "Nothing was changed.",
+            "Go on with the version that wrote it, or start with a new checkpoint folder.",
+        )

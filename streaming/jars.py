@@ -1,0 +1,185 @@
+"""Jars that PySpark does not bring, fetched once with the Ivy that PySpark does bring.
+
+They are kept in a folder of the user's cache; SEQUENCER_JARS names a folder that is already filled
+(with `connector/` and `broker/`), for machines without a network. SEQUENCER_IVY_SETTINGS is an Ivy
+settings file, for mirrors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streaming.errors import ConfigError, SequencerError
+
+IVY = Path(__file__).with_name("ivy.xml")
+JAVA_MIN = 17
+RESOLVE_SECONDS_MAX = 600
+LOCK_SECONDS_MAX = 900
+
+
+def spark_jars() -> list[Path]:
+    """Jars of Spark's Kafka connector."""
+    return _jars("connector")
+
+
+def broker_classpath() -> list[Path]:
+    """Jars of the embedded broker."""
+    return _jars("broker")
+
+
+def java() -> str:
+    """The java command; ConfigError where there is none, or an old one."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    remedy = f"Install a JDK {JAVA_MIN} or newer, and set JAVA_HOME or PATH to it."
+    if not command or not os.access(command, os.X_OK):
+        where = f"at {command}, where JAVA_HOME points" if home else "on the PATH"
+        raise ConfigError(f"There is no java {where}.", "Nothing was started.", remedy)
+    asked = [command, "-version"]
+    said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
+    if said.returncode or not found:
+        what = (said.stderr.splitlines() or ["nothing"])[0]
+        raise ConfigError(f"{command} does not work: {what}.", "Nothing was started.", remedy)
+    if int(found.group(1)) < JAVA_MIN:
+        what = f"{command} is Java {found.group(1)}; {JAVA_MIN} or newer is needed."
+        raise ConfigError(what, "Nothing was started.", remedy)
+    return command
+
+
+def _jars(kind: str) -> list[Path]:
+    given = os.environ.get("SEQUENCER_JARS")
+    folder = Path(given) if given else _cache_folder()
+    if not given and not folder.is_dir():
+        with _lock(folder.with_suffix(".lock")):
+            if not folder.is_dir():
+                _resolve(folder)
+    jars = sorted((folder / kind).glob("*.jar"))
+    if not jars:
+        raise ConfigError(
+            f"{folder / kind} has no jars.",
+            "Nothing was started.",
+            "Unset SEQUENCER_JARS to fetch them, or fill the folder from another machine's cache."
+            if given
+            else f"Remove {folder} and try again.",
+        )
+    return jars
+
+
+def _pyspark() -> Path:
+    """PySpark's folder, without a second for its import."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise ConfigError("PySpark is not installed.", "Nothing was started.", "Install it.")
+    return Path(found.origin).parent
+
+
+def _cache_folder() -> Path:
+    """Where the jars are, or shall be: a folder of the user's (or root's, if it has them)."""
+    key = IVY.read_bytes() + importlib.metadata.version("pyspark").encode()
+    name = f"jars-{hashlib.sha256(key).hexdigest()[:12]}"
+    home = os.environ.get("HOME")
+    base = os.environ.get("XDG_CACHE_HOME") or (home and str(Path(home) / ".cache"))
+    roots = [Path(base, "spark-sequencer")] if base else []
+    roots.append(Path(tempfile.gettempdir(), f"spark-sequencer-{os.getuid()}"))
+    for root in roots:
+        with contextlib.suppress(OSError):
+            if (root / name).is_dir() and root.stat().st_uid in (0, os.getuid()):
+                return root / name
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if os.access(root, os.W_OK) and root.stat().st_uid == os.getuid():
+                return root / name
+    raise ConfigError(
+        f"None of {', '.join(map(str, roots))} can be written to.",
+        "Nothing was started.",
+        "Set XDG_CACHE_HOME to a folder of yours, or SEQUENCER_JARS to one that has the jars.",
+    )
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Only one process resolves; the others wait for it."""
+    with path.open("w") as file:
+        deadline = time.monotonic() + LOCK_SECONDS_MAX
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise SequencerError(
+                        f"Another process has been fetching jars for {LOCK_SECONDS_MAX} s.",
+                        "Nothing was started.",
+                        f"End it, or remove {path}.",
+                    ) from None
+                time.sleep(0.2)
+        yield
+
+
+def _resolve(folder: Path) -> None:
+    """Fetch into a folder beside, then rename: a folder that is there is whole."""
+    ivy = next(_pyspark().glob("jars/ivy-*.jar"))
+    command = java()
+    prefix = f"{folder.name}-new-"
+    for left in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
+        shutil.rmtree(left, ignore_errors=True)
+    said = "Fetching Spark's Kafka connector and a Kafka broker (54 MB, once, about half a minute)"
+    print(said, end="", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
+        arguments = [command, "-jar", str(ivy), "-ivy", str(IVY), "-cache", f"{temporary}/ivy"]
+        arguments += ["-retrieve", f"{temporary}/jars/[conf]/[artifact]-[revision].[ext]"]
+        arguments += ["-confs", "connector", "broker"]
+        settings = os.environ.get("SEQUENCER_IVY_SETTINGS")
+        if settings:
+            arguments += ["-settings", settings]
+        log = Path(temporary, "ivy.log")
+        with log.open("w") as output:
+            process = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT)
+            in_time = _wait(process)
+        if process.returncode:
+            late = f"it took more than {RESOLVE_SECONDS_MAX} s"
+            why = _faults(log.read_text(errors="replace")) if in_time else late
+            raise SequencerError(
+                f"Fetching jars failed: {why}.",
+                "Nothing was started.",
+                "Check the network and Java's proxy settings; SEQUENCER_IVY_SETTINGS names an Ivy "
+                "settings file for a mirror, SEQUENCER_JARS a folder with the jars.",
+            )
+        Path(temporary, "jars").rename(folder)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for the process, with a dot a second; False where it had to be killed."""
+    deadline = time.monotonic() + RESOLVE_SECONDS_MAX
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(1)
+            print(".", end="", file=sys.stderr, flush=True)
+        return process.poll() is not None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        print(file=sys.stderr)
+
+
+def _faults(log: str) -> str:
+    lines = [line.strip(" :\t") for line in log.splitlines()]
+    told = [
+        each for each in lines if re.search(r"not found|UNRESOLVED|Exception|refused|FAILED", each)
+    ]
+    return "; ".join(dict.fromkeys(told[:3])) or "Ivy gave no reason"

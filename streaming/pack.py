@@ -1,0 +1,170 @@
+"""Source and ingress: rows of the Kafka source, packed into one Arrow stream for each shard.
+
+Spark shuffles and sorts a few large rows instead of every message, and payloads never become
+Python objects on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.columns import flat
+from streaming.errors import ConfigError
+from streaming.plan import ChannelPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PACKED = "shard int, rows binary"
+PACK_BYTES_MAX = 64 * 2**20
+"""A pack is cut when its rows reach this size, so that no row nears Arrow's 2 GiB."""
+
+HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
+HEADER_SQL = (
+    "nvl2(element_at(filter(headers, h -> h.key = '{0}'), -1), "
+    "coalesce(cast(element_at(filter(headers, h -> h.key = '{0}'), -1).value as string), ''), "
+    "cast(null as string))"
+)
+"""Text of the last header; null where there is none, empty where its value is null or empty."""
+
+
+def header_name(expression: str) -> str | None:
+    """The header's name where the expression is just ``header('name')``."""
+    match = HEADER_CALL.fullmatch(expression.strip())
+    return match.group(1) if match else None
+
+
+def expand_headers(expression: str) -> str:
+    """The SQL expression with every ``header('name')`` written out."""
+    return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1)), expression)
+
+
+def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
+    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``.
+
+    Raises ConfigError where a SQL expression of the plan cannot be understood.
+    """
+    topic = " ".join(f"when '{name}' then {at}" for at, name in enumerate(plan.inputs))
+    channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
+    columns = [
+        f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard",
+        f"cast(case topic {topic} end as int) as topic",
+        "partition",
+        "offset",
+        "unix_millis(timestamp) as timestamp",
+        "key",
+        "value",
+        "headers",
+    ]
+    if not plan.keyed:
+        columns.append(f"{channel} as channel")
+    if header_name(plan.label) is None:
+        columns.append(f"{_as_binary(source, plan.label, plan, 'label')} as label")
+    keys = shard_keys(plan.shards, plan.state_partitions)
+    return source.selectExpr(*columns).mapInArrow(partial(_pack_task, keys=keys), PACKED)
+
+
+def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
+    """The SQL expression as bytes: text as UTF-8, numbers as decimal text."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
+
+    expanded = expand_headers(expression)
+    try:
+        kind = source.selectExpr(f"({expanded}) as it").schema["it"].dataType.typeName()
+    except AnalysisException as error:
+        why = (error.getMessage() or "").splitlines()
+        raise ConfigError(
+            f"pipelines.{plan.pipeline}.{key}: Spark does not understand {expression!r}: "
+            f"{why[0] if why else 'no reason given'}",
+            "The pipeline was not started.",
+            "Write a Spark SQL expression over key, value, topic, partition, offset, timestamp, "
+            "headers and header('name').",
+        ) from None
+    if kind == "binary":
+        return f"({expanded})"
+    return f"cast(cast(({expanded}) as string) as binary)"
+
+
+def _pack_task(batches: Iterator[pa.RecordBatch], keys: list[int]) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= PACK_BYTES_MAX:
+            yield _pack_rows(waiting, keys)
+            waiting, size = [], 0
+    if waiting:
+        yield _pack_rows(waiting, keys)
+
+
+def _pack_rows(batches: list[pa.RecordBatch], keys: list[int]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    shard = flat(table["shard"]).to_numpy().astype(np.uint16)
+    table = table.drop_columns(["shard"]).combine_chunks()
+    order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
+    rows = table.take(pa.array(order))
+    present, first = np.unique(shard[order], return_index=True)
+    bounds = [*first.tolist(), len(shard)]
+    packs = [to_ipc(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([keys[each] for each in present.tolist()], pa.int32()),
+            pa.array(packs, pa.binary()),
+        ],
+        names=["shard", "rows"],
+    )
+
+
+def to_ipc(table: pa.Table) -> bytes:
+    """The table as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def from_ipc(data: bytes) -> pa.Table:
+    """The table of an Arrow IPC stream; its columns point into ``data``."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()
+
+
+def shard_keys(shards: int, partitions: int) -> list[int]:
+    """For each shard a state key that Spark's hash partitioning sends to ``shard % partitions``.
+
+    Spark spreads few keys unevenly; keys chosen by their hash give each state partition its share.
+    """
+    candidate = 0
+    wanted: dict[int, list[int]] = {at: [] for at in range(partitions)}
+    per_partition = -(-shards // partitions)
+    while any(len(found) < per_partition for found in wanted.values()):
+        found = wanted[_spark_hash_int(candidate) % partitions]
+        if len(found) < per_partition:
+            found.append(candidate)
+        candidate += 1
+    return [wanted[shard % partitions][shard // partitions] for shard in range(shards)]
+
+
+def _spark_hash_int(value: int, seed: int = 42) -> int:
+    """Spark's Murmur3 (x86, 32 bit) hash of an int, signed: what HashPartitioning takes modulo."""
+    mask = 0xFFFFFFFF
+
+    def rotate(number: int, by: int) -> int:
+        return (number << by | number >> (32 - by)) & mask
+
+    k = rotate(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotate(seed ^ k, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

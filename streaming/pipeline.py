@@ -1,0 +1,209 @@
+"""One pipeline while it runs: its query, its status file, its failures."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from streaming import errors, kafka, topics
+from streaming.checkpoint import Checkpoint, Identity
+from streaming.codec import Totals
+from streaming.config import Config
+from streaming.errors import InputLost, JobFailed, SequencerError
+from streaming.plan import ChannelPlan, Headers
+from streaming.query import Carrier, Progress, build, start
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+class Pipeline:
+    """Starts, watches and stops the query of one pipeline."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        config: Config,
+        name: str,
+        checkpoint: Checkpoint,
+        *,
+        once: bool,
+        accept_repeats: bool,
+    ) -> None:
+        self.session = session
+        self.config = config
+        self.name = name
+        self.checkpoint = checkpoint
+        self.once = once
+        self.accept_repeats = accept_repeats
+        self.progress = Progress()
+        self.query: StreamingQuery | None = None
+        self.carrier: Carrier | None = None
+        self._reported: tuple[int, ...] = ()
+        self._batch_seen = -1
+
+    def start(self) -> None:
+        """Start the query, or start it again after a failure, from its checkpoint."""
+        plan = self._plan()
+        status = self.checkpoint.status()
+        doubtful = -1 if self.accept_repeats else self.checkpoint.batch_in_doubt()
+        self.progress = Progress(in_doubt=doubtful, shards=_shards(status))
+        self.carrier = Carrier(plan, self.progress, self._note)
+        self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
+        options = {f"kafka.{name}": value for name, value in kafka.java(self.config).items()}
+        options["maxOffsetsPerTrigger"] = str(self.config.service.batch_records_max)
+        frame = build(self.session, plan, options)
+        trigger_ms = None if self.once else self.config.service.trigger.ms
+        self.query = start(
+            frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
+        )
+        self.carrier.begin(str(self.query.id))
+
+    def _plan(self) -> ChannelPlan:
+        settings = self.config.pipelines[self.name]
+        service = self.config.service
+        names = [settings.output, settings.rejects, settings.events]
+        identity = self.checkpoint.pin(
+            Identity(
+                discipline=settings.discipline,
+                shards=service.shards,
+                state_partitions=self._state_partitions(),
+                labels=settings.labels.model_dump(mode="json"),
+                channel=settings.channel,
+            )
+        )
+        return ChannelPlan(
+            service=service.name,
+            pipeline=self.name,
+            inputs=tuple(sorted(settings.input)),
+            output=settings.output,
+            rejects=settings.rejects,
+            events=settings.events,
+            partitions=topics.partitions(self.config, names),
+            rules=self.config.rules(self.name),
+            channel=settings.channel,
+            label=settings.label,
+            drop_duplicates=settings.duplicates == "drop",
+            headers=Headers(service.header_prefix),
+            delivery=service.delivery,
+            shards=service.shards,
+            state_partitions=identity.state_partitions,
+            producer=kafka.confluent(self.config),
+        )
+
+    def _state_partitions(self) -> int:
+        """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
+        wanted = self.config.spark.get("spark.sql.shuffle.partitions")
+        cores = self.session.sparkContext.defaultParallelism
+        return max(1, min(self.config.service.shards, int(wanted or cores)))
+
+    @property
+    def active(self) -> bool:
+        """Whether the query runs."""
+        return self.query is not None and self.query.isActive
+
+    @property
+    def finished(self) -> bool:
+        """Whether the query ended by itself, with all input worked through."""
+        return (
+            self.once
+            and self.query is not None
+            and not self.query.isActive
+            and self.carrier is not None
+            and self.carrier.failure is None
+            and self.query.exception() is None
+        )
+
+    @property
+    def progressed(self) -> bool:
+        """Whether a batch was done since the last call."""
+        done, self._batch_seen = self._batch_seen, self.progress.batch
+        return self._batch_seen > done
+
+    def failure(self) -> SequencerError:
+        """Why the query stopped, as one of our errors."""
+        if self.carrier is not None and self.carrier.failure is not None:
+            text = str(self.carrier.failure)
+        else:
+            text = str(self.query.exception() if self.query is not None else "it never started")
+        return as_sequencer_error(text)
+
+    def ask_to_stop(self) -> None:
+        """Let the running batch finish and begin no other."""
+        if self.carrier is not None:
+            self.carrier.stopping.set()
+
+    def wait_stopped(self, deadline: float) -> None:
+        """Wait for :meth:`ask_to_stop` to have its way; by force at the deadline."""
+        query = self.query
+        if query is None:
+            return
+        idle_since = None
+        while query.isActive and time.monotonic() < deadline:
+            busy = query.status["isTriggerActive"]
+            idle_since = None if busy else idle_since or time.monotonic()
+            if idle_since is not None and time.monotonic() - idle_since > 0.5:
+                break  # between batches: nothing runs that stopping could cut short
+            time.sleep(0.05)
+        query.stop()
+
+    def report(self, *, last: bool = False) -> str:
+        """A line on what was done, empty where nothing changed."""
+        totals = self.progress.totals()
+        now = (totals.seen, totals.delivered, totals.held, sum(totals.rejected.values()))
+        if self.progress.batch < 0 or (now == self._reported and not last):
+            return ""
+        self._reported = now
+        seen, delivered, held, rejected = now
+        return (
+            f"{self.name}: {seen:,} in, {delivered:,} delivered, {held:,} held, "
+            f"{rejected:,} rejected; batch {self.progress.batch} took {self.progress.batch_ms} ms"
+        )
+
+    def _note(self, progress: Progress) -> None:
+        self.checkpoint.write_status(
+            {
+                "pipeline": self.name,
+                "discipline": self.config.pipelines[self.name].discipline,
+                "query": progress.query,
+                "batch": progress.batch,
+                "batch_ms": progress.batch_ms,
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
+            }
+        )
+
+
+def _shards(status: dict[str, Any]) -> dict[int, Totals]:
+    return {int(shard): Totals(**fields) for shard, fields in status.get("shards", {}).items()}
+
+
+RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
+
+
+def as_sequencer_error(text: str) -> SequencerError:
+    """The error that a worker raised, out of Spark's report of it."""
+    found = RAISED.findall(text)
+    if found:
+        name, message = found[-1]
+        kind = getattr(errors, name, SequencerError)
+        if name == "StateFormatError":
+            return JobFailed(message)
+        return kind(message)
+    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
+        return InputLost(
+            "Kafka no longer has records that this pipeline has not read yet (retention went by "
+            "their timestamps, or the topic was made anew).",
+            "They are lost to it; nothing was written for them.",
+            "Compare the topic's first offsets with the checkpoint; to go on without them, start "
+            "with a new checkpoint folder.",
+        )
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return SequencerError("Another copy of this service wrote the checkpoint's log.")
+    lines = [line for line in text.splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
+    return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

@@ -1,0 +1,63 @@
+"""What the workers of one pipeline need to know: plain data that travels with the functions.
+
+The configuration (`streaming.config`) is what users write; a plan is what remains of it once
+everything is resolved: topics, expressions, numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sequencer.channels import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Names of the headers that the service adds, the configured prefix included."""
+
+    prefix: str = ""
+
+    def __call__(self, name: str) -> str:
+        """The header's full name."""
+        return self.prefix + name
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """One pipeline of discipline ``channel``.
+
+    ``inputs`` are sorted: a record's topic travels as its place in this list. ``partitions`` gives
+    the number of partitions of each topic written to. ``label`` and ``channel`` are SQL
+    expressions; the two defaults (``header('label')`` and ``key``) take a faster way.
+    """
+
+    service: str
+    pipeline: str
+    inputs: tuple[str, ...]
+    output: str
+    rejects: str
+    events: str
+    partitions: dict[str, int]
+    rules: Rules
+    channel: str = "key"
+    label: str = "header('label')"
+    drop_duplicates: bool = False
+    headers: Headers = field(default_factory=Headers)
+    delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    shards: int = 16
+    state_partitions: int = 2
+    producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the channel is the record's key, so that it need not travel twice."""
+        return self.channel == "key"
+
+    def transactional_id(self, partition: int) -> str:
+        """Of the producer that writes for a state partition; unique to it in the Kafka cluster."""
+        return f"{self.service}.{self.pipeline}.{partition}"
+
+    def progress_group(self, partition: int) -> str:
+        """Group whose committed offset is the last batch that a state partition wrote."""
+        return f"{self.service}.{self.pipeline}.{partition}"

@@ -1,0 +1,183 @@
+"""One pipeline as one Spark query: source → ingress (pack) → operator → sink."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from streaming.channel_operator import order
+from streaming.codec import Totals
+from streaming.faults import fault_point
+from streaming.pack import pack
+from streaming.plan import ChannelPlan
+from streaming.sink import SUMMARY, BatchContext, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+BEGIN_SECONDS_MAX = 60
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SESSION = {
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.speculation": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What every session needs; without them the guarantees or the speed do not hold.
+
+Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
+is rejected.
+"""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the driver knows of a pipeline: counts by shard, last batch written by partition."""
+
+    query: str = ""
+    batch: int = -1
+    batch_ms: int = 0
+    in_doubt: int = -1
+    shards: dict[int, Totals] = field(default_factory=dict)
+    wrote: dict[int, int] = field(default_factory=dict)
+
+    def totals(self) -> Totals:
+        """All shards together."""
+        return Totals.sum(self.shards.values())
+
+
+class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
+    """The service stops; this batch was not begun."""
+
+
+class BatchFailed(Exception):  # noqa: N818
+    """A batch failed; the carrier keeps why.
+
+    Spark searches the text of what foreachBatch raises with a regular expression that overflows
+    the stack on a long one, and then the query dies without a report.
+    """
+
+
+def build(spark: SparkSession, plan: ChannelPlan, options: dict[str, str]) -> DataFrame:
+    """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
+    source = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", ",".join(plan.inputs))
+        .option("includeHeaders", "true")
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .load()
+    )
+    return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+
+
+def _ticks(spark: SparkSession) -> DataFrame:
+    """No rows, but something new every second, so that batches run and timers fire when idle.
+
+    Spark's own batches without data do not begin before the first batch with data after a start,
+    and then follow each other without a pause.
+    """
+    ticks = spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
+    return ticks.where("value < 0").selectExpr(
+        "cast(value as int) as shard", "cast('' as binary) as rows"
+    )
+
+
+_environment_lock = threading.Lock()
+
+
+class Carrier:
+    """What foreachBatch does: run the sink over a batch, then note what it reports."""
+
+    def __init__(
+        self, plan: ChannelPlan, progress: Progress, notify: Callable[[Progress], None]
+    ) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.notify = notify
+        self.failure: Exception | None = None
+        self.stopping = threading.Event()
+        self._begun = threading.Event()
+
+    def begin(self, query: str) -> None:
+        """Let batches pass, now that the query's id is known."""
+        self.progress.query = query
+        self._begun.set()
+
+    def __call__(self, output: DataFrame, batch: int) -> None:
+        """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
+        self._begun.wait(BEGIN_SECONDS_MAX)
+        if self.stopping.is_set():
+            raise StopRequested
+        fault_point("1-2")
+        try:
+            self._write(output, batch)
+        except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
+            self.failure = failure
+        if self.failure is not None:
+            raise BatchFailed(batch)
+        fault_point("5-6")
+
+    def _write(self, output: DataFrame, batch: int) -> None:
+        progress = self.progress
+        began = time.monotonic()
+        in_doubt = batch <= progress.in_doubt
+        context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
+        with _own_workers(output, "sink"):
+            written = output.mapInArrow(Sink(self.plan, context), SUMMARY)
+        for row in written.collect():
+            progress.shards[row["shard"]] = Totals.from_json(row["totals"])
+            if row["wrote"]:
+                progress.wrote[row["partition"]] = batch
+        progress.batch = batch
+        progress.batch_ms = round((time.monotonic() - began) * 1000)
+        self.notify(progress)
+
+
+@contextmanager
+def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
+    """Functions wrapped inside get Python workers of their own.
+
+    Spark hands a task whichever idle worker has the same environment; the sink's producers live in
+    its workers, so these must not be mixed with those of other stages.
+    """
+    environment: dict[str, Any] = frame.sparkSession.sparkContext.environment
+    with _environment_lock:  # all pipelines of the session share it
+        environment["SEQUENCER_STAGE"] = stage
+        try:
+            yield
+        finally:
+            del environment["SEQUENCER_STAGE"]
+
+
+def start(
+    frame: DataFrame,
+    plan: ChannelPlan,
+    checkpoint: str,
+    carrier: Carrier,
+    *,
+    trigger_ms: int | None,
+) -> StreamingQuery:
+    """Start the query; ``trigger_ms`` None works through what is there and stops."""
+    writer = (
+        frame.writeStream.queryName(plan.pipeline)
+        .foreachBatch(carrier)
+        .option("checkpointLocation", str(PurePosixPath(checkpoint)))
+        .outputMode("append")
+    )
+    if trigger_ms is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()

@@ -1,0 +1,252 @@
+"""The running service: a Spark session, one query for each pipeline, restarts, a clean stop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streaming import faults, kafka, topics
+from streaming.checkpoint import Checkpoint
+from streaming.config import Config
+from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
+from streaming.jars import spark_jars
+from streaming.pipeline import Pipeline
+from streaming.query import SESSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.2
+REPORT_SECONDS = 10.0
+RESTART_SECONDS = (1, 2, 5, 10, 30)
+STOP_SECONDS_MAX = 55
+ONCE_TRIES_MAX = 3
+
+Say = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """One line for people, on standard error."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def spark_session(config: Config) -> Iterator[SparkSession]:
+    """The session that all pipelines share; it and its JVM are gone afterwards."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (a second to import)
+
+    settings = {
+        "spark.master": "local[*]",
+        "spark.app.name": config.service.name,
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings()}",
+        **{name: str(value) for name, value in config.spark.items()},
+        **SESSION,
+    }
+    jars = [str(path) for path in spark_jars()]
+    settings["spark.jars"] = ",".join([*jars, *filter(None, [settings.get("spark.jars")])])
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        _end_session(session)
+
+
+class Service:
+    """Runs pipelines until told to stop, or (``once``) until their input is worked through."""
+
+    def __init__(
+        self, config: Config, *, names: list[str], once: bool, accept_repeats: bool = False
+    ) -> None:
+        self.config = config
+        self.names = names
+        self.once = once
+        self.accept_repeats = accept_repeats
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Work; raises SequencerError where the work found a fault."""
+        faults.arm()
+        with self._signals():
+            if not self._wait_for_kafka():
+                return
+            self._prepare_topics()
+            checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
+            for checkpoint in checkpoints:
+                checkpoint.claim()
+            with spark_session(self.config) as session:
+                self._listen()  # Spark's own handlers came with the session
+                pipelines = [self._pipeline(session, each) for each in checkpoints]
+                try:
+                    self._work(pipelines)
+                finally:
+                    self._stop(pipelines)
+
+    def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
+        return Pipeline(
+            session,
+            self.config,
+            checkpoint.pipeline,
+            checkpoint,
+            once=self.once,
+            accept_repeats=self.accept_repeats,
+        )
+
+    def _work(self, pipelines: list[Pipeline]) -> None:
+        for pipeline in pipelines:
+            pipeline.start()
+        say(
+            f"{self.config.service.name}: {len(pipelines)} pipeline(s) running; "
+            "Ctrl-C or SIGTERM finishes the running batch and stops"
+        )
+        failures = dict.fromkeys(self.names, 0)
+        reported = time.monotonic()
+        while not self.stopping.is_set():
+            for pipeline in pipelines:
+                failures[pipeline.name] = self._look_after(pipeline, failures[pipeline.name])
+            if all(pipeline.finished for pipeline in pipelines):
+                break
+            if time.monotonic() - reported >= REPORT_SECONDS:
+                reported = time.monotonic()
+                for pipeline in pipelines:
+                    if line := pipeline.report():
+                        say(line)
+            self.stopping.wait(POLL_SECONDS)
+        for pipeline in pipelines:
+            if line := pipeline.report(last=True):
+                say(line)
+
+    def _look_after(self, pipeline: Pipeline, failures: int) -> int:
+        """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
+        if pipeline.active:
+            return 0 if pipeline.progressed else failures
+        if pipeline.finished:
+            return failures
+        failure = pipeline.failure()
+        if isinstance(failure, JobFailed):
+            raise failure
+        if self.once and failures >= ONCE_TRIES_MAX:
+            raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
+        pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
+        say(f"{pipeline.name}: {failure} Trying again in {pause} s.")
+        self.stopping.wait(pause)
+        if self._wait_for_kafka():
+            pipeline.start()
+        return failures + 1
+
+    def _wait_for_kafka(self) -> bool:
+        """Wait until Kafka answers; False when told to stop meanwhile."""
+        told = False
+        while not self.stopping.is_set():
+            try:
+                kafka.wait_for_kafka(self.config, limit_s=3)
+            except KafkaUnavailable as error:
+                if not told:
+                    say(f"{error.message} Waiting for it.")
+                told = True
+            else:
+                if told:
+                    say("Kafka is back.")
+                return True
+        return False
+
+    def _prepare_topics(self) -> None:
+        if self.config.service.create_topics:
+            for name in topics.create(self.config, inputs=False):
+                say(f"created topic {name}")
+        topics.require(self.config, self.names)
+
+    def _stop(self, pipelines: list[Pipeline]) -> None:
+        deadline = time.monotonic() + STOP_SECONDS_MAX
+        for pipeline in pipelines:
+            pipeline.ask_to_stop()
+        for pipeline in pipelines:
+            pipeline.wait_stopped(deadline)
+
+    def _listen(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        if not self.stopping.is_set():
+            say(f"{signal.Signals(number).name}: finishing the running batch")
+        self.stopping.set()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._listen()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _log_settings() -> str:
+    return (Path(__file__).parent / "log4j2.properties").as_uri()
+
+
+def _end_session(session: SparkSession) -> None:
+    """Stop Spark and its JVM, by force where it does not end by itself."""
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    gateway = SparkContext._gateway  # noqa: SLF001  (PySpark keeps the JVM's process there)
+    process = getattr(gateway, "proc", None)
+    stopper = threading.Thread(target=_quietly(session.stop), daemon=True)
+    stopper.start()
+    stopper.join(20)
+    if gateway is not None:
+        _quietly(gateway.shutdown)()
+    if process is not None:
+        if process.stdin is not None:
+            _quietly(process.stdin.close)()
+        try:
+            process.wait(10)
+        except Exception:  # noqa: BLE001  (whatever it was, the JVM must go)
+            process.kill()
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+
+
+def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
+    def act() -> None:
+        with contextlib.suppress(Exception):  # ending: nothing is left to protect
+            action()
+
+    return act
+
+
+def chosen(config: Config, names: list[str]) -> list[str]:
+    """The pipelines to run; ConfigError where one is unknown or its discipline is not served."""
+    for name in names:
+        if name not in config.pipelines:
+            known = ", ".join(sorted(config.pipelines))
+            raise ConfigError(f"There is no pipeline {name!r}.", remedy=f"Known ones: {known}.")
+    names = list(dict.fromkeys(names)) or list(config.pipelines)
+    for name in names:
+        discipline = config.pipelines[name].discipline
+        if discipline != "channel":
+            raise ConfigError(
+                f"pipelines.{name}.discipline: this version does not serve {discipline!r} yet.",
+                "Nothing was started.",
+                "Use --pipeline to run the pipelines of discipline 'channel' alone.",
+            )
+    return names

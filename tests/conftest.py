@@ -1,0 +1,59 @@
+"""Fixtures that need a real Kafka.
+
+In this order: the broker that SEQUENCER_BOOTSTRAP_SERVERS (or KAFKA_BOOTSTRAP_SERVERS) names; a
+container where SEQUENCER_TEST_CONTAINERS=1 and a Docker engine answers; else an embedded broker,
+started once for the whole run.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from streaming.embedded import EmbeddedBroker
+
+GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")
+CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where a Kafka for tests is."""
+
+    bootstrap: str
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A real Kafka for the whole run; tests keep apart by ``topic_prefix``."""
+    given = next(filter(None, map(os.environ.get, GIVEN)), None)
+    if given:
+        yield Broker(given)
+    elif os.environ.get(CONTAINERS) == "1":
+        yield from _container()
+    else:
+        with EmbeddedBroker() as embedded:
+            yield Broker(embedded.bootstrap)
+
+
+@pytest.fixture
+def topic_prefix(request: pytest.FixtureRequest) -> str:
+    """Begins the names of a test's topics; unique to the test, also on a broker that others use."""
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name)[:40]
+    return f"{name}-{uuid.uuid4().hex[:8]}."
+
+
+def _container() -> Iterator[Broker]:
+    import docker
+    from testcontainers.kafka import KafkaContainer
+
+    try:
+        docker.from_env().ping()
+    except docker.errors.DockerException as error:
+        pytest.skip(f"{CONTAINERS}=1, but no Docker engine answers: {error}")
+    with KafkaContainer().with_kraft() as container:
+        yield Broker(container.get_bootstrap_server())

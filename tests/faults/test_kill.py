@@ -1,0 +1,108 @@
+"""kill -9 between any two of the numbered steps, and at random moments; judged from the topics."""
+
+import itertools
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from streaming.faults import POINTS
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.service_helpers import Service, run_once, status, write_config
+
+KEYS = [b"k%02d" % n for n in range(20)]
+
+
+def some_messages(first, count, rng, keys=KEYS):
+    """Labels first … first + count - 1 of every channel, shuffled within a window, some twice."""
+    placed = []
+    for key, n in itertools.product(keys, range(first, first + count)):
+        record = Record(key, b"%s-%d" % (key, n), [("label", b"%d" % n)])
+        placed.append((n + rng.uniform(0, 8), record))
+        if rng.random() < 0.02:
+            placed.append((n + rng.uniform(0, 8), record))
+    return [record for _, record in sorted(placed, key=lambda each: each[0])]
+
+
+def judge(bootstrap, prefix, count, sent, figures, keys=KEYS):
+    """Every message once, in order, sequences without a hole; every record accounted for."""
+    out = read_all(bootstrap, f"{prefix}out", limit_s=120)
+    by_key = {key: [] for key in keys}
+    for record in out:
+        by_key[record.key].append(record)
+    for key, records in by_key.items():
+        assert [r.value for r in records] == [b"%s-%d" % (key, n) for n in range(count)], key
+        assert [int(r.header("sequence")) for r in records] == list(range(count)), key
+        assert len({r.header("incarnation") for r in records}) == 1, key
+    rejects = read_all(bootstrap, f"{prefix}rejects", limit_s=120)
+    assert {r.header("reject-reason") for r in rejects} <= {b"duplicate"}
+    places = [(r.header("reject-partition"), r.header("reject-offset")) for r in rejects]
+    assert len(set(places)) == len(places), "each reject once"
+    assert len(out) + len(rejects) == sent
+    assert figures["in"] == sent
+    assert figures["delivered"] == len(out)
+    assert sum(figures["rejected"].values()) == len(rejects)
+    assert figures["held"] == 0
+
+
+def prepare(broker, prefix, folder, **service):
+    create_topics(broker.bootstrap, {f"{prefix}in": 3})
+    topics = {
+        "input": f"{prefix}in",
+        "output": f"{prefix}out",
+        "rejects": f"{prefix}rejects",
+        "events": f"{prefix}events",
+    }
+    return write_config(folder, broker.bootstrap, {"p": topics}, **service)
+
+
+@pytest.mark.timeout(900)
+def test_a_crash_between_any_two_steps(broker, topic_prefix, tmp_path):
+    """One checkpoint; the service dies at every fault point in turn, each time with new input."""
+    config = prepare(broker, topic_prefix, tmp_path)
+    rng = random.Random(1)
+    sent, count = 0, 0
+    for point in POINTS:
+        batch = some_messages(count, 10, rng)
+        produce(broker.bootstrap, f"{topic_prefix}in", batch)
+        sent, count = sent + len(batch), count + 10
+        marker = tmp_path / f"died-{point}"
+        with Service(config, "--once", environment={"SEQUENCER_FAULT": f"{point}:{marker}"}) as run:
+            assert run.wait() == -signal.SIGKILL, f"{point}: {run.said()}"
+        assert marker.exists(), point
+    run_once(config)
+    judge(broker.bootstrap, topic_prefix, count, sent, status(config)["p"])
+
+
+def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
+    """The service is killed at random moments while messages come in; then it finishes."""
+    config = prepare(broker, prefix, folder, batch_records_max=10_000)
+    rng = random.Random(int(os.environ.get("SEQUENCER_SEED", "3")))
+    per_round = messages // len(KEYS) // (kills + 1)
+    sent, count = 0, 0
+    for _ in range(kills):
+        batch = some_messages(count, per_round, rng)
+        produce(broker.bootstrap, f"{prefix}in", batch)
+        sent, count = sent + len(batch), count + per_round
+        with Service(config) as service:
+            before = status(config)["p"]["batch"]
+            service.until(lambda was=before: status(config)["p"]["batch"] != was)
+            time.sleep(rng.uniform(0, seconds))
+            service.kill()
+    last = some_messages(count, per_round, rng)
+    produce(broker.bootstrap, f"{prefix}in", last)
+    run_once(config)
+    judge(broker.bootstrap, prefix, count + per_round, sent + len(last), status(config)["p"])
+
+
+@pytest.mark.timeout(600)
+def test_kill_at_random_moments(broker, topic_prefix, tmp_path):
+    kill_at_random(broker, topic_prefix, tmp_path, kills=2, messages=30_000, seconds=3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_twenty_kills_during_200_000_messages(broker, topic_prefix, tmp_path):
+    kill_at_random(broker, topic_prefix, tmp_path, kills=20, messages=200_000, seconds=4)

@@ -1,0 +1,144 @@
+"""Writing and reading topics in tests; kafka-python reads, as a client that the service is not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+SECONDS_MAX = 60
+
+Headers = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A Kafka record. To be produced, it needs no coordinates; ``timestamp`` in ms."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = field(default_factory=list)
+    partition: int | None = None
+    timestamp: int | None = None
+    topic: str = ""
+    offset: int = -1
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of that name, None where there is none."""
+        return next((value for each, value in reversed(self.headers) if each == name), None)
+
+
+def create_topics(bootstrap: str, partitions: dict[str, int], **settings: Any) -> None:
+    """Create topics, and wait until they can be used."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, **settings})
+    new = [NewTopic(name, num_partitions=count) for name, count in partitions.items()]
+    for future in admin.create_topics(new, operation_timeout=SECONDS_MAX).values():
+        future.result(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while not set(partitions) <= set(admin.list_topics(timeout=SECONDS_MAX).topics):
+        assert time.monotonic() < deadline, f"topics {list(partitions)} did not appear"
+        time.sleep(0.05)
+
+
+def produce(bootstrap: str, topic: str, records: list[Record], **settings: Any) -> None:
+    """Write records in order with confluent-kafka; returns when all are acknowledged."""
+    from confluent_kafka import Producer
+
+    errors: list[Any] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 5,
+            **settings,
+        }
+    )
+    for record in records:
+        while len(producer) > 50_000:
+            producer.poll(0.05)
+        placed = {"partition": record.partition, "timestamp": record.timestamp}
+        producer.produce(
+            topic,
+            value=record.value,
+            key=record.key,
+            headers=record.headers,
+            on_delivery=lambda error, _message: errors.append(error) if error else None,
+            **{name: value for name, value in placed.items() if value is not None},
+        )
+    left = producer.flush(SECONDS_MAX)
+    assert not left, f"{left} records were not acknowledged"
+    assert not errors, f"{topic}: {errors[0]}"
+
+
+def read_all(
+    bootstrap: str,
+    topic: str,
+    isolation: str = "read_committed",
+    *,
+    limit_s: float = SECONDS_MAX,
+    **settings: Any,
+) -> list[Record]:
+    """All records up to the ends as they are now, partition by partition, in order of offset.
+
+    With read_committed the end is the first open transaction's begin; markers of transactions have
+    offsets, so the position tells when a partition is done, not the number of records.
+    """
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap.split(","),
+        isolation_level=isolation,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **settings,
+    )
+    deadline = time.monotonic() + limit_s
+    try:
+        places = [TopicPartition(topic, each) for each in _partitions(consumer, topic, deadline)]
+        consumer.assign(places)
+        ends = consumer.end_offsets(places)
+        consumer.seek_to_beginning(*places)
+        found: dict[Any, list[Record]] = {place: [] for place in places}
+        left = set(places)
+        while left := {place for place in left if consumer.position(place) < ends[place]}:
+            assert time.monotonic() < deadline, f"{topic}: {left} not read within {limit_s} s"
+            for place, messages in consumer.poll(timeout_ms=200).items():
+                found[place] += [_record(each) for each in messages if each.offset < ends[place]]
+        return [record for place in places for record in found[place]]
+    finally:
+        consumer.close()
+
+
+def wait_for_records(
+    bootstrap: str, topic: str, count: int, *, limit_s: float = SECONDS_MAX, **settings: Any
+) -> list[Record]:
+    """Read the topic again and again until it has ``count`` records; fails at the limit."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        records = read_all(bootstrap, topic, limit_s=limit_s, **settings)
+        if len(records) >= count:
+            return records
+        assert time.monotonic() < deadline, f"{topic}: {len(records)} of {count} in {limit_s} s"
+        time.sleep(0.1)
+
+
+def _partitions(consumer: Any, topic: str, deadline: float) -> list[int]:
+    while not (found := consumer.partitions_for_topic(topic)):
+        assert time.monotonic() < deadline, f"there is no topic {topic}"
+        time.sleep(0.1)
+    return sorted(found)
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        key=message.key,
+        value=message.value,
+        headers=list(message.headers or []),
+        partition=message.partition,
+        timestamp=message.timestamp,
+        topic=message.topic,
+        offset=message.offset,
+    )

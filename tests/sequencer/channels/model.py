@@ -1,0 +1,138 @@
+"""The naive model: a dictionary of channels and a loop, written from the contract alone.
+
+It keeps every label it ever delivered or gave up, looks at one record at a time and never sorts.
+"""
+
+
+class NaiveChannels:
+    def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
+        self.cycle, self.to_place, self.window = cycle, to_place, window
+        self.held_max, self.full = held_max, full
+        self.gap_after, self.retire_after = gap_after, retire_after
+        self.channels = {}
+        self.out, self.rejects, self.gaps, self.others = [], [], [], []
+
+    def take(self, now, record):
+        row, key, label, epoch, fin = record
+        reason = self.refuse(now, key, label, epoch)
+        if isinstance(reason, str):
+            self.rejects.append((row, reason))
+            return
+        at, number = reason
+        c = self.channels.get(key)
+        if c is None:
+            c = self.channels[key] = self.blank(number, now)
+        elif number > c["epoch"]:
+            while c["held"]:
+                self.skip(key, c, now, "epoch")
+            self.others.append(("epoch", key, number))
+            c.update(epoch=number, frontier=0, fin=None, done=set(), lost=set())
+        c["active"] = now
+        c["held"][at] = (row, now, fin)
+        if fin:
+            c["fin"] = at
+            for other in [x for x in c["held"] if x > at]:
+                self.rejects.append((c["held"].pop(other)[0], "after-fin"))
+        self.flow(key, c)
+        while len(c["held"]) > self.held_max:
+            self.skip(key, c, now, "overflow")
+
+    def blank(self, epoch, now):
+        return dict(
+            epoch=epoch,
+            frontier=0,
+            fin=None,
+            done=set(),
+            lost=set(),
+            held={},
+            n=0,
+            born=now,
+            active=now,
+        )
+
+    def refuse(self, now, key, label, epoch):
+        if key is None:
+            return "missing-channel"
+        if label is None:
+            return "missing-label"
+        place = self.to_place(label)
+        if place is None:
+            return "bad-label"
+        number = 0 if epoch is None else self.number(epoch)
+        if number is None:
+            return "bad-epoch"
+        c = self.channels.get(key)
+        if c is not None:
+            c["active"] = now
+            if number < c["epoch"]:
+                return "stale-epoch"
+            if number > c["epoch"]:
+                c = None
+        if c is None:
+            c = self.blank(0, 0)
+        at = place
+        if self.cycle:
+            at = next(
+                (
+                    c["frontier"] + d
+                    for d in range(self.window + 1)
+                    if (c["frontier"] + d) % self.cycle == place
+                ),
+                None,
+            )
+            if at is None:  # in the past: the nearest such position below the frontier
+                at = c["frontier"] - 1
+                while at % self.cycle != place:
+                    at -= 1
+        if c["fin"] is not None and at > c["fin"]:
+            return "after-fin"
+        if at - c["frontier"] > self.window:
+            return "outside-window"
+        if at in c["lost"]:
+            return "late"
+        if at < c["frontier"] or at in c["held"]:
+            return "duplicate"
+        if at != c["frontier"] and len(c["held"]) >= self.held_max and self.full == "reject":
+            return "buffer-full"
+        return at, number
+
+    @staticmethod
+    def number(text):
+        if not (1 <= len(text) <= 19 and all(48 <= byte <= 57 for byte in text)):
+            return None
+        return int(text) if int(text) < 2**63 else None
+
+    def flow(self, key, c):
+        while c["frontier"] in c["held"]:
+            row, _, fin = c["held"].pop(c["frontier"])
+            self.out.append((key, c["n"], row, c["born"]))
+            if fin:
+                self.others.append(("fin", key, c["frontier"]))
+            c["done"].add(c["frontier"])
+            c["n"] += 1
+            c["frontier"] += 1
+
+    def skip(self, key, c, now, why):
+        since = min(held[1] for held in c["held"].values())
+        first = c["frontier"]
+        while c["frontier"] not in c["held"]:
+            c["lost"].add(c["frontier"])
+            c["frontier"] += 1
+        self.gaps.append((key, c["epoch"], first, c["frontier"], now - since, why))
+        self.flow(key, c)
+
+    def end_of_batch(self, now):
+        for key in list(self.channels):
+            c = self.channels[key]
+            while (
+                self.gap_after is not None
+                and c["held"]
+                and now - min(held[1] for held in c["held"].values()) >= self.gap_after
+            ):
+                self.skip(key, c, now, "timeout")
+            if not c["held"] and now - c["active"] >= self.retire_after:
+                self.others.append(("retired", key, c["n"]))
+                del self.channels[key]
+
+    def held_rows(self):
+        return sorted(h[0] for c in self.channels.values() for h in c["held"].values())

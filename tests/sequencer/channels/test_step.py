@@ -1,0 +1,269 @@
+"""The vectorised step against the naive model; any split into batches gives the same result."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sequencer.channels import Arrivals, Full, Gap, GapFailure, Rules, ShardState, step
+from sequencer.channels.outcome import REASONS
+from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from tests.sequencer.channels.model import NaiveChannels
+
+BAD_LABELS = [None, b"", b"-1", b"x", b"1 ", b"99999999999999999999", b"9223372036854775808"]
+BAD_EPOCHS = [b"", b"-1", b"e", b"9999999999999999999"]
+
+
+class Runner:
+    """Feeds batches to the step, following each record by its number."""
+
+    def __init__(self, rules):
+        self.rules = rules
+        self.state = ShardState.empty()
+        self.held = []
+        self.out, self.rejects, self.gaps, self.others = [], [], [], []
+
+    def batch(self, now, records):
+        arrivals = Arrivals(
+            pa.array([r[1] for r in records], pa.binary()),
+            pa.array([r[2] for r in records], pa.binary()),
+            pa.array([r[3] for r in records], pa.binary()),
+            np.array([r[4] for r in records], dtype=bool),
+        )
+        outcome = step(self.state, arrivals, now, self.rules)
+        rows = self.held + [r[0] for r in records]
+        keys = outcome.channels.to_pylist()
+        d = outcome.delivered
+        numbers = (d.channel.tolist(), d.sequence.tolist(), d.row.tolist(), d.incarnation.tolist())
+        self.out += [(keys[c], n, rows[r], i) for c, n, r, i in zip(*numbers, strict=True)]
+        self.rejects += [
+            (rows[r], REASONS[reason])
+            for r, reason in zip(
+                outcome.rejected_row.tolist(), outcome.rejected_reason.tolist(), strict=True
+            )
+        ]
+        ended = sorted(
+            [*d.row.tolist(), *outcome.rejected_row.tolist(), *outcome.held_row.tolist()]
+        )
+        assert ended == list(range(len(rows))), "each record ends in exactly one place"
+        self.held = [rows[r] for r in outcome.held_row.tolist()]
+        self.state = outcome.state
+        for e in outcome.events:
+            f = e.fields
+            if e.kind == "gap":
+                gap = (
+                    e.channel,
+                    e.epoch,
+                    e.place,
+                    e.place + f["count"],
+                    f["waited_ms"],
+                    f["reason"],
+                )
+                self.gaps.append(gap)
+                assert f["from"] == self.rules.labels.at(e.place)
+                assert f["to"] == self.rules.labels.at(e.place + f["count"])
+            elif e.kind == "fin":
+                self.others.append(("fin", e.channel, e.place))
+            elif e.kind == "epoch":
+                self.others.append(("epoch", e.channel, e.epoch))
+            else:
+                self.others.append(("retired", e.channel, f["sequence"]))
+
+
+def judge(runner, model):
+    assert sorted(runner.out) == sorted(model.out)
+    for key in {o[0] for o in model.out}:
+        mine = [o for o in runner.out if o[0] == key]
+        assert mine == sorted(mine, key=lambda o: (o[3], o[1])), "a channel's rows come in order"
+    assert sorted(runner.rejects) == sorted(model.rejects)
+    assert sorted(runner.gaps) == sorted(model.gaps)
+    assert sorted(runner.others) == sorted(model.others)
+    assert sorted(runner.held) == model.held_rows()
+
+
+def numeric_place(labels, start, step_, modulus=None):
+    def to_place(text):
+        number = NaiveChannels.number(text)
+        if number is None or (modulus is None and number < start):
+            return None
+        if modulus is None:
+            return (number - start) // step_ if (number - start) % step_ == 0 else None
+        walk = [(start + i * step_) % modulus for i in range(labels.cycle)]
+        return walk.index(number) if number in walk else None
+
+    return to_place
+
+
+@st.composite
+def setups(draw):
+    kind = draw(st.sampled_from(["linear", "linear", "cyclic", "custom"]))
+    if kind == "linear":
+        start, step_ = draw(st.sampled_from([(0, 1), (5, 3)]))
+        labels = LinearLabels(start, step_)
+        to_place = numeric_place(labels, start, step_)
+        window = draw(st.sampled_from([2, 5, 1000]))
+    elif kind == "cyclic":
+        modulus, start, step_ = draw(st.sampled_from([(8, 6, 1), (16, 3, 6), (32, 0, 1)]))
+        labels = CyclicLabels(modulus, start, step_)
+        to_place = numeric_place(labels, start, step_, modulus)
+        window = draw(st.integers(1, (labels.cycle - 1) // 2))
+    else:
+        labels = CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}")
+        names = {f"L{i}".encode(): i for i in range(1004)}
+        to_place = names.get
+        window = draw(st.sampled_from([2, 8]))
+    full = draw(st.sampled_from(list(Full)))
+    gap_after = draw(st.sampled_from([None, 0, 15]))
+    rules = Rules(
+        labels,
+        gap=Gap.WAIT if gap_after is None else Gap.SKIP,
+        gap_after_ms=gap_after or 0,
+        held_max=draw(st.sampled_from([1, 3, 100])),
+        window=window,
+        full=full,
+        retire_after_ms=draw(st.sampled_from([25, 10_000])),
+    )
+    model = NaiveChannels(
+        cycle=labels.cycle,
+        to_place=to_place,
+        window=window,
+        held_max=rules.held_max,
+        full=full.value,
+        gap_after=gap_after,
+        retire_after=rules.retire_after_ms,
+    )
+    return labels, rules, model
+
+
+@st.composite
+def stories(draw):
+    labels, rules, model = draw(setups())
+    keys = [b"", b"a", b"b", b"c\xff"]
+    positions = st.one_of(st.integers(0, 6), st.integers(0, 30))
+    # Half of the stories are calm: no epochs and no FIN, so that the vectorised way decides.
+    calm = draw(st.booleans())
+    epochs = st.none() if calm else st.sampled_from([None] * 6 + [b"0", b"1", b"002", *BAD_EPOCHS])
+    record = st.tuples(
+        st.sampled_from([*keys, *keys, None]),
+        st.one_of(positions, positions, positions, st.sampled_from(BAD_LABELS)),
+        epochs,
+        st.just(False) if calm else st.sampled_from([False] * 9 + [True]),
+    )
+    rows = [
+        (row, key, str(labels.at(p)).encode() if isinstance(p, int) else p, epoch, fin)
+        for row, (key, p, epoch, fin) in enumerate(draw(st.lists(record, max_size=60)))
+    ]
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=5)))
+    bounds = [0, *cuts, len(rows)]
+    times = draw(st.lists(st.integers(0, 20), min_size=len(bounds), max_size=len(bounds)))
+    return rules, model, rows, bounds, times
+
+
+@settings(max_examples=400, deadline=None)
+@given(stories())
+def test_agrees_with_the_naive_model(story):
+    rules, model, rows, bounds, times = story
+    runner = Runner(rules)
+    now = 1000
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        for record in rows[first:stop]:
+            model.take(now, record)
+        model.end_of_batch(now)
+        runner.batch(now, rows[first:stop])
+        judge(runner, model)
+
+
+@settings(max_examples=200, deadline=None)
+@given(stories())
+def test_any_split_into_batches_gives_the_same(story):
+    rules, _, rows, bounds, _ = story
+    rules = Rules(rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full)
+    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
+    whole.batch(7, rows)
+    for first, stop in pairwise(bounds):
+        parts.batch(7, rows[first:stop])
+    for record in rows:
+        single.batch(7, [record])
+    for runner in (parts, single):
+        assert sorted(runner.out) == sorted(whole.out)
+        assert sorted(runner.rejects) == sorted(whole.rejects)
+        assert sorted(runner.gaps) == sorted(whole.gaps)
+        assert sorted(runner.others) == sorted(whole.others)
+        assert sorted(runner.held) == sorted(whole.held)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_large_batches_agree_with_the_naive_model(seed):
+    """Disorder windows, duplicates and full buffers at a size where the vectorised way is taken."""
+    rng = np.random.default_rng(seed)
+    labels = LinearLabels() if seed % 2 else CyclicLabels(256)
+    window, held_max = 100, [3, 8, 1000][seed % 3]
+    records = []
+    for channel in range(12):
+        count = 400
+        disorder = np.argsort(np.arange(count) + rng.uniform(0, 12, count), kind="stable")
+        again = rng.integers(0, count, 10)
+        arrival = np.concatenate([np.arange(count), rng.integers(0, count, 10)]) + 0.5
+        for p, at in zip(np.concatenate([disorder, again]).tolist(), arrival.tolist(), strict=True):
+            records.append((at, f"k{channel}".encode(), str(labels.at(p)).encode()))
+    order = sorted(range(len(records)), key=lambda i: (records[i][0], records[i][1]))
+    rows = [(n, records[i][1], records[i][2], None, False) for n, i in enumerate(order)]
+    rules = Rules(labels, held_max=held_max, window=window)
+    model = NaiveChannels(
+        cycle=labels.cycle,
+        to_place=numeric_place(labels, 0, 1, 256 if labels.cycle else None),
+        window=window,
+        held_max=held_max,
+        full="reject",
+        gap_after=None,
+        retire_after=10**9,
+    )
+    runner = Runner(rules)
+    for first in range(0, len(rows), 1700):
+        for record in rows[first : first + 1700]:
+            model.take(5, record)
+        runner.batch(5, rows[first : first + 1700])
+    judge(runner, model)
+
+
+def test_gap_policy_fail_names_the_channel_and_changes_nothing():
+    rules = Rules(LinearLabels(), gap=Gap.FAIL, gap_after_ms=10)
+    runner = Runner(rules)
+    runner.batch(100, [(0, b"a", b"3", None, False)])
+    before = runner.state
+    runner.batch(109, [])
+    with pytest.raises(GapFailure) as failure:
+        step(runner.state, empty(), 110, rules)
+    assert (failure.value.channel, failure.value.first, failure.value.waited_ms) == (b"a", 0, 10)
+    assert before.held.position.tolist() == runner.state.held.position.tolist() == [3]
+
+
+def test_time_never_runs_backwards():
+    rules = Rules(LinearLabels(), retire_after_ms=50)
+    runner = Runner(rules)
+    runner.batch(1000, [(0, b"a", b"0", None, False)])
+    runner.batch(1060, [])
+    assert runner.others == [("retired", b"a", 1)]
+    runner.batch(900, [(1, b"a", b"0", None, False)])
+    assert runner.out[-1] == (b"a", 0, 1, 1060), "the incarnation grows though the clock went back"
+
+
+def test_due_time_is_when_something_would_change():
+    rules = Rules(LinearLabels(), gap=Gap.SKIP, gap_after_ms=30, retire_after_ms=500)
+    runner = Runner(rules)
+    runner.batch(100, [(0, b"a", b"1", None, False), (1, b"b", b"0", None, False)])
+    assert runner.state.due_ms(30, 500) == 130
+    runner.batch(129, [])
+    assert not runner.gaps
+    runner.batch(130, [])
+    assert runner.gaps == [(b"a", 0, 0, 1, 30, "timeout")]
+    assert runner.state.due_ms(30, 500) == 600
+
+
+def empty():
+    none = pa.array([], pa.binary())
+    return Arrivals(none, none, none, np.zeros(0, dtype=bool))

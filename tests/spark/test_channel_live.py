@@ -1,0 +1,240 @@
+"""The running service: timers, a second copy, a dead worker, a broker that goes away."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from streaming.embedded import EmbeddedBroker
+from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
+from tests.service_helpers import Service, status, write_config
+
+
+def labelled(key, label, value):
+    return Record(key, value, [("label", str(label).encode())])
+
+
+def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_path):
+    topics = {f"{topic_prefix}{name}.in": 1 for name in ("skip", "retire")}
+    create_topics(broker.bootstrap, topics)
+    names = {n: f"{topic_prefix}{n}" for n in ("skip", "retire")}
+    pipelines = {
+        n: {
+            "input": f"{t}.in",
+            "output": f"{t}.out",
+            "rejects": f"{t}.rejects",
+            "events": f"{t}.events",
+        }
+        for n, t in names.items()
+    }
+    pipelines["skip"]["gap"] = {"policy": "skip", "after": "3 s"}
+    pipelines["retire"]["retire_after"] = "3 s"
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    produce(
+        broker.bootstrap, f"{names['skip']}.in", [labelled(b"k", n, b"%d" % n) for n in (0, 2, 5)]
+    )
+    produce(broker.bootstrap, f"{names['retire']}.in", [labelled(b"k", 0, b"first life")])
+    with Service(config) as service:
+        out = wait_for_records(broker.bootstrap, f"{names['skip']}.out", 3, limit_s=120)
+        assert [r.value for r in out] == [b"0", b"2", b"5"]
+        told = [json.loads(r.value) for r in read_all(broker.bootstrap, f"{names['skip']}.events")]
+        assert [(e["event"], e["from"], e["to"], e["reason"]) for e in told] == [
+            ("gap", 1, 2, "timeout"),
+            ("gap", 3, 5, "timeout"),
+        ]
+        assert all(e["waited_ms"] >= 3000 for e in told)
+        produce(broker.bootstrap, f"{names['skip']}.in", [labelled(b"k", 3, b"late")])
+        rejected = wait_for_records(broker.bootstrap, f"{names['skip']}.rejects", 1)
+        assert rejected[0].header("reject-reason") == b"late"
+
+        retired = wait_for_records(broker.bootstrap, f"{names['retire']}.events", 1, limit_s=60)
+        assert json.loads(retired[0].value)["event"] == "retired"
+        produce(broker.bootstrap, f"{names['retire']}.in", [labelled(b"k", 0, b"second life")])
+        lives = wait_for_records(broker.bootstrap, f"{names['retire']}.out", 2)
+        assert [r.value for r in lives] == [b"first life", b"second life"]
+        assert [r.header("sequence") for r in lives] == [b"0", b"0"]
+        first, second = (int(r.header("incarnation")) for r in lives)
+        assert second > first
+        assert service.stop() == 0, service.said()
+        assert "Traceback" not in service.said()
+
+
+def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_prefix, tmp_path):
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
+    pipelines = {
+        "p": {
+            "input": f"{topic_prefix}in",
+            "output": f"{topic_prefix}out",
+            "rejects": f"{topic_prefix}rejects",
+            "events": f"{topic_prefix}events",
+            "gap": {"policy": "fail", "after": "1 s"},
+        }
+    }
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    produce(broker.bootstrap, f"{topic_prefix}in", [labelled(b"plane", 4, b"x")])
+    with Service(config) as service:
+        assert service.wait(120) == 1
+        said = service.said()
+    assert "'plane'" in said
+    assert "label 0" in said
+    assert "Traceback" not in said
+    assert status(config)["p"]["held"] in (0, 1)
+
+
+def test_a_second_copy_on_the_checkpoint_is_refused(broker, topic_prefix, tmp_path):
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
+    pipelines = {
+        "p": {
+            "input": f"{topic_prefix}in",
+            "output": f"{topic_prefix}out",
+            "rejects": f"{topic_prefix}rejects",
+            "events": f"{topic_prefix}events",
+        }
+    }
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    with Service(config) as first:
+        first.until(lambda: (tmp_path / "checkpoints" / "p" / "lock").exists())
+        with Service(config) as second:
+            assert second.wait(60) == 1
+            assert f"process {first.process.pid}" in second.said()
+            assert "Traceback" not in second.said()
+        first.until(lambda: status(config)["p"]["batch"] is not None)
+        assert first.stop() == 0
+
+
+@pytest.mark.slow
+def test_without_the_lock_a_second_copy_fences_and_nothing_is_doubled(
+    broker, topic_prefix, tmp_path
+):
+    """As on a checkpoint that two hosts share: Kafka's fencing alone keeps them apart."""
+    topic = f"{topic_prefix}in"
+    create_topics(broker.bootstrap, {topic: 2})
+    pipelines = {
+        "p": {
+            "input": topic,
+            "output": f"{topic_prefix}out",
+            "rejects": f"{topic_prefix}rejects",
+            "events": f"{topic_prefix}events",
+        }
+    }
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    count, sent = 60, 0
+
+    def send_some():
+        nonlocal sent
+        batch = [labelled(b"k%d" % (n % 7), sent, b"%d" % sent) for n in range(7)]
+        produce(broker.bootstrap, topic, batch)
+        sent += 1
+
+    unlocked = {"SEQUENCER_FAULT": "unlocked"}
+    with Service(config, environment=unlocked) as first:
+        send_some()
+        wait_for_records(broker.bootstrap, f"{topic_prefix}out", 7, limit_s=120)
+        with Service(config, environment=unlocked) as second:
+            deadline = time.monotonic() + 120
+            while first.process.poll() is None and second.process.poll() is None:
+                assert time.monotonic() < deadline, first.said() + second.said()
+                send_some()
+                time.sleep(0.5)
+            loser, winner = (first, second) if first.process.poll() is not None else (second, first)
+            assert loser.wait() == 1, loser.said()
+            assert "nother copy" in loser.said()
+            while sent < count:
+                send_some()
+            out = wait_for_records(broker.bootstrap, f"{topic_prefix}out", 7 * sent, limit_s=120)
+            assert winner.process.poll() is None, winner.said()
+            assert winner.stop() == 0
+    for key in {r.key for r in out}:
+        assert [r.value for r in out if r.key == key] == [b"%d" % n for n in range(sent)]
+
+
+@pytest.mark.slow
+def test_it_outlives_a_worker_and_the_broker(topic_prefix, tmp_path):
+    with EmbeddedBroker(tmp_path / "kafka") as broker:
+        topic = f"{topic_prefix}in"
+        create_topics(broker.bootstrap, {topic: 2})
+        pipelines = {
+            "p": {
+                "input": topic,
+                "output": f"{topic_prefix}out",
+                "rejects": f"{topic_prefix}rejects",
+                "events": f"{topic_prefix}events",
+            }
+        }
+        config = write_config(tmp_path, broker.bootstrap, pipelines)
+        with Service(config) as service:
+            produce(broker.bootstrap, topic, [labelled(b"k", 0, b"0")])
+            wait_for_records(broker.bootstrap, f"{topic_prefix}out", 1, limit_s=120)
+            for worker in python_workers(service.process.pid):
+                kill(worker)
+            produce(broker.bootstrap, topic, [labelled(b"k", 1, b"1")])
+            wait_for_records(broker.bootstrap, f"{topic_prefix}out", 2, limit_s=120)
+            broker.kill()
+            service.until(lambda: "does not answer" in service.said(), 180)
+            broker.start()
+            service.until(lambda: "Kafka is back" in service.said(), 120)
+            produce(broker.bootstrap, topic, [labelled(b"k", 2, b"2")])
+            out = wait_for_records(broker.bootstrap, f"{topic_prefix}out", 3, limit_s=180)
+            assert [r.value for r in out] == [b"0", b"1", b"2"]
+            assert service.stop() == 0, service.said()
+
+
+@pytest.mark.slow
+def test_when_the_jvm_dies_it_exits_with_1_and_leaves_nothing(broker, topic_prefix, tmp_path):
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
+    pipelines = {
+        "p": {
+            "input": f"{topic_prefix}in",
+            "output": f"{topic_prefix}out",
+            "rejects": f"{topic_prefix}rejects",
+            "events": f"{topic_prefix}events",
+        }
+    }
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    produce(broker.bootstrap, f"{topic_prefix}in", [labelled(b"k", 0, b"0")])
+    with Service(config) as service:
+        wait_for_records(broker.bootstrap, f"{topic_prefix}out", 1, limit_s=120)
+        tree = descendants(service.process.pid)
+        java = [pid for pid in tree if "SparkSubmit" in command_line(pid)]
+        kill(java[0])
+        assert service.wait(60) == 1, service.said()
+        assert "Traceback" not in service.said()
+        deadline = time.monotonic() + 20
+        while alive := [pid for pid in tree if command_line(pid)]:
+            assert time.monotonic() < deadline, alive
+            time.sleep(0.2)
+
+
+def kill(pid):
+    import os
+
+    os.kill(pid, signal.SIGKILL)
+
+
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            return file.read().decode(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def descendants(pid):
+    found, look = [], [pid]
+    while look:
+        each = look.pop()
+        try:
+            with open(f"/proc/{each}/task/{each}/children") as file:  # noqa: PTH123
+                children = [int(child) for child in file.read().split()]
+        except OSError:
+            continue
+        found += children
+        look += children
+    return found
+
+
+def python_workers(pid):
+    tree = descendants(pid)
+    daemons = [p for p in tree if "pyspark.daemon" in command_line(p)]
+    return [p for p in daemons if any(p in descendants(other) for other in daemons)]

@@ -1,0 +1,259 @@
+"""The channel discipline through the real job: one run over many small pipelines, judged apart."""
+
+import json
+import random
+import time
+
+import pytest
+
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.service_helpers import run_once, status, write_config
+
+NET_SEED = 7
+NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
+
+
+def labelled(key, label, value, *more):
+    return Record(key, value, [("label", str(label).encode()), *more])
+
+
+def next_letter(label):
+    return chr(ord(label) + 1)
+
+
+PIPELINES = {
+    "text": {},
+    "net": {},
+    "bytes": {"header": "s."},
+    "bad": {},
+    "drop": {"duplicates": "drop"},
+    "epochs": {},
+    "cyclic": {"labels": {"kind": "cyclic", "start": 6, "modulus": 8}},
+    "custom": {
+        "labels": {
+            "kind": "custom",
+            "initial": "a",
+            "next": "tests.spark.test_channel_once:next_letter",
+        },
+        "buffer": {"window": 5},
+    },
+    "bounds": {"buffer": {"held": 2, "window": 10}},
+    "skipfull": {"buffer": {"held": 2, "full": "skip"}},
+    "sql": {"channel": "substring(key, 1, 1)", "label": "cast(header('n') as int) + 1"},
+    "second": {"input": "text.out"},
+}
+NON_UTF8 = b"\xff\x00\xfe"
+
+
+def inputs():
+    rng = random.Random(NET_SEED)
+    net = sorted(
+        [labelled(b"src", n, letter.encode()) for n, letter in enumerate("abcdefghijk")],
+        key=lambda _: rng.random(),
+    )
+    return {
+        "text": [labelled(b"k", n, v) for n, v in [(3, b"w"), (1, b"y"), (2, b"x"), (0, b"z")]],
+        "net": net,
+        "bytes": [
+            Record(
+                NON_UTF8,
+                None,
+                [("a", None), ("label", b"0001"), ("a", NON_UTF8)],
+                timestamp=NOW - 5,
+            ),
+            Record(NON_UTF8, b"", [("label", b"7"), ("", b"x"), ("label", b"0")], timestamp=NOW),
+            Record(b"", NON_UTF8, [("label", b"0"), ("b", b"")], timestamp=NOW - 90_000),
+        ],
+        "bad": [
+            Record(None, b"1", [("label", b"0")]),
+            Record(b"k", b"2", []),
+            Record(b"k", b"3", [("label", b"-1")]),
+            Record(b"k", b"4", [("label", None)]),
+            Record(b"k", b"5", [("label", b"")]),
+            Record(b"k", b"6", [("label", b"0"), ("epoch", b"x")]),
+            labelled(b"k", 0, b"good"),
+            labelled(b"k", 0, b"again"),
+            Record(b"k", b"7", [("label", b"9223372036854775808")]),
+        ],
+        "drop": [labelled(b"k", 0, b"first"), labelled(b"k", 0, b"again"), labelled(b"k", 1, b"x")],
+        "epochs": [
+            labelled(b"k", 0, b"a"),
+            labelled(b"k", 2, b"c"),
+            labelled(b"k", 1, b"B", ("epoch", b"1")),
+            labelled(b"k", 0, b"A", ("epoch", b"1")),
+            labelled(b"k", 1, b"stale"),
+            labelled(b"k", 2, b"end", ("epoch", b"1"), ("fin", None)),
+            labelled(b"k", 3, b"beyond", ("epoch", b"1")),
+        ],
+        "cyclic": [labelled(b"k", (6 + n) % 8, b"%d" % n) for n in (1, 0, 3, 2, 5, 4, 7, 6, 9, 8)],
+        "custom": [labelled(b"k", c, c.encode()) for c in ("b", "a", "d", "c", "?", "k", "e")],
+        "bounds": [labelled(b"k", n, b"%d" % n) for n in (2, 3, 4, 11, 0, 1)],
+        "skipfull": [labelled(b"k", n, b"%d" % n) for n in (2, 4, 6, 0)],
+        "sql": [Record(b"x-%d" % n, b"%d" % n, [("n", b"%d" % (n - 1))]) for n in (2, 1, 0)],
+        "second": [],
+    }
+
+
+@pytest.fixture(scope="module")
+def ran(broker, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("once")
+    prefix = f"{folder.name}-"
+    pipelines = {}
+    for name, each in PIPELINES.items():
+        topics = {role: f"{prefix}{name}.{role}" for role in ("output", "rejects", "events")}
+        given = each.get("input")
+        topics["input"] = f"{prefix}text.output" if given else f"{prefix}{name}.input"
+        pipelines[name] = {**{k: v for k, v in each.items() if k != "header"}, **topics}
+        if not given:
+            create_topics(broker.bootstrap, {topics["input"]: 2})
+            produce(broker.bootstrap, topics["input"], inputs()[name])
+    config = write_config(folder, broker.bootstrap, pipelines)
+    run_once(config)
+
+    def read(name, role="output"):
+        return read_all(broker.bootstrap, pipelines[name][role])
+
+    read.config, read.rerun = config, lambda: run_once(config)
+    return read
+
+
+def values(records):
+    return [record.value for record in records]
+
+
+def reasons(records):
+    return [(record.value, record.header("reject-reason").decode()) for record in records]
+
+
+def events(records):
+    return [json.loads(record.value) for record in records]
+
+
+def test_the_sequence_of_the_text(ran):
+    out = ran("text")
+    assert values(out) == [b"z", b"y", b"x", b"w"]
+    assert [r.header("sequence") for r in out] == [b"0", b"1", b"2", b"3"]
+    assert len({r.header("incarnation") for r in out}) == 1
+    assert [name for name, _ in out[0].headers] == ["label", "sequence", "incarnation"]
+
+
+def test_the_net_with_random_delays(ran):
+    assert b"".join(values(ran("net"))) == b"abcdefghijk"
+
+
+def test_bytes_headers_timestamps_and_partitions_go_through(ran):
+    sent = inputs()["bytes"]
+    out = ran("bytes")
+    got = {(r.key, r.header("sequence")): r for r in out}
+    for key, sequence, record in [
+        (NON_UTF8, b"0", sent[1]),
+        (NON_UTF8, b"1", sent[0]),
+        (b"", b"0", sent[2]),
+    ]:
+        r = got[key, sequence]
+        assert (r.value, r.timestamp) == (record.value, record.timestamp)
+        assert r.headers[:-2] == record.headers
+    from kafka.partitioner.default import murmur2
+
+    assert all(r.partition == (murmur2(r.key) & 0x7FFFFFFF) % 2 for r in out)
+
+
+def test_bad_records_are_rejected_with_reason_and_place(ran):
+    assert values(ran("bad")) == [b"good"]
+    rejects = ran("bad", "rejects")
+    assert sorted(reasons(rejects)) == [
+        (b"1", "missing-channel"),
+        (b"2", "missing-label"),
+        (b"3", "bad-label"),
+        (b"4", "bad-label"),
+        (b"5", "bad-label"),
+        (b"6", "bad-epoch"),
+        (b"7", "bad-label"),
+        (b"again", "duplicate"),
+    ]
+    sent = {record.value: record for record in inputs()["bad"]}
+    inputs_read = {(r.partition, r.offset): r for r in ran("bad", "input")}
+    for r in rejects:
+        assert r.headers[:-4] == sent[r.value].headers
+        place = (int(r.header("reject-partition")), int(r.header("reject-offset")))
+        assert inputs_read[place].value == r.value
+        assert inputs_read[place].timestamp == r.timestamp
+        assert r.header("reject-topic").decode().endswith("bad.input")
+
+
+def test_duplicates_can_be_dropped_and_are_counted(ran):
+    assert values(ran("drop")) == [b"first", b"x"]
+    assert ran("drop", "rejects") == []
+    figures = status(ran.config)["drop"]
+    assert (figures["in"], figures["delivered"], figures["dropped"]) == (3, 2, 1)
+
+
+def test_epochs_and_fin(ran):
+    assert values(ran("epochs")) == [b"a", b"c", b"A", b"B", b"end"]
+    assert sorted(reasons(ran("epochs", "rejects"))) == [
+        (b"beyond", "after-fin"),
+        (b"stale", "stale-epoch"),
+    ]
+    told = events(ran("epochs", "events"))
+    assert [e["event"] for e in told] == ["gap", "epoch", "fin"]
+    gap = told[0]
+    assert (gap["channel"], gap["epoch"], gap["from"], gap["to"], gap["count"], gap["reason"]) == (
+        "k",
+        0,
+        1,
+        2,
+        1,
+        "epoch",
+    )
+
+
+def test_cyclic_labels_wrap(ran):
+    assert values(ran("cyclic")) == [b"%d" % n for n in range(10)]
+
+
+def test_custom_labels(ran):
+    assert values(ran("custom")) == [b"a", b"b", b"c", b"d", b"e"]
+    assert sorted(reasons(ran("custom", "rejects"))) == [
+        (b"?", "bad-label"),
+        (b"k", "outside-window"),
+    ]
+
+
+def test_bounds(ran):
+    assert values(ran("bounds")) == [b"0", b"1", b"2", b"3"]
+    assert sorted(reasons(ran("bounds", "rejects"))) == [
+        (b"11", "outside-window"),
+        (b"4", "buffer-full"),
+    ]
+
+
+def test_a_full_buffer_can_skip(ran):
+    assert values(ran("skipfull")) == [b"2"]
+    assert reasons(ran("skipfull", "rejects")) == [(b"0", "late")]
+    told = events(ran("skipfull", "events"))
+    assert [(e["from"], e["to"], e["reason"]) for e in told] == [(0, 2, "overflow")]
+    assert status(ran.config)["skipfull"]["held"] == 2
+
+
+def test_channel_and_label_as_sql(ran):
+    assert values(ran("sql")) == [b"0", b"1", b"2"]
+    assert {r.key for r in ran("sql")} == {b"x-0", b"x-1", b"x-2"}
+    assert len({r.partition for r in ran("sql")}) == 1, "the partition follows the channel"
+
+
+def test_the_accounting_adds_up_and_a_rerun_changes_nothing(ran):
+    before = status(ran.config)
+    for name, figures in before.items():
+        ended = figures["delivered"] + sum(figures["rejected"].values())
+        assert figures["in"] == ended + figures["dropped"] + figures["held"], name
+    outputs = {
+        name: (ran(name), ran(name, "rejects"), ran(name, "events"))
+        for name in PIPELINES
+        if name != "second"
+    }
+    ran.rerun()
+    for name, (out, rejects, told) in outputs.items():
+        assert (ran(name), ran(name, "rejects"), ran(name, "events")) == (out, rejects, told)
+    assert values(ran("second")) == [b"z", b"y", b"x", b"w"], (
+        "one pipeline's output is another's input"
+    )
