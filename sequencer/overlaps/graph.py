@@ -18,6 +18,7 @@ chain, and with a loop they may overtake each other: then a ring is possible.)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -114,15 +115,19 @@ def require(graph: Graph, groups: Membership) -> Graph:
 def _check_paths(graph: Graph, groups: Membership) -> Iterator[Violation]:
     for group in sorted(set(groups) - set(graph.paths)):
         yield Violation("C1", "no path", (group,), ())
+    passed = {group: set(path) for group, path in graph.paths.items()}
     for overlap in ordered_overlaps(groups):
         for group in overlap.pair:
-            if overlap.pair not in graph.paths.get(group, ()):
-                yield Violation("C1", "an atom of the group is off its path", (group,), (overlap.pair,))
+            if overlap.pair not in passed.get(group, ()):
+                yield Violation(
+                    "C1", "an atom of the group is off its path", (group,), (overlap.pair,)
+                )
     for group, path in sorted(graph.paths.items()):
-        twice = tuple(sorted({pair for pair in path if path.count(pair) > 1}))
+        passages = Counter(path)
+        twice = tuple(sorted(pair for pair, times in passages.items() if times > 1))
         if twice:
             yield Violation("C1", "the path passes an atom twice", (group,), twice)
-        unknown = tuple(sorted(set(path) - set(graph.atoms)))
+        unknown = tuple(sorted(passages.keys() - graph.atoms.keys()))
         if unknown:
             yield Violation("C1", "the path passes an atom that is not there", (group,), unknown)
 
@@ -134,9 +139,9 @@ def _check_loops(graph: Graph) -> Iterator[Violation]:
     if whole.number_of_nodes() == 0 or nx.is_forest(whole):
         return
     for part in sorted(map(sorted, nx.connected_components(whole))):
-        loops = nx.minimum_cycle_basis(whole.subgraph(part))
+        loops = [sorted(loop) for loop in nx.minimum_cycle_basis(whole.subgraph(part))]
         if loops:
-            loop = set(min(loops, key=lambda atoms: (len(atoms), sorted(atoms))))
+            loop = set(min(loops, key=lambda atoms: (len(atoms), atoms)))
             used = {name for edge, names in edges.items() if set(edge) <= loop for name in names}
             yield Violation("C2", "the graph has a loop", tuple(sorted(used)), tuple(sorted(loop)))
 
@@ -154,7 +159,9 @@ def _check_directions(graph: Graph) -> Iterator[Violation]:
 def _connected(overlaps: Sequence[Overlap]) -> list[list[Overlap]]:
     whole = nx.Graph([overlap.pair for overlap in overlaps])
     part_of = {
-        group: number for number, part in enumerate(nx.connected_components(whole)) for group in part
+        group: number
+        for number, part in enumerate(nx.connected_components(whole))
+        for group in part
     }
     parts: dict[int, list[Overlap]] = {}
     for overlap in overlaps:

@@ -138,6 +138,8 @@ def _matrix(groups: Membership) -> tuple[list[str], list[str], sparse.csr_matrix
     indices = [column[member] for name in names for member in sorted(set(groups[name]))]
     indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     ones = np.ones(len(indices), dtype=np.int32)
-    return names, members, sparse.csr_matrix(
-        (ones, indices, indptr), shape=(len(names), len(members))
+    return (
+        names,
+        members,
+        sparse.csr_matrix((ones, indices, indptr), shape=(len(names), len(members))),
     )

@@ -29,7 +29,7 @@ def test_every_built_graph_satisfies_the_criteria(seed):
             assert graph.paths[group][-1] in own
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_path_with_an_atom_left_out_is_always_seen(seed):
     groups = some_groups(seed, groups=8)
     graph = build(groups)
@@ -54,20 +54,20 @@ def test_the_three_criteria_by_name():
     assert check(Graph(atoms, good), RING) == ()
 
     def found(**paths):
-        return [(v.criterion, v.groups, v.atoms) for v in check(Graph(atoms, {**good, **paths}), RING)]
+        return [
+            (v.criterion, v.groups, v.atoms) for v in check(Graph(atoms, {**good, **paths}), RING)
+        ]
 
     assert found(G1=(AB,)) == [("C1", ("G1",), (BC,))]
     assert found(G1=(AB, BC, AB)) == [
         ("C1", ("G1",), (AB,)),
         ("C3", ("G0", "G1"), (AB, BC)),
     ]
-    assert found(G0=(AB, CA)) == []
-    assert found(G0=(AB, CA), G2=(CA, BC)) == []
-    loop = Graph(atoms, {"G0": (CA, AB), "G1": (AB, BC), "G2": (BC, CA)})
-    assert [(v.criterion, v.atoms) for v in check(loop, RING)] == [("C2", (AB, CA, BC))]
+    assert found(G0=(AB, CA)) == [("C2", ("G0", "G1", "G2"), (AB, CA, BC))]
+    assert found(G0=(CA, AB)) == [("C2", ("G0", "G1", "G2"), (AB, CA, BC))]
     assert found(G1=(BC, AB)) == [("C3", ("G0", "G1"), (AB, BC))]
     missing = Graph(atoms, {"G0": (AB, BC, CA), "G1": (AB, BC)})
-    assert [v.what for v in check(missing, RING)][0] == "no path"
+    assert next(iter(check(missing, RING))).what == "no path"
     gone = Graph({AB: frozenset("A"), CA: frozenset("C")}, good)
     assert {v.what for v in check(gone, RING)} == {"the path passes an atom that is not there"}
 
@@ -81,7 +81,9 @@ def test_require_refuses_and_tells_why():
 
 
 def test_a_chain_of_groups_needs_no_detours():
-    groups = {f"G{n:02}": {f"s{n:02}", f"t{n:02}", f"s{n + 1:02}", f"t{n + 1:02}"} for n in range(30)}
+    groups = {
+        f"G{n:02}": {f"s{n:02}", f"t{n:02}", f"s{n + 1:02}", f"t{n + 1:02}"} for n in range(30)
+    }
     shuffled = {f"H{int(name[1:]) * 7 % 30:02}": members for name, members in groups.items()}
     paths = build(shuffled).paths
     assert max(map(len, paths.values())) == 2
