@@ -139,11 +139,15 @@ def _check_loops(graph: Graph) -> Iterator[Violation]:
     if whole.number_of_nodes() == 0 or nx.is_forest(whole):
         return
     for part in sorted(map(sorted, nx.connected_components(whole))):
-        loops = [sorted(loop) for loop in nx.minimum_cycle_basis(whole.subgraph(part))]
+        loops: list[list[Pair]] = [
+            sorted(loop) for loop in nx.minimum_cycle_basis(whole.subgraph(part))
+        ]
         if loops:
-            loop = set(min(loops, key=lambda atoms: (len(atoms), atoms)))
-            used = {name for edge, names in edges.items() if set(edge) <= loop for name in names}
-            yield Violation("C2", "the graph has a loop", tuple(sorted(used)), tuple(sorted(loop)))
+            _, loop = min((len(atoms), atoms) for atoms in loops)
+            used = {
+                name for edge, names in edges.items() if set(edge) <= set(loop) for name in names
+            }
+            yield Violation("C2", "the graph has a loop", tuple(sorted(used)), tuple(loop))
 
 
 def _check_directions(graph: Graph) -> Iterator[Violation]:
