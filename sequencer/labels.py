@@ -27,6 +27,8 @@ LABEL_MAX = 2**63 - 1
 DIGITS_MAX = 19
 CYCLE_SEARCH_MAX = 100_000
 CUSTOM_LABELS_MAX = 10_000_000
+CUSTOM_LABEL_MAX = 1_000
+"""Characters of a custom label; a sequence whose labels grow and grow would fill the memory."""
 
 L = TypeVar("L", bound=Hashable)
 
@@ -170,8 +172,7 @@ class CustomLabels:
     def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:
         """As in :class:`Labels`; not found among the labels known so far is -1."""
         self._extend(horizon)
-        find = self._positions.get
-        return np.array([find(_decode(text), -1) for text in texts.to_pylist()], dtype=np.int64)
+        return np.array([self._find(text) for text in texts.to_pylist()], dtype=np.int64)
 
     def at(self, position: int) -> str:
         """The label at ``position``; IndexError past the end of a finite sequence."""
@@ -179,6 +180,12 @@ class CustomLabels:
             return self._labels[position % self.cycle]
         self._extend(position + 1)
         return self._labels[position]
+
+    def _find(self, text: bytes) -> int:
+        try:
+            return self._positions.get(text.decode(), -1)
+        except UnicodeDecodeError:
+            return -1
 
     def _extend(self, count: int) -> None:
         """Walk on until ``count`` labels are known, or the sequence ends or closes its cycle."""
@@ -192,6 +199,11 @@ class CustomLabels:
                 return
             if not isinstance(label, str):
                 raise TypeError(f"the label after {last!r} is {label!r}; labels must be text (str)")
+            if len(label) > CUSTOM_LABEL_MAX:
+                raise ValueError(
+                    f"label {len(self._labels)} has {len(label)} characters; {CUSTOM_LABEL_MAX} "
+                    "are allowed"
+                )
             if label in self._positions:
                 self._close(label)
                 return
@@ -247,8 +259,3 @@ def _multiply_modulo(values: Int64s, factor: int, modulus: int) -> Int64s:
     if factor * modulus <= LABEL_MAX:
         return values * factor % modulus
     return np.array([value * factor % modulus for value in values.tolist()], dtype=np.int64)
-
-
-def _decode(text: bytes) -> str:
-    """The text; bytes that are no UTF-8 give one that no label has (a lone surrogate)."""
-    return text.decode(errors="surrogateescape")

@@ -13,6 +13,8 @@ SequencerError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class SequencerError(Exception):
     """What happened, whether it took effect, what to do now."""
@@ -26,13 +28,23 @@ class SequencerError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.message, self.effect, self.remedy) if part)
+        between = "\n" if "\n" in self.message else " "
+        return between.join(part for part in (self.message, self.effect, self.remedy) if part)
 
 
 class ConfigError(SequencerError):
-    """The configuration, or the call, cannot work; nothing was started."""
+    """The configuration, or the call, cannot work; nothing was started.
+
+    ``faults`` has one line for each fault of a configuration.
+    """
 
     exit_status = 2
+
+    def __init__(
+        self, message: str, effect: str = "", remedy: str = "", faults: Iterable[str] = ()
+    ) -> None:
+        super().__init__(message, effect, remedy)
+        self.faults = tuple(faults)
 
 
 class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)

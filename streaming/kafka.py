@@ -1,183 +1,132 @@
 """`[kafka]` as each client wants it: Java (Spark), librdkafka (confluent-kafka), kafka-python.
 
-Users may write Java's names or librdkafka's; what only one of them knows goes only there.
+Users may write Java's names or librdkafka's; what only one of them knows goes only there. What none
+is known to know goes to both: librdkafka refuses what it does not know either.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 from typing import Any
 
+from streaming import credentials
 from streaming.config import Config
+from streaming.config.properties import JAVA, KNOWN, LIBRDKAFKA, LIBRDKAFKA_PRODUCER, OWNED
 from streaming.errors import ConfigError, KafkaUnavailable
 
-JAAS = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-
 ASK_SECONDS_MAX = 3.0
-
-# librdkafka's names of what Java names otherwise; PEM files in both.
-PEM = {
-    "ssl.ca.location": "ssl.truststore.location",
-    "ssl.certificate.location": "ssl.keystore.certificate.chain",
-    "ssl.key.location": "ssl.keystore.key",
-    "ssl.key.password": "ssl.key.password",
-}
-ONLY_JAVA = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.", "sasl.login.", "sasl.client.")
-ONLY_LIBRDKAFKA = (
-    "sasl.username",
-    "sasl.password",
-    "sasl.mechanisms",
-    "ssl.ca.",
-    "ssl.certificate.",
-    "ssl.key.location",
-    "ssl.key.pem",
-    "enable.ssl.certificate.verification",
-    "debug",
-    "socket.",
-    "broker.address.",
-    "log.",
-    "queue.buffering.",
-    "message.",
-    "topic.",
-)
-PRODUCER_ONLY = (
-    "acks",
-    "linger.ms",
-    "batch.",
-    "compression.",
-    "max.request.",
-    "delivery.",
-    "queue.",
-)
-CONSUMER_ONLY = ("fetch.", "max.poll.", "max.partition.", "session.timeout.", "auto.offset")
-PEM_REMEDY = (
-    "Write PEM files instead: ssl.ca.location (and ssl.certificate.location, ssl.key.location); "
-    "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12, "
-    "then openssl pkcs12 -in STORE.p12 -nodes."
-)
+IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 
 def java(config: Config) -> dict[str, str]:
-    """Properties for a Java client, `bootstrap.servers` included."""
-    given = _given(config)
-    out = {name: text for name, text in given.items() if not name.startswith(ONLY_LIBRDKAFKA)}
-    out = {name: text for name, text in out.items() if not name.startswith(PRODUCER_ONLY)}
-    mechanism = _mechanism(given)
-    if mechanism:
-        out["sasl.mechanism"] = mechanism
-    if "sasl.username" in given and "sasl.jaas.config" not in given:
-        module = SCRAM if (mechanism or "").startswith("SCRAM") else PLAIN
-        user, password = _quoted(given["sasl.username"]), _quoted(given.get("sasl.password", ""))
-        out["sasl.jaas.config"] = f"{module} required username={user} password={password};"
-    if "ssl.ca.location" in given:
-        out["ssl.truststore.type"] = "PEM"
-        out["ssl.truststore.location"] = given["ssl.ca.location"]
-    if "ssl.certificate.location" in given:
-        out["ssl.keystore.type"] = "PEM"
-        out["ssl.keystore.certificate.chain"] = _read(given, "ssl.certificate.location")
-        out["ssl.keystore.key"] = _read(given, "ssl.key.location")
-    if given.get("ssl.endpoint.identification.algorithm") == "none":
-        out["ssl.endpoint.identification.algorithm"] = ""
+    """Properties for a Java consumer or admin client, `bootstrap.servers` included.
+
+    Spark's source takes them with `kafka.` before each name. ConfigError where they cannot be told
+    to Java.
+    """
+    given = config.kafka.properties
+    out = {name: text for name, text in given.items() if name in JAVA or _is_unknown(name)}
+    if "security.protocol" in out:
+        out["security.protocol"] = out["security.protocol"].upper()
+    if out.get(IDENTIFICATION) == "none":
+        out[IDENTIFICATION] = ""
+    out |= credentials.java(given)
     return {"bootstrap.servers": config.kafka.bootstrap_servers, **out}
 
 
-def confluent(config: Config) -> dict[str, Any]:
-    """Properties for librdkafka, `bootstrap.servers` included."""
-    given = _given(config)
-    out = {name: text for name, text in given.items() if not name.startswith(ONLY_JAVA)}
-    out = {name: text for name, text in out.items() if not name.startswith(CONSUMER_ONLY)}
+def confluent(config: Config, **extra: Any) -> dict[str, Any]:
+    """Properties for a librdkafka producer, `bootstrap.servers` included, and those in ``extra``.
+
+    ConfigError where they cannot be told to librdkafka. For consumers and admin clients see
+    :func:`connection`.
+    """
+    given = config.kafka.properties
+    known = LIBRDKAFKA | LIBRDKAFKA_PRODUCER
+    out: dict[str, Any] = {
+        name: text for name, text in given.items() if name in known or _is_unknown(name)
+    }
     out.pop("sasl.mechanism", None)
-    mechanism = _mechanism(given)
-    if mechanism:
-        out["sasl.mechanisms"] = mechanism
-    user, password = _login(given)
-    if user is not None:
-        out["sasl.username"], out["sasl.password"] = user, password or ""
-    if "ssl.truststore.location" in given and "ssl.ca.location" not in given:
-        if given.get("ssl.truststore.type", "JKS").upper() != "PEM":
-            raise ConfigError(
-                "kafka.properties.ssl.truststore.location is a Java key store, which the clients "
-                "that write cannot read.",
-                "Nothing was started.",
-                PEM_REMEDY,
-            )
-        out["ssl.ca.location"] = given["ssl.truststore.location"]
-    if "ssl.keystore.location" in given and "ssl.certificate.location" not in given:
-        if given.get("ssl.keystore.type", "JKS").upper() != "PEM":
-            raise ConfigError(
-                "kafka.properties.ssl.keystore.location is a Java key store, which the clients "
-                "that write cannot read.",
-                "Nothing was started.",
-                PEM_REMEDY,
-            )
-        out["ssl.certificate.location"] = out["ssl.key.location"] = given["ssl.keystore.location"]
-    if given.get("ssl.endpoint.identification.algorithm") == "":
-        out["ssl.endpoint.identification.algorithm"] = "none"
-    return {"bootstrap.servers": config.kafka.bootstrap_servers, **out}
+    if out.get(IDENTIFICATION) == "":
+        out[IDENTIFICATION] = "none"
+    out |= credentials.librdkafka(given)
+    credentials.drop_foreign_store(out, given)
+    return {"bootstrap.servers": config.kafka.bootstrap_servers, **out, **extra}
 
 
 def connection(settings: dict[str, Any]) -> dict[str, Any]:
     """Of librdkafka's properties those that every client takes, consumers too."""
-    return {name: value for name, value in settings.items() if not name.startswith(PRODUCER_ONLY)}
+    return {name: value for name, value in settings.items() if name not in LIBRDKAFKA_PRODUCER}
 
 
 def kafka_python(config: Config) -> dict[str, Any]:
-    """Keyword arguments for kafka-python's clients."""
+    """Keyword arguments for kafka-python's clients; ConfigError where they cannot be told to it."""
     settings = confluent(config)
-    names = {
-        "security.protocol": "security_protocol",
-        "sasl.mechanisms": "sasl_mechanism",
-        "sasl.username": "sasl_plain_username",
-        "sasl.password": "sasl_plain_password",
-        "ssl.ca.location": "ssl_cafile",
-        "ssl.certificate.location": "ssl_certfile",
-        "ssl.key.location": "ssl_keyfile",
-        "ssl.key.password": "ssl_password",
-        "client.id": "client_id",
-    }
-    out: dict[str, Any] = {to: settings[name] for name, to in names.items() if name in settings}
+    out = credentials.kafka_python(settings)
+    names = {"client.id": "client_id", "security.protocol": "security_protocol"}
+    out |= {to: settings[name] for name, to in names.items() if name in settings}
     if "security_protocol" in out:
         out["security_protocol"] = out["security_protocol"].upper()
-    if settings.get("ssl.endpoint.identification.algorithm") == "none":
-        out["ssl_check_hostname"] = False
     out["bootstrap_servers"] = config.kafka.bootstrap_servers.split(",")
     return out
+
+
+def validate(config: Config) -> None:
+    """ConfigError where one of the clients refuses the properties; connects to nobody."""
+    from confluent_kafka import KafkaException, Producer  # noqa: PLC0415  (a quick --help)
+
+    java(config)
+    # An address that nobody has, so that no connection is begun: names and values are the matter.
+    settings = confluent(config, **{"enable.idempotence": True, "bootstrap.servers": ""})
+    try:
+        Producer(settings, logger=quiet())
+    except KafkaException as error:
+        raise _refused(config, error) from error
+
+
+def admin(config: Config, **extra: Any) -> Any:
+    """An admin client; ConfigError where librdkafka refuses the properties.
+
+    Hold it while it works: its end cancels what it was asked.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    try:
+        return AdminClient(connection(confluent(config, **extra)), logger=quiet())
+    except KafkaException as error:
+        raise _refused(config, error) from error
+
+
+def _refused(config: Config, error: Any) -> ConfigError:
+    return ConfigError(
+        config.hide(f"kafka.properties are refused: {error.args[0].str()}."),
+        "Nothing was started.",
+        "Correct them; names and values are those of Kafka's Java client or of librdkafka.",
+    )
 
 
 def wait_for_kafka(config: Config, limit_s: float) -> Any:
     """Return Kafka's metadata as soon as it answers.
 
     KafkaUnavailable where it does not within the limit (s), or sooner where it refuses the
-    name or password, with what the connection met.
+    name or password, with what the connection met; ConfigError where the properties cannot work.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
+    validate(config)
     deadline = time.monotonic() + limit_s
     met: dict[str, str] = {}
-    settings = {
-        **connection(confluent(config)),
-        "error_cb": lambda error: met.update({error.name(): error.str()}),
-    }
-    try:
-        admin = AdminClient(settings, logger=quiet())
-    except KafkaException as error:
-        raise ConfigError(
-            f"kafka.properties are refused: {error.args[0].str()}.", "Nothing was started."
-        ) from error
+    client = admin(config, error_cb=lambda error: met.update({error.name(): error.str()}))
     while True:
         try:
             left_s = deadline - time.monotonic()
-            return admin.list_topics(timeout=min(ASK_SECONDS_MAX, max(0.5, left_s)))
+            return client.list_topics(timeout=min(ASK_SECONDS_MAX, max(0.5, left_s)))
         except KafkaException as error:
-            admin.poll(0)  # calls error_cb
+            client.poll(0)  # calls error_cb
             if time.monotonic() < deadline and "_AUTHENTICATION" not in met:
                 continue
-            why = _most_telling(met) or error.args[0].str()
+            why = config.hide(_most_telling(met) or error.args[0].str())
             raise KafkaUnavailable(
                 f"Kafka at {config.kafka.bootstrap_servers} does not answer ({why}).",
                 "Nothing was changed.",
@@ -202,38 +151,5 @@ def quiet() -> Any:
     return logger
 
 
-def _given(config: Config) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name, value in config.kafka.properties.items():
-        out[name] = str(value).lower() if isinstance(value, bool) else str(value)
-    return out
-
-
-def _mechanism(given: dict[str, str]) -> str | None:
-    return given.get("sasl.mechanism") or given.get("sasl.mechanisms")
-
-
-def _login(given: dict[str, str]) -> tuple[str | None, str | None]:
-    if "sasl.username" in given:
-        return given["sasl.username"], given.get("sasl.password")
-    found = {
-        name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
-        for name, quoted, plain in JAAS.findall(given.get("sasl.jaas.config", ""))
-    }
-    return found.get("username"), found.get("password")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _read(given: dict[str, str], name: str) -> str:
-    path = given.get(name, "")
-    try:
-        return Path(path).read_text()
-    except OSError as error:
-        raise ConfigError(
-            f"kafka.properties.{name}: {path} cannot be read: {error.strerror}.",
-            "Nothing was started.",
-        ) from error
+def _is_unknown(name: str) -> bool:
+    return name not in KNOWN and name not in OWNED

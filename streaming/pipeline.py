@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import asdict
@@ -15,6 +16,8 @@ from streaming.config import Config
 from streaming.errors import InputLost, JobFailed, SequencerError
 from streaming.plan import ChannelPlan, Headers
 from streaming.query import Carrier, Progress, build, start
+
+STOP_SECONDS_MAX = 55
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,20 +48,21 @@ class Pipeline:
         self.carrier: Carrier | None = None
         self._reported: tuple[int, ...] = ()
         self._batch_seen = -1
+        self._ends: dict[tuple[str, int], int] | None = None
+        self.finished = False
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan = self._plan()
         status = self.checkpoint.status()
-        planned = self.checkpoint.batch_in_doubt()
-        doubtful = -1 if self.accept_repeats else planned
-        self.progress = Progress(planned=planned, in_doubt=doubtful, shards=_shards(status))
+        doubtful = -1 if self.accept_repeats else self.checkpoint.batch_in_doubt()
+        self.progress = Progress(in_doubt=doubtful, shards=_shards(status))
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in kafka.java(self.config).items()}
         options["maxOffsetsPerTrigger"] = str(self.config.service.batch_records_max)
         frame = build(self.session, plan, options)
-        trigger_ms = None if self.once else self.config.service.trigger.ms
+        trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
             frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
@@ -107,22 +111,24 @@ class Pipeline:
         """Whether the query runs."""
         return self.query is not None and self.query.isActive
 
-    @property
-    def finished(self) -> bool:
-        """Whether the query ended by itself, with all input worked through."""
-        return (
-            self.once
-            and self.query is not None
-            and not self.query.isActive
-            and self.carrier is not None
-            and self.carrier.failure is None
-            and self.query.exception() is None
-        )
+    def upstream(self, others: list[Pipeline]) -> list[Pipeline]:
+        """Those of ``others`` that write what this one reads."""
+        read = set(self.config.pipelines[self.name].input)
+        return [
+            other
+            for other in others
+            if other is not self and read & set(self.config.pipelines[other.name].written.values())
+        ]
 
-    @property
-    def wants_another_run(self) -> bool:
-        """Whether a run with `--once` repeated a batch only: Spark then leaves the rest."""
-        return self.finished and self.progress.planned >= 0
+    def finish_when_through(self) -> None:
+        """With ``--once``: stop after the batch that reaches the ends first seen here."""
+        assert self.query is not None  # noqa: S101  (only called while it runs)
+        if self._ends is None:
+            self._ends = topics.ends(self.config, self.config.pipelines[self.name].input)
+        if _reached(self.query.lastProgress, self._ends):
+            self.ask_to_stop()
+            self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+            self.finished = True
 
     @property
     def progressed(self) -> bool:
@@ -186,6 +192,22 @@ class Pipeline:
 
 def _shards(status: dict[str, Any]) -> dict[int, Totals]:
     return {int(shard): Totals(**fields) for shard, fields in status.get("shards", {}).items()}
+
+
+def _reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
+    """Whether a query's last batch ended at or beyond ``ends``."""
+    if progress is None:
+        return False
+    for source in progress["sources"]:
+        if not source["description"].startswith("Kafka"):
+            continue
+        offsets = source["endOffset"]
+        offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
+        return all(
+            int((offsets or {}).get(topic, {}).get(str(partition), 0)) >= end
+            for (topic, partition), end in ends.items()
+        )
+    return False
 
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")

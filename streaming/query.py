@@ -48,7 +48,6 @@ class Progress:
     query: str = ""
     batch: int = -1
     batch_ms: int = 0
-    planned: int = -1
     in_doubt: int = -1
     shards: dict[int, Totals] = field(default_factory=dict)
     wrote: dict[int, int] = field(default_factory=dict)
@@ -170,15 +169,13 @@ def start(
     checkpoint: str,
     carrier: Carrier,
     *,
-    trigger_ms: int | None,
+    trigger_ms: int,
 ) -> StreamingQuery:
-    """Start the query; ``trigger_ms`` None works through what is there and stops."""
+    """Start the query; a batch begins every ``trigger_ms``, or when the one before is done."""
     writer = (
         frame.writeStream.queryName(plan.pipeline)
         .foreachBatch(carrier)
         .option("checkpointLocation", str(PurePosixPath(checkpoint)))
         .outputMode("append")
     )
-    if trigger_ms is None:
-        return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()

@@ -18,7 +18,7 @@ from streaming.checkpoint import Checkpoint
 from streaming.config import Config
 from streaming.errors import ConfigError, JobFailed, KafkaUnavailable
 from streaming.jars import spark_jars
-from streaming.pipeline import Pipeline
+from streaming.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.query import SESSION
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 REPORT_SECONDS = 10.0
 RESTART_SECONDS = (1, 2, 5, 10, 30)
-STOP_SECONDS_MAX = 55
 ONCE_TRIES_MAX = 3
 
 Say = Callable[[str], None]
@@ -117,8 +116,9 @@ class Service:
         reported = time.monotonic()
         while not self.stopping.is_set():
             for pipeline in pipelines:
-                failures[pipeline.name] = self._look_after(pipeline, failures[pipeline.name])
-            if all(each.finished and not each.wants_another_run for each in pipelines):
+                before = failures[pipeline.name]
+                failures[pipeline.name] = self._look_after(pipeline, pipelines, before)
+            if all(pipeline.finished for pipeline in pipelines):
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
                 reported = time.monotonic()
@@ -130,15 +130,14 @@ class Service:
             if line := pipeline.report(last=True):
                 say(line)
 
-    def _look_after(self, pipeline: Pipeline, failures: int) -> int:
+    def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
-        if pipeline.active:
-            return 0 if pipeline.progressed else failures
-        if pipeline.wants_another_run:
-            pipeline.start()
-            return failures
         if pipeline.finished:
             return failures
+        if pipeline.active:
+            if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
+                pipeline.finish_when_through()
+            return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
         if isinstance(failure, JobFailed):
             raise failure

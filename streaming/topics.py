@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from streaming import kafka
 from streaming.config import Config
@@ -61,7 +60,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         new.append(NewTopic(topic.name, num_partitions=there.get(first, PARTITIONS_DEFAULT)))
     if not new:
         return made
-    admin = _admin(config)  # held: its end would cancel what it was asked
+    admin = kafka.admin(config)  # held: its end would cancel what it was asked
     for name, future in admin.create_topics(new, request_timeout=SECONDS_MAX).items():
         try:
             future.result(SECONDS_MAX)
@@ -103,7 +102,26 @@ def existing(config: Config) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
 
-def _admin(config: Config) -> Any:
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
+    """For each (topic, partition) the offset after the last committed record."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415
 
-    return AdminClient(kafka.connection(kafka.confluent(config)), logger=kafka.quiet())
+    settings = kafka.connection(kafka.confluent(config))
+    consumer = Consumer(
+        {**settings, "group.id": "sequencer-ends", "isolation.level": "read_committed"},
+        logger=kafka.quiet(),
+    )
+    found: dict[tuple[str, int], int] = {}
+    try:
+        for name, count in partitions(config, list(names)).items():
+            for partition in range(count):
+                place = TopicPartition(name, partition)
+                _, end = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
+                found[name, partition] = end
+    except KafkaException as error:
+        raise KafkaUnavailable(
+            f"The ends of {', '.join(names)} could not be read: {error.args[0].str()}."
+        ) from error
+    finally:
+        consumer.close()
+    return found

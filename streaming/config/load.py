@@ -2,169 +2,154 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-import networkx as nx
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticCustomError
 
 from sequencer.channels.rules import Rules
-from streaming.config.models import DISCIPLINES, ChannelPipeline, Kafka, Pipeline, Service
-from streaming.config.values import NAME
+from streaming.config import properties
+from streaming.config.explain import explain, unknown
+from streaming.config.flow import topic_faults
+from streaming.config.models import DISCIPLINES, ChannelPipeline, Pipeline
+from streaming.config.tables import Kafka, Service
+from streaming.config.values import key_path, name_fault
 from streaming.errors import ConfigError
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 TABLES = ("service", "kafka", "spark", "pipelines")
 BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole configuration, checked. ``kafka.properties`` has its secrets filled in."""
+    """A whole configuration, checked. ``kafka.properties`` has its secrets filled in.
+
+    ``secrets`` are what :meth:`hide` takes out of texts for people.
+    """
 
     service: Service
     kafka: Kafka
-    spark: dict[str, str]
+    spark: dict[str, str] = field(repr=False)
     pipelines: dict[str, Any] = field(default_factory=dict)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    source: str = "the configuration"
 
     def rules(self, name: str) -> Rules:
-        """The rules of a channel pipeline; ConfigError where its custom labels do not work."""
-        pipeline: ChannelPipeline = self.pipelines[name]
+        """The rules of a channel pipeline.
+
+        Imports the function of custom labels. ConfigError where that does not work, and where
+        there is no such pipeline of discipline ``channel``.
+        """
+        pipeline = self.pipelines.get(name)
+        if not isinstance(pipeline, ChannelPipeline):
+            known = [each for each, of in self.pipelines.items() if isinstance(of, ChannelPipeline)]
+            raise ConfigError(
+                f"There is no pipeline {name!r} of discipline channel.",
+                remedy=f"Known ones: {', '.join(known) or 'none'}.",
+            )
         try:
             return pipeline.rules()
         except ValueError as error:
-            raise _refusal([f"pipelines.{name}.labels: {error}"], "the configuration") from error
+            at = ("labels",)
+            if isinstance(error, PydanticCustomError):
+                at = (error.context or {})["at"]
+            raise refusal(
+                [f"{key_path(['pipelines', name, *at])}: {error}"], self.source
+            ) from error
+
+    def hide(self, text: str) -> str:
+        """The text without the secrets of ``kafka.properties``."""
+        return properties.hide(text, self.secrets)
 
 
 def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Config:
     """Read and check a TOML file. Raises ConfigError that lists every fault found."""
     try:
-        tables = tomllib.loads(Path(path).read_text())
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}.", "Nothing was started.", "Check the path."
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}.", "Nothing was started.") from error
+        raise ConfigError(
+            f"{path} is no TOML: {error}.", "Nothing was started.", "Mend it there."
+        ) from error
     return parse_config(tables, environ, str(path))
 
 
 def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str) -> Config:
     """The configuration in parsed TOML tables; ``source`` names it in errors."""
-    faults = [_unknown(key, TABLES, "") for key in tables if key not in TABLES]
-    service = _table(Service, tables.get("service"), "service", faults)
-    given = dict(tables.get("kafka") or {}) if isinstance(tables.get("kafka", {}), dict) else {}
-    if environ.get(BOOTSTRAP):
-        given["bootstrap_servers"] = environ[BOOTSTRAP]
-    given["properties"] = _fill(given.get("properties", {}), environ, faults)
-    kafka = _table(Kafka, given, "kafka", faults)
+    faults = [unknown(key, TABLES, []) for key in tables if key not in TABLES]
+    service = _table(Service, tables.get("service", {}), ["service"], faults)
+    kafka, secrets = _kafka(tables.get("kafka", {}), environ, faults)
     spark = _spark(tables.get("spark", {}), faults)
     pipelines = _pipelines(tables.get("pipelines"), faults)
-    faults += _topic_faults(pipelines)
-    if faults:
-        raise _refusal(faults, source)
-    assert service is not None  # noqa: S101  (else there is a fault)
-    assert kafka is not None  # noqa: S101
-    return Config(service, kafka, spark, pipelines)
+    if faults or service is None or kafka is None:
+        raise refusal([properties.hide(fault, secrets) for fault in faults], source)
+    return Config(service, kafka, spark, pipelines, secrets, source)
 
 
-def _refusal(faults: list[str], source: str) -> ConfigError:
+def refusal(faults: list[str], source: str) -> ConfigError:
+    """The error that lists faults, one a line."""
     lines = "".join(f"\n  {fault}" for fault in faults)
-    return ConfigError(f"{source} cannot work:{lines}\n", "Nothing was started.")
+    return ConfigError(f"{source} cannot work:{lines}", "Nothing was started.", faults=faults)
 
 
 def _table(
     model: type[BaseModel],
     values: Any,
-    path: str,
+    path: list[str],
     faults: list[str],
     context: dict[str, str] | None = None,
 ) -> Any:
-    if values is None and path == "service":
-        values = {}
     try:
         return model.model_validate(values, context=context)
     except ValidationError as error:
-        faults.extend(_explain(fault, model, path) for fault in error.errors())
+        faults.extend(explain(error, model, path))
         return None
 
 
-def _explain(fault: Any, model: type[BaseModel], path: str) -> str:
-    parts = [str(each) for each in fault["loc"] if each not in ("linear", "cyclic", "custom")]
-    where = ".".join([path, *parts])
-    kind, context = fault["type"], fault.get("ctx", {})
-    if kind == "extra_forbidden":
-        return _unknown(parts[-1], _keys_at(model, parts[:-1]), ".".join([path, *parts[:-1]]) + ".")
-    message = str(context.get("error", "")) or fault["msg"]
-    inner = re.match(r"([a-z_.]+): ", message)
-    if inner:  # a check over several keys names the one at fault itself
-        return f"{where}.{message}" if not where.endswith(inner.group(1)) else f"{where}{message}"
-    if kind == "missing":
-        message = "is missing; it has no default"
-    elif kind == "literal_error":
-        message = f"must be one of {context.get('expected', '')}"
-    elif kind in ("int_type", "bool_type", "string_type"):
-        message = f"has the wrong type: {message.lower()}"
-    return f"{where}: {message[0].lower()}{message[1:]}"
-
-
-def _unknown(key: str, known: Any, prefix: str) -> str:
-    near = difflib.get_close_matches(key, list(known), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known ones: {', '.join(sorted(known))}"
-    return f"{prefix}{key}: unknown key; {hint}"
-
-
-def _keys_at(model: type[BaseModel], parts: list[str]) -> list[str]:
-    """Keys of the table that ``parts`` leads to, of all its kinds."""
-    models: list[type[BaseModel]] = [model]
-    for part in parts:
-        types = [each.model_fields[part].annotation for each in models if part in each.model_fields]
-        models = [found for each in types for found in _models(each)]
-    return sorted({name for each in models for name in each.model_fields})
-
-
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for each in get_args(annotation) for found in _models(each)]
-
-
-def _fill(properties: Any, environ: Mapping[str, str], faults: list[str]) -> Any:
-    """Properties with every ${NAME} replaced from the environment."""
-    if not isinstance(properties, dict):
-        return properties
-    filled: dict[str, Any] = {}
-    for key, value in properties.items():
-        if isinstance(value, str):
-            missing = [name for name in VARIABLE.findall(value) if name not in environ]
-            faults += [
-                f"kafka.properties.{key}: the environment has no {name}; set it, or write the value"
-                for name in missing
-            ]
-            if not missing:
-                value = VARIABLE.sub(lambda found: environ[found.group(1)], value)  # noqa: PLW2901
-        filled[key] = value
-    return filled
+def _kafka(
+    values: Any, environ: Mapping[str, str], faults: list[str]
+) -> tuple[Kafka | None, tuple[str, ...]]:
+    if not isinstance(values, dict):
+        faults.append("kafka: must be a table; write [kafka] and its keys below")
+        return None, ()
+    raw = values.get("properties", {})
+    filled = properties.read(raw, environ, faults)
+    secrets = properties.secrets(raw, filled)
+    given = {**values, "properties": filled}
+    if address := environ.get(BOOTSTRAP):
+        given["bootstrap_servers"] = address
+    mine: list[str] = []
+    kafka = _table(Kafka, given, ["kafka"], mine)
+    if address:
+        mine = [each.replace("kafka.bootstrap_servers", f"{BOOTSTRAP} (set)") for each in mine]
+    faults += mine
+    return kafka, secrets
 
 
 def _spark(values: Any, faults: list[str]) -> dict[str, str]:
     if not isinstance(values, dict):
-        faults.append("spark: must be a table of Spark properties")
+        faults.append("spark: must be a table; write [spark] and Spark's properties below")
         return {}
     settings: dict[str, str] = {}
     for key, value in values.items():
-        if isinstance(value, bool):
-            settings[key] = str(value).lower()
-        elif isinstance(value, (str, int, float)):
-            settings[key] = str(value)
+        path = key_path(["spark", key])
+        whole = key if key == "spark" or key.startswith("spark.") else f"spark.{key}"
+        if isinstance(value, dict):
+            faults.append(f'{path}: is a table; write the whole name in quotes: "{whole}.…" = …')
+        elif not isinstance(value, (str, bool, int, float)):
+            faults.append(f"{path}: must be text, a number, true or false")
+        elif whole != key:
+            faults.append(f'{path}: write the whole name, which begins with spark: "{whole}" = …')
         else:
-            faults.append(f'spark.{key}: write the whole property name in quotes: "{key}.…" = …')
+            settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return settings
 
 
@@ -174,47 +159,23 @@ def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
         return {}
     found: dict[str, Pipeline] = {}
     for name, table in values.items():
-        path = f"pipelines.{name}"
-        if not NAME.fullmatch(name) or len(name) > 100:
-            faults.append(f"{path}: the name becomes part of topics; use letters, digits, . _ -")
+        path = ["pipelines", name]
+        told = key_path(path)
+        if wrong := name_fault(name):
+            faults.append(f"{told}: {wrong}")
             continue
-        discipline = table.get("discipline") if isinstance(table, dict) else None
+        if not isinstance(table, dict):
+            faults.append(f"{told}: must be a table; write [{told}] and its keys below")
+            continue
+        discipline = table.get("discipline")
         model = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
         if model is None:
-            faults.append(f"{path}.discipline: must be one of {', '.join(DISCIPLINES)}")
+            known = ", ".join(f'"{each}"' for each in DISCIPLINES)
+            problem = "is missing" if discipline is None else f"{discipline!r} is none"
+            faults.append(f"{told}.discipline: {problem}; write one of {known}")
             continue
         made = _table(model, table, path, faults, {"pipeline": name})
         if made is not None:
             found[name] = made
+    faults += topic_faults(values)
     return found
-
-
-def _topic_faults(pipelines: dict[str, Pipeline]) -> list[str]:
-    """Topics written by two, or read and written in a circle."""
-    faults: list[str] = []
-    writers: dict[str, str] = {}
-    for name, pipeline in pipelines.items():
-        service = [getattr(pipeline, role, None) for role in ("commands", "transit")]
-        for role, topic in [
-            *pipeline.written.items(),
-            *zip(("commands", "transit"), service, strict=True),
-        ]:
-            if topic is None:
-                continue
-            path = f"pipelines.{name}.{role}"
-            if topic in writers:
-                faults.append(f"{path}: {topic} is {writers[topic]} already; use another topic")
-            writers.setdefault(topic, path)
-            if topic in pipeline.input:
-                faults.append(f"{path}: {topic} is the pipeline's own input; use another topic")
-    links = nx.DiGraph()
-    for name, pipeline in pipelines.items():
-        for other, source in pipelines.items():
-            if other != name and set(pipeline.input) & set(source.written.values()):
-                links.add_edge(other, name)
-    faults += [
-        f"pipelines.{circle[0]}.input: the pipelines {' → '.join([*circle, circle[0]])} feed each "
-        "other in a circle; break it"
-        for circle in nx.simple_cycles(links)
-    ]
-    return faults

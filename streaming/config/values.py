@@ -1,12 +1,15 @@
-"""Values with a format of their own: durations, names, topics."""
+"""Values with a format of their own: durations, names, topics, and how their faults are told."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+from pydantic_core import PydanticCustomError
 
 UNITS_MS = {
     "ms": 1,
@@ -22,8 +25,13 @@ UNITS_MS = {
     "day": 86_400_000,
     "days": 86_400_000,
 }
+SPAN_MS_MAX = 36_500 * UNITS_MS["days"]
 TOPIC_MAX = 249
+NAME_MAX = 100
+SUBSCRIBER = "{subscriber}"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,13 +47,58 @@ class Span:
         return f"{self.ms} ms"
 
 
+def key_path(parts: Iterable[Any]) -> str:
+    """The path of a key as TOML writes it: ``pipelines."a b".input[0]``."""
+    path = ""
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            told = part if BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+            path += f".{told}" if path else told
+    return path
+
+
+def fault(message: str, *at: str) -> PydanticCustomError:
+    """A validator's error about the key at the path ``at`` below what the validator looks at."""
+    return PydanticCustomError("at", "{message}", {"at": at, "message": message})
+
+
+def topic_fault(name: str) -> str | None:
+    """Why Kafka would not take this name for a topic; None where it does."""
+    if not 0 < len(name) <= TOPIC_MAX:
+        return f"a topic's name has 1 to {TOPIC_MAX} characters, this one {len(name)}"
+    if name in (".", ".."):
+        return f"{name!r} is no Kafka topic; use another name"
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+        return f"{name!r} is no Kafka topic; use letters, digits, '.', '_' and '-' alone"
+    return None
+
+
+def name_fault(name: str) -> str | None:
+    """Why a name cannot be part of folders, topics and transactional ids; None where it can."""
+    if NAME.fullmatch(name) and len(name) <= NAME_MAX:
+        return None
+    return (
+        f"{name[:NAME_MAX]!r} cannot name topics, folders and transactional ids; use letters, "
+        f"digits, '.', '_' and '-', beginning with a letter or digit, at most {NAME_MAX} of them"
+    )
+
+
 def _span(value: Any) -> Span:
     if isinstance(value, Span):
         return value
-    match = re.fullmatch(r"\s*(\d{1,15})\s*([a-z]+)\s*", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]+)\s*", value) if _is_text(value) else None
     if not match or match.group(2) not in UNITS_MS:
-        raise ValueError('is not a length of time; write for instance "200 ms", "5 s" or "7 days"')
-    return Span(int(match.group(1)) * UNITS_MS[match.group(2)])
+        raise ValueError('is no length of time; write for instance "200 ms", "5 s" or "7 days"')
+    span = Span(int(match.group(1)) * UNITS_MS[match.group(2)])
+    if span.ms > SPAN_MS_MAX:
+        raise ValueError(f"is longer than a hundred years; write {Span(SPAN_MS_MAX)} or less")
+    return span
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _positive(span: Span) -> Span:
@@ -55,33 +108,41 @@ def _positive(span: Span) -> Span:
 
 
 def _topic(name: str) -> str:
-    good = re.fullmatch(r"[A-Za-z0-9._-]+", name) and name not in (".", "..")
-    if not good or len(name) > TOPIC_MAX:
-        raise ValueError(
-            f"{name!r} is no Kafka topic; use letters, digits, '.', '_' and '-', "
-            f"at most {TOPIC_MAX} of them"
-        )
+    if wrong := topic_fault(name):
+        raise ValueError(wrong)
     return name
 
 
 def _group_topic(name: str) -> str:
-    _topic(name.replace("{subscriber}", "x"))
+    _topic(name.replace(SUBSCRIBER, "x"))
     return name
 
 
 def _name(name: str) -> str:
-    if not NAME.fullmatch(name) or len(name) > 100:
-        raise ValueError(
-            f"{name!r} names folders and transactional ids; use letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, at most 100 of them"
-        )
+    if wrong := name_fault(name):
+        raise ValueError(wrong)
     return name
 
 
 def _member(name: str) -> str:
     if not name or "," in name or len(name) > TOPIC_MAX:
-        raise ValueError(f"{name!r} is no name of a member; it must not be empty nor have a comma")
+        raise ValueError(
+            f"{name[:NAME_MAX]!r} cannot name a group or subscriber; names have 1 to {TOPIC_MAX} "
+            "characters and no comma"
+        )
     return name
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty; leave it out for the default")
+    return text.strip()
+
+
+def _printable(text: str) -> str:
+    if CONTROL.search(text):
+        raise ValueError("has control characters; use printable ones")
+    return text
 
 
 Duration = Annotated[Span, BeforeValidator(_span), PlainSerializer(str)]
@@ -92,3 +153,5 @@ TopicName = Annotated[str, AfterValidator(_topic)]
 OutputTopic = Annotated[str, AfterValidator(_group_topic)]
 Name = Annotated[str, AfterValidator(_name)]
 Member = Annotated[str, AfterValidator(_member)]
+Text = Annotated[str, AfterValidator(_filled), AfterValidator(_printable)]
+Printable = Annotated[str, AfterValidator(_printable)]

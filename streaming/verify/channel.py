@@ -373,7 +373,7 @@ def _left_over(
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
 ) -> dict[bytes, list[tuple[Record, Reading]]]:
-    """By channel, the inputs neither rejected nor delivered; takes those found off ``delivered``."""
+    """By channel, inputs neither rejected nor delivered; takes those found off ``delivered``."""
     waiting: dict[bytes, list[tuple[Record, Reading]]] = defaultdict(list)
     for record, reading in zip(work.material.inputs, readings, strict=True):
         if record.place in rejected:

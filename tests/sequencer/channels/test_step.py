@@ -162,7 +162,7 @@ def stories(draw):
     return rules, model, rows, bounds, times
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(stories())
 def test_agrees_with_the_naive_model(story):
     rules, model, rows, bounds, times = story
@@ -177,7 +177,7 @@ def test_agrees_with_the_naive_model(story):
         judge(runner, model)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(stories())
 def test_any_split_into_batches_gives_the_same(story):
     rules, _, rows, bounds, _ = story

@@ -1,0 +1,211 @@
+"""Throughput and latency beside a stateless Spark copy, all in one run on one broker.
+
+Every rate is of the second half of a job's batches (the first half warms up), and is given as a
+ratio to the copy's of the same run: absolute figures belong to one machine on one day.
+
+    python bench/bench.py                     # the whole (about half an hour on two cores)
+    python bench/bench.py --messages 200000 --no-latency
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming.embedded import EmbeddedBroker
+
+JOB = Path(__file__).with_name("job.py")
+KINDS = ("copy", "at-least-once", "exactly-once")
+PARTITIONS = 4
+WINDOW = 20
+SIZE = 100
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000, help="measured; as many warm up")
+    parser.add_argument("--many", type=int, default=500_000, help="channels of the second topic")
+    parser.add_argument("--no-latency", action="store_true")
+    parser.add_argument("--rate", type=int, default=5_000, help="messages/s for latency")
+    parser.add_argument("--seconds", type=float, default=60, help="measured, for latency")
+    given = parser.parse_args()
+    with EmbeddedBroker() as broker:
+        rates = {}
+        for channels in (10_000, given.many):
+            topic = f"in-{channels}"
+            say(f"writing {2 * given.messages:,} messages of {channels:,} channels")
+            fill(broker.bootstrap, topic, 2 * given.messages, channels)
+            for kind in KINDS:
+                rates[channels, kind] = throughput(broker.bootstrap, topic, kind, given.messages)
+        table_throughput(rates)
+        if not given.no_latency:
+            table_latency({kind: latency(broker.bootstrap, kind, given) for kind in KINDS}, given)
+
+
+def fill(bootstrap, topic, count, channels):
+    """`count` messages, each channel's labels disordered within a window of 20."""
+    create(bootstrap, topic)
+    rng = np.random.default_rng(1)
+    rounds = count // channels
+    place = np.arange(rounds)[None, :] + rng.uniform(0, WINDOW, (channels, rounds))
+    labels = np.argsort(place, axis=1, kind="stable")
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "partitioner": "murmur2_random",
+        }
+    )
+    value = bytes(SIZE)
+    for turn in range(rounds):
+        for channel, label in enumerate(labels[:, turn].tolist()):
+            while True:
+                try:
+                    producer.produce(
+                        topic, value, b"c%07d" % channel, headers=[("label", b"%d" % label)]
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+    assert producer.flush(120) == 0
+
+
+def throughput(bootstrap, topic, kind, messages):
+    output = f"{topic}-{kind}"
+    create(bootstrap, output, f"{output}.rejects", f"{output}.events")
+    batches = job(
+        kind, bootstrap, topic, output, "--batch", str(messages // 4), "--until", str(2 * messages)
+    )
+    full = [(rows, ms) for rows, ms, _ in batches if rows > messages // 8]
+    warm = full[len(full) // 2 :]
+    rate = sum(rows for rows, _ in warm) / sum(ms for _, ms in warm) * 1000
+    say(f"{topic} {kind}: {rate:,.0f} messages/s warm, over {len(warm)} batches")
+    return rate
+
+
+def latency(bootstrap, kind, given):
+    """p50 and p99 (ms) from produce to read_committed consumption, after a warm-up."""
+    topic, output = f"lat-{kind}", f"lat-{kind}-out"
+    create(bootstrap, topic, output, f"{output}.rejects", f"{output}.events")
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            str(JOB),
+            kind,
+            bootstrap,
+            topic,
+            output,
+            "--seconds",
+            str(given.seconds + 120),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stop = threading.Event()
+    sender = threading.Thread(target=send_at, args=(bootstrap, topic, given.rate, stop))
+    sender.start()
+    try:
+        found = read_latencies(bootstrap, output, warm_up=75, seconds=given.seconds)
+    finally:
+        stop.set()
+        sender.join()
+        said, _ = process.communicate(timeout=300)
+    spent = json.loads(said.splitlines()[-1])[-30:]
+    for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"):
+        say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s in spent):.0f} ms")
+    p50, p99 = np.percentile(found, [50, 99])
+    say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(found):,} messages")
+    return p50, p99
+
+
+def send_at(bootstrap, topic, rate, stop):
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"}
+    )
+    channels, sent, began = 10_000, 0, time.monotonic()
+    pad = bytes(SIZE - 19)
+    while not stop.is_set():
+        due = int((time.monotonic() - began) * rate)
+        for number in range(sent, due):
+            producer.produce(
+                topic,
+                b"%019d" % time.time_ns() + pad,
+                b"c%07d" % (number % channels),
+                headers=[("label", b"%d" % (number // channels))],
+            )
+        sent = max(sent, due)
+        producer.poll(0)
+        time.sleep(0.005)
+    producer.flush(30)
+
+
+def read_latencies(bootstrap, topic, warm_up, seconds):
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{topic}-reader",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    began, found = time.monotonic(), []
+    while time.monotonic() < began + warm_up + seconds:
+        messages = consumer.consume(5000, 0.05)
+        now = time.time_ns()
+        if time.monotonic() > began + warm_up:
+            found += [(now - int(m.value()[:19])) / 1e6 for m in messages if not m.error()]
+    consumer.close()
+    return found
+
+
+def job(kind, *arguments):
+    done = subprocess.run(
+        [sys.executable, str(JOB), kind, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=3600,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def create(bootstrap, *names):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(name, PARTITIONS) for name in names]).values():
+        future.result(60)
+
+
+def table_throughput(rates):
+    print("\n| channels | job | messages/s | of the copy |\n|---|---|---|---|")
+    for (channels, kind), rate in rates.items():
+        print(f"| {channels:,} | {kind} | {rate:,.0f} | {rate / rates[channels, 'copy']:.2f} |")
+    few, many = sorted({channels for channels, _ in rates})
+    for kind in KINDS[1:]:
+        print(
+            f"\n{kind}: {many:,} channels at {rates[many, kind] / rates[few, kind]:.2f} of {few:,}"
+        )
+
+
+def table_latency(found, given):
+    print(f"\nAt {given.rate:,} messages/s:\n")
+    print("| job | p50 ms | p99 ms | p50 / copy |\n|---|---|---|---|")
+    for kind, (p50, p99) in found.items():
+        print(f"| {kind} | {p50:.0f} | {p99:.0f} | {p50 / found['copy'][0]:.1f} |")
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

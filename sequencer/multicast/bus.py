@@ -1,0 +1,209 @@
+"""Multicast in one process, by either protocol: peers, and a line for every sender.
+
+A bus only looks up names and hands each step to its peer and each reply to its sender; the order
+of steps is the caller's. `run` takes them as they come; a scheduler can take them in any order
+and put sends and dequeues anywhere between.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from sequencer.multicast.clock_peer import Peer
+from sequencer.multicast.clock_transaction import ClockTransaction
+from sequencer.multicast.counter_messages import COUNTER
+from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
+from sequencer.multicast.counter_transaction import CounterTransaction
+from sequencer.multicast.sender_line import SenderLine
+from sequencer.multicast.words import Destination, Destruction, Limits, Message, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from sequencer.multicast.transaction import Transaction
+    from sequencer.multicast.words import Delivery, Notice, Request
+
+
+class Bus(ABC):
+    """Peers by name, made when first named. Nodes are written `@name`, as destinations too."""
+
+    transaction_type: ClassVar[type[Transaction]]
+    line_type: ClassVar[type[SenderLine]] = SenderLine
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.lines: dict[str, SenderLine] = {}
+        self.parties: dict[str, Any] = {}
+        self.owners: dict[str, str] = {}
+        self._shared_parties: set[str] = set()
+        self._shared_lines: set[str] = set()
+
+    @abstractmethod
+    def _new_party(self, name: str) -> Any:
+        """Whoever answers requests under this name."""
+
+    @abstractmethod
+    def _keep_node(self, node: str, owner: str) -> None:
+        """Give a new node to whoever answers for it."""
+
+    def create_node(self, node: str, owner: str) -> None:
+        """Let `owner` have a node. Raises ProtocolError if the name was used before."""
+        if node in self.owners:
+            raise ProtocolError(f"node {node} exists or existed; take another name")
+        self._keep_node(node, owner)
+        self.owners[node] = owner
+
+    def send(
+        self,
+        message: Hashable,
+        sender: str,
+        to: Iterable[str],
+        handles: Iterable[str] = (),
+        payload: Hashable = None,
+    ) -> Transaction:
+        """Start a message to peers and `@nodes`, with handles to `@nodes`; the steps come next.
+
+        Raises ProtocolError for a node that never was.
+        """
+        destinations = tuple(
+            Destination(self._owner(name), _bare(name)) if name[:1] == "@" else Destination(name)
+            for name in to
+        )
+        passed = tuple(map(_bare, handles))
+        owners = tuple(map(self._owner, passed))
+        task = Message(message, sender, destinations, passed, owners, payload)
+        return self.line(sender).send(task)
+
+    def destroy(self, message: Hashable, node: str) -> Transaction:
+        """Start to destroy a node; its owner sends the notice, which has the id `message`."""
+        owner = self._owner(node)
+        return self.line(owner).send(Destruction(message, owner, _bare(node)))
+
+    def requests(self) -> list[Request]:
+        """All steps that can be carried out now, in any order."""
+        return [request for line in self.lines.values() for request in line.requests()]
+
+    def do(self, request: Request) -> list[Transaction]:
+        """Carry out one step and hand over its replies; returns the transactions that ended."""
+        self.line(request.transaction.sender).asked(request)
+        ended = []
+        for reply in self.party(request.peer).handle(request):
+            moved = self.line(reply.transaction.sender).receive(reply)
+            ended += [transaction for transaction in moved if transaction.ended]
+        return ended
+
+    def run(self) -> None:
+        """Carry out steps until none is left: all messages sent so far are queued."""
+        while requests := self.requests():
+            for request in requests:
+                self.do(request)
+
+    def front(self, peer: str) -> bool:
+        """Whether the peer has something to dequeue."""
+        return peer in self.parties and self.parties[peer].front() is not None
+
+    def dequeue(self, peer: str) -> Delivery | Notice | None:
+        """The next delivery of a peer; None if nothing is ready."""
+        delivery: Delivery | Notice | None = self.party(peer).dequeue()
+        return delivery
+
+    def party(self, name: str) -> Any:
+        """Who answers under this name, to be changed: made if new, copied if a fork shares it."""
+        if name not in self.parties:
+            self.parties[name] = self._new_party(name)
+        elif name in self._shared_parties:
+            self._shared_parties.discard(name)
+            self.parties[name] = self.parties[name].copy()
+        return self.parties[name]
+
+    def line(self, sender: str) -> SenderLine:
+        """The sender's line, to be changed: made if it is new, copied if a fork shares it."""
+        if sender not in self.lines:
+            self.lines[sender] = self.line_type(
+                sender, self.transaction_type, in_flight_max=self.limits.in_flight_max
+            )
+        elif sender in self._shared_lines:
+            self._shared_lines.discard(sender)
+            self.lines[sender] = self.lines[sender].copy()
+        return self.lines[sender]
+
+    def fork(self) -> Self:
+        """An independent bus in the same state; what neither changes stays shared."""
+        other = type(self)(self.limits)
+        other.parties, other.lines = self.parties.copy(), self.lines.copy()
+        other.owners = self.owners.copy()
+        self._shared_parties, self._shared_lines = set(self.parties), set(self.lines)
+        other._shared_parties = set(self.parties)  # noqa: SLF001 -- of the same class
+        other._shared_lines = set(self.lines)  # noqa: SLF001 -- likewise
+        return other
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know: tuples of frozen values; `load` takes them back."""
+        parties = tuple((name, party.state()) for name, party in sorted(self.parties.items()))
+        lines = tuple((name, line.state()) for name, line in sorted(self.lines.items()))
+        return (parties, lines, tuple(sorted(self.owners.items())))
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from; the limits stay."""
+        parties, lines, owners = state
+        self.parties, self.lines, self.owners = {}, {}, dict(owners)
+        self._shared_parties, self._shared_lines = set(), set()
+        for name, inner in parties:
+            self.party(name).load(inner)
+        for name, inner in lines:
+            self.line(name).load(inner)
+
+    def _owner(self, node: str) -> str:
+        if _bare(node) not in self.owners:
+            raise ProtocolError(f"there is no node {node}; nothing was sent")
+        return self.owners[_bare(node)]
+
+
+class ClockBus(Bus):
+    """bus1: every queue has its own clock, and nothing is shared by all.
+
+    >>> bus = ClockBus()
+    >>> sent = bus.send("m1", "ann", ["bob", "eve"])
+    >>> bus.run()
+    >>> bus.dequeue("bob").stamp
+    Stamp(timestamp=1, sender='ann')
+    """
+
+    transaction_type: ClassVar[type[Transaction]] = ClockTransaction
+    peer_type: ClassVar[type[Peer]] = Peer
+
+    def _new_party(self, name: str) -> Peer:
+        return self.peer_type(name, self.limits)
+
+    def _keep_node(self, node: str, owner: str) -> None:
+        self.party(owner).create_node(node)
+
+
+class CounterBus(Bus):
+    """kdbus: one counter for all messages.
+
+    >>> bus = CounterBus()
+    >>> sent = bus.send("m1", "ann", ["bob", "eve"])
+    >>> bus.run()
+    >>> bus.dequeue("eve").stamp
+    Stamp(timestamp=1, sender='ann')
+    """
+
+    transaction_type: ClassVar[type[Transaction]] = CounterTransaction
+    peer_type: ClassVar[type[CounterPeer]] = CounterPeer
+    counter_type: ClassVar[type[GlobalCounter]] = GlobalCounter
+
+    def _new_party(self, name: str) -> GlobalCounter | CounterPeer:
+        limits = self.limits
+        if name == COUNTER:
+            return self.counter_type(nodes_max=limits.nodes_max, holders_max=limits.holders_max)
+        return self.peer_type(name, entries_max=limits.entries_max)
+
+    def _keep_node(self, node: str, owner: str) -> None:
+        del owner
+        self.party(COUNTER).nodes.create(node)
+
+
+def _bare(node: str) -> str:
+    return node.removeprefix("@")

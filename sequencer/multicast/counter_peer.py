@@ -1,0 +1,171 @@
+"""The two parties that kdbus' protocol asks: the global counter, and a receiving peer.
+
+Source: kdbus, "Message Ordering". Nodes and handles are not in that text; with one counter they
+need little. The counter keeps the nodes, so whether a node is destroyed before a message is
+decided in the step that gives the message its number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from sequencer.multicast.counter_messages import (
+    COUNTER,
+    Assigned,
+    Commit,
+    CopyIn,
+    Drop,
+    Increment,
+    Read,
+    Value,
+)
+from sequencer.multicast.counter_queue import CounterQueue
+from sequencer.multicast.nodes import OwnedNodes, UnknownNodeError
+from sequencer.multicast.words import (
+    ENTRIES_MAX,
+    HOLDERS_MAX,
+    NODES_MAX,
+    Delivery,
+    Done,
+    LimitError,
+    Notice,
+    ProtocolError,
+    Refusal,
+    Refused,
+    Stamp,
+    clone,
+)
+
+if TYPE_CHECKING:
+    from sequencer.multicast.words import Reply, Request
+
+
+class GlobalCounter:
+    """One number for all messages, and the nodes that messages are ordered against."""
+
+    def __init__(self, *, nodes_max: int = NODES_MAX, holders_max: int = HOLDERS_MAX) -> None:
+        self.value = 0
+        self.nodes = OwnedNodes("the counter", nodes_max=nodes_max, holders_max=holders_max)
+
+    def handle(self, request: Request) -> tuple[Reply, ...]:
+        """Carry out `Read` or `Increment`, each of them one atomic step."""
+        try:
+            if isinstance(request, Read):
+                return (self._read(request),)
+            if isinstance(request, Increment):
+                return (self._increment(request),)
+        except LimitError as error:
+            return (Refused(request.transaction, COUNTER, Refusal.NO_ROOM, str(error)),)
+        except UnknownNodeError as error:
+            return (Refused(request.transaction, COUNTER, Refusal.BAD_DESTINATION, str(error)),)
+        raise ProtocolError(f"the counter does not know {request}")
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know; `load` takes it back."""
+        return (self.value, self.nodes.state())
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from."""
+        self.value, nodes = state
+        self.nodes.load(nodes)
+
+    def copy(self) -> Self:
+        """An independent counter in the same state."""
+        other = clone(self)
+        other.nodes = self.nodes.copy()
+        return other
+
+    def _read(self, request: Read) -> Reply:
+        for node in request.nodes:
+            self.nodes.destroyed(node)
+        holders: tuple[str, ...] = ()
+        if request.destroys is not None:
+            if self.nodes.is_dying(request.destroys):
+                detail = f"node {request.destroys} is destroyed, or being destroyed, already"
+                return Refused(request.transaction, COUNTER, Refusal.DESTROYED_NODE, detail)
+            holders = self.nodes.begin(request.destroys)
+        return Value(request.transaction, COUNTER, self.value, holders)
+
+    def _increment(self, request: Increment) -> Reply:
+        gone = tuple(n for n in request.nodes if self.nodes.destroyed(n) is not None)
+        dead = tuple(n for n in request.handles if self.nodes.destroyed(n) is not None)
+        missing: tuple[str, ...] = ()
+        if request.destroys is not None:
+            holders = self.nodes.holders(request.destroys)
+            missing = tuple(h for h in holders if h not in request.receivers)
+        if missing or not (request.plain or len(gone) < len(request.nodes)):
+            return Assigned(request.transaction, COUNTER, None, gone, dead, missing)
+        for node in request.handles:
+            if node not in dead:
+                self.nodes.add_holders(node, request.receivers)
+        self.value += 1
+        stamp = Stamp(self.value, request.transaction.sender)
+        if request.destroys is not None:
+            self.nodes.finish(request.destroys, stamp)
+        return Assigned(request.transaction, COUNTER, stamp, gone, dead, ())
+
+
+class CounterPeer:
+    """Answers for one queue; `dequeue` is the owner's own call."""
+
+    queue_type = CounterQueue
+
+    def __init__(self, name: str, *, entries_max: int = ENTRIES_MAX) -> None:
+        self.name = name
+        self.queue = self.queue_type(name, entries_max=entries_max)
+        self.held: frozenset[str] = frozenset()
+
+    def handle(self, request: Request) -> tuple[Reply, ...]:
+        """Carry out `CopyIn`, `Commit` or `Drop`, each of them one atomic step."""
+        if request.peer != self.name:
+            raise ProtocolError(f"{self.name} was asked to do the step of {request.peer}")
+        token = request.transaction
+        if isinstance(request, CopyIn):
+            try:
+                self.queue.copy_in(token, request.seq_lower, request.parcels)
+            except LimitError as error:
+                return (Refused(token, self.name, Refusal.NO_ROOM, str(error)),)
+        elif isinstance(request, Commit):
+            contents = [(parcel, request.dead) for parcel in request.parcels]
+            self.queue.commit(token, request.stamp, contents)
+        elif isinstance(request, Drop):
+            self.queue.drop(token)
+        else:
+            raise ProtocolError(f"{self.name} does not know {request}")
+        return (Done(token, self.name),)
+
+    def front(self) -> Stamp | None:
+        """The stamp of what can be dequeued now."""
+        front = self.queue.front()
+        return None if front is None else front[0]
+
+    def dequeue(self) -> Delivery | Notice | None:
+        """Take out the front; None if there is none, or the front is not committed."""
+        front = self.queue.dequeue()
+        if front is None:
+            return None
+        stamp, (parcel, dead) = front
+        if parcel.notice:
+            known = parcel.node in self.held
+            self.held -= {parcel.node}
+            return Notice(parcel.message, stamp, parcel.node, known)
+        valid = tuple(node for node in parcel.handles if node not in dead)
+        invalid = tuple(node for node in parcel.handles if node in dead)
+        self.held |= frozenset(valid)
+        return Delivery(parcel.message, stamp, parcel.node, valid, invalid, parcel.payload)
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know; `load` takes it back."""
+        return (self.queue.state(), tuple(sorted(self.held)))
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from."""
+        queue, held = state
+        self.queue.load(queue)
+        self.held = frozenset(held)
+
+    def copy(self) -> Self:
+        """An independent peer in the same state."""
+        other = clone(self)
+        other.queue = self.queue.copy()
+        return other

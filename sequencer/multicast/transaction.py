@@ -1,0 +1,211 @@
+"""What both multicast protocols share on the sender's side: a transaction as a machine of steps.
+
+A transaction asks peers for steps and takes their replies; it never calls anyone. So the same
+object serves a program that carries out the steps itself, a scheduler that tries all their
+interleavings, and shards that exchange requests and replies as messages.
+
+A phase has one step for each of its targets. The steps of a phase may be carried out in any
+order; the next phase begins when all of them are answered. A protocol gives, for a phase `x`,
+`_ask_x(target)`, the request, and `_after_x()`, which enters the next phase, and for a type of
+reply `R`, `_take_r(reply)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from sequencer.multicast.words import (
+    Destruction,
+    Message,
+    Parcel,
+    ProtocolError,
+    Refusal,
+    Refused,
+    Reply,
+    Request,
+    Stamp,
+    TransactionId,
+    clone,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Transaction(ABC):
+    """One message, or one destruction, on its way to its queues.
+
+    `may_stamp` and `may_show` are the sender's leave to take the timestamp and to let the message
+    be seen; `SenderLine` gives them in the order of sending, and at once to a message that finds
+    its sender `alone`, with nothing of its own on its way. When `done`, `stamp` is set, or
+    `refusal` if nobody got the message. `gone`: the destination nodes destroyed before it.
+    """
+
+    ended_phases: ClassVar[frozenset[str]] = frozenset({"done", "refused"})
+    visible_phases: ClassVar[frozenset[str]] = ended_phases
+    stamped_phases: ClassVar[frozenset[str]] = ended_phases
+    plain: ClassVar[tuple[str, ...]] = (
+        *("phase", "alone", "may_stamp", "may_show", "stamp", "refusal", "dead"),
+    )
+    containers: ClassVar[tuple[str, ...]] = ("waiting", "open", "gone")
+
+    def __init__(
+        self, number: TransactionId, task: Message | Destruction, *, alone: bool = True
+    ) -> None:
+        self.number = number
+        self.task = task
+        self.alone = alone
+        self.may_stamp = alone
+        self.may_show = alone
+        self.stamp: Stamp | None = None
+        self.refusal: Refused | None = None
+        self.gone: set[str] = set()
+        self.dead: tuple[str, ...] = ()
+        self.parcels: dict[str, tuple[Parcel, ...]] = {}
+        self.phase = ""
+        self.waiting: dict[str, None] = {}
+        self.open: dict[str, None] = {}
+        if isinstance(task, Message):
+            self._address(task)
+        self._start()
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more is to be done, and that may be known.
+
+        A refusal is no exception to the order of sending: whoever learns of it might send what
+        overtakes the sender's earlier messages.
+        """
+        return self.phase in self.ended_phases and self.may_show
+
+    @property
+    def visible(self) -> bool:
+        """Whatever starts now comes after this message, wherever they meet."""
+        return self.phase in self.visible_phases
+
+    @property
+    def stamped(self) -> bool:
+        """The timestamp is taken: what the sender stamps now comes later."""
+        return self.phase in self.stamped_phases
+
+    def requests(self) -> tuple[Request, ...]:
+        """The steps that can be carried out now, in any order; `asked` takes one off the list.
+
+        Built anew at each call: a step asked for later carries what was learned meanwhile. While
+        the sender's leave is missing there is none.
+        """
+        if self._held_back():
+            return ()
+        return tuple(self._request(target) for target in self.open)
+
+    def asked(self, request: Request) -> None:
+        """The request is on its way to its peer and is not to be made again."""
+        self.open.pop(self._target(request), None)
+
+    def receive(self, reply: Reply) -> None:
+        """Take the reply to one of the steps asked for.
+
+        Raises ProtocolError for any other: nothing was changed, and one of the two sides has
+        lost or repeated a step.
+        """
+        target = self._target(reply)
+        if reply.transaction != self.number or target not in self.waiting:
+            raise ProtocolError(f"{self.number} in phase {self.phase} expects no {reply}")
+        del self.waiting[target]
+        self.open.pop(target, None)
+        if isinstance(reply, Refused):
+            self.refusal = self.refusal or reply
+        else:
+            getattr(self, f"_take_{type(reply).__name__.lower()}")(reply)
+        if self.waiting:
+            return
+        if self.refusal is not None:
+            self._give_up()
+        else:
+            getattr(self, f"_after_{self.phase}")()
+
+    def copy(self) -> Self:
+        """An independent transaction in the same state."""
+        other = clone(self)
+        for name in self.containers:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def state(self) -> tuple[Any, ...]:
+        """All there is to know besides the task, frozen; equal states behave alike.
+
+        Sets and the targets of the phase are sorted: their order was that of the replies.
+        """
+        plain = tuple(getattr(self, name) for name in self.plain)
+        sets = tuple(tuple(sorted(getattr(self, name))) for name in self.containers)
+        return (plain, sets, tuple(self.parcels.items()))
+
+    def load(self, state: tuple[Any, ...]) -> None:
+        """Become what `state` was taken from."""
+        plain, sets, parcels = state
+        for name, value in zip(self.plain, plain, strict=True):
+            setattr(self, name, value)
+        for name, values in zip(self.containers, sets, strict=True):
+            kind = type(getattr(self, name))
+            setattr(self, name, dict.fromkeys(values) if kind is dict else set(values))
+        self.parcels = dict(parcels)
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Enter the first phase."""
+
+    @abstractmethod
+    def _held_back(self) -> bool:
+        """Whether the present phase has to wait for the sender's leave."""
+
+    @abstractmethod
+    def _give_up(self) -> None:
+        """Undo what was done; nobody gets the message."""
+
+    def _address(self, message: Message) -> None:
+        """Sort the deliveries by the queue that they go to."""
+        parcels: dict[str, list[Parcel]] = {}
+        for to in message.destinations:
+            parcel = Parcel(message.id, to.node, message.handles, message.payload)
+            parcels.setdefault(to.peer, []).append(parcel)
+        self.parcels = {peer: tuple(some) for peer, some in parcels.items()}
+
+    def _address_notice(self, holders: Iterable[str]) -> None:
+        """A destruction goes to the owner, and to those who have the handle."""
+        notice = Parcel(self.task.id, self._destroys(), notice=True)
+        self.parcels = dict.fromkeys((self.task.sender, *holders), (notice,))
+
+    def _enter(self, phase: str, waiting: Iterable[str] = ()) -> None:
+        self.phase = phase
+        self.waiting = dict.fromkeys(waiting)
+        self.open = self.waiting.copy()
+
+    def _request(self, target: str) -> Request:
+        """The step that the present phase asks of `target`."""
+        request: Request = getattr(self, f"_ask_{self.phase}")(target)
+        return request
+
+    def _target(self, step: Request | Reply) -> str:
+        """What tells the steps of one phase apart."""
+        return step.peer
+
+    def _left(self, peer: str) -> tuple[Parcel, ...]:
+        """The deliveries to one queue without those to destroyed nodes."""
+        return tuple(p for p in self.parcels[peer] if p.notice or p.node not in self.gone)
+
+    def _handles(self) -> tuple[str, ...]:
+        return self.task.handles if isinstance(self.task, Message) else ()
+
+    def _destroys(self) -> str | None:
+        return self.task.node if isinstance(self.task, Destruction) else None
+
+    def _stamp(self) -> Stamp:
+        if self.stamp is None:
+            raise ProtocolError(f"{self.number} in phase {self.phase} has no stamp yet")
+        return self.stamp
+
+    def _none_left(self) -> None:
+        detail = f"all destinations of {self.task.id!r} are destroyed; nobody got it"
+        self.refusal = Refused(self.number, self.task.sender, Refusal.DESTROYED_NODE, detail)
+        self._give_up()

@@ -1,0 +1,126 @@
+"""How pipelines and topics hang together: nobody writes where another does, and no circles."""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.config.models import DISCIPLINES
+from streaming.config.values import SUBSCRIBER, key_path
+
+WRITTEN = ("output", "rejects", "events", "transit")
+DEFAULTS = {"input": "in", "output": "out"}
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One pipeline's use of one topic."""
+
+    pipeline: str
+    role: str
+    topic: str
+
+    @property
+    def path(self) -> str:
+        """The key that says so."""
+        return key_path(["pipelines", self.pipeline, self.role])
+
+
+def topic_faults(tables: dict[str, Any]) -> list[str]:
+    """What is wrong with the topics of the pipelines, given as parsed TOML.
+
+    Works with what can be read, so that these faults come along with others.
+    """
+    uses = [use for name, table in tables.items() for use in _uses(name, table)]
+    return [*_clashes(uses), *_lookalikes(uses), *_circles(uses)]
+
+
+def _uses(name: str, table: Any) -> Iterator[Use]:
+    model = DISCIPLINES.get(str(table.get("discipline"))) if isinstance(table, dict) else None
+    if model is None:
+        return
+    for role in ("input", "commands", *WRITTEN):
+        if role not in model.model_fields:
+            continue
+        given = table.get(role, f"{name}.{DEFAULTS.get(role, role)}")
+        for topic in given if isinstance(given, list) else [given]:
+            if isinstance(topic, str):
+                for each in _expanded(topic, table):
+                    yield Use(name, role, each)
+
+
+def _expanded(topic: str, table: dict[str, Any]) -> list[str]:
+    """The topics that a name with ``{subscriber}`` stands for, as far as members are known."""
+    groups = table.get("groups")
+    if SUBSCRIBER not in topic:
+        return [topic]
+    members = groups.values() if isinstance(groups, dict) else []
+    found = {each for list_ in members if isinstance(list_, list) for each in list_}
+    return [topic.replace(SUBSCRIBER, each) for each in sorted(filter(_is_text, found))]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _clashes(uses: list[Use]) -> Iterator[str]:
+    """Topics used by two who cannot share them."""
+    seen: dict[str, list[Use]] = {}
+    for use in uses:
+        clash = next((each for each in seen.get(use.topic, []) if not _share(each, use)), None)
+        if clash is not None:
+            yield f"{use.path}: {use.topic} is {clash.path} already; use another topic"
+        seen.setdefault(use.topic, []).append(use)
+
+
+def _share(one: Use, other: Use) -> bool:
+    """Whether two may use the same topic: readers may, and a reader and another's writer."""
+    roles = {one.role, other.role}
+    if one.pipeline == other.pipeline:
+        return roles == {"input"}  # a topic named twice is told elsewhere
+    if "transit" in roles or roles == {"commands"}:
+        return False
+    if "commands" in roles:
+        return bool(roles & {"input", "output"})
+    return "input" in roles
+
+
+def _lookalikes(uses: list[Use]) -> Iterator[str]:
+    """Names that differ in '.' and '_' alone: Kafka's metrics take them for one."""
+    seen: dict[str, Use] = {}
+    for use in uses:
+        known = seen.setdefault(use.topic.replace(".", "_"), use)
+        if known.topic != use.topic:
+            yield (
+                f"{use.path}: Kafka does not take {use.topic} beside {known.topic} ({known.path}), "
+                "because '.' and '_' count as equal; use another name"
+            )
+
+
+def _circles(uses: list[Use]) -> Iterator[str]:
+    """Pipelines that feed each other."""
+    before: dict[str, set[str]] = {}
+    for reader in uses:
+        sources = before.setdefault(reader.pipeline, set())
+        if reader.role in ("input", "commands"):
+            sources.update(
+                writer.pipeline
+                for writer in uses
+                if writer.role in WRITTEN
+                and writer.topic == reader.topic
+                and writer.pipeline != reader.pipeline
+            )
+    while True:
+        try:
+            graphlib.TopologicalSorter(before).prepare()
+        except graphlib.CycleError as error:
+            circle: list[str] = error.args[1]
+        else:
+            return
+        yield (
+            f"{key_path(['pipelines', circle[1], 'input'])}: the pipelines {' → '.join(circle)} "
+            "feed each other in a circle; let one of them read another topic"
+        )
+        before[circle[1]].discard(circle[0])

@@ -1,0 +1,92 @@
+"""The table `labels` of a channel pipeline: linear, cyclic or custom."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sequencer.labels import LABEL_MAX, CustomLabels, CyclicLabels, Labels, LinearLabels
+from streaming.config.tables import Number, Table
+
+
+class Linear(Table):
+    """Labels start, start + step, …"""
+
+    kind: Literal["linear"] = "linear"
+    start: Annotated[Number, Field(ge=0, le=LABEL_MAX)] = 0
+    step: Annotated[Number, Field(ge=1, le=LABEL_MAX)] = 1
+
+    def sequence(self) -> Labels:
+        """The label sequence."""
+        return LinearLabels(self.start, self.step)
+
+
+class Cyclic(Table):
+    """The same modulo a cycle."""
+
+    kind: Literal["cyclic"]
+    start: Annotated[Number, Field(ge=0)] = 0
+    step: Annotated[Number, Field(ge=1)] = 1
+    modulus: Annotated[Number, Field(ge=4, le=2**62)]
+
+    @model_validator(mode="after")
+    def _possible(self) -> Cyclic:
+        self.sequence()
+        return self
+
+    def sequence(self) -> Labels:
+        """The label sequence."""
+        return CyclicLabels(self.modulus, self.start, self.step)
+
+
+class Custom(Table):
+    """Labels made by a function of the user's."""
+
+    kind: Literal["custom"]
+    initial: Annotated[str, Field(min_length=1)]
+    next: str
+
+    @field_validator("next")
+    @classmethod
+    def _names_a_function(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", value):
+            raise ValueError(f'{value!r} names no function; write "package.module:function"')
+        return value
+
+    def sequence(self) -> Labels:
+        """The label sequence; ValueError where the function is not to be had or makes no labels.
+
+        Imports the user's module, and asks the function for labels.
+        """
+        function = self._function()
+        try:
+            return CustomLabels(self.initial, function)
+        except Exception as error:
+            raise ValueError(f"{self.next} does not make labels: {_told(error)}") from error
+
+    def _function(self) -> Callable[[str], str]:
+        module, _, name = self.next.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (Exception, SystemExit) as error:  # whatever the user's module does when imported
+            raise ValueError(
+                f"{self.next} cannot be imported ({_told(error)}); write package.module:function, "
+                "importable where the service runs (PYTHONPATH)"
+            ) from error
+        if not callable(found):
+            raise ValueError(  # noqa: TRY004  (what a user wrote is wrong, not a call of ours)
+                f"{self.next} is {type(found).__name__}, no function; name one that takes a label "
+                "and gives the next"
+            )
+        return found  # type: ignore[no-any-return]
+
+
+def _told(error: BaseException) -> str:
+    text = str(error)
+    return (
+        text if isinstance(error, (ImportError, ValueError)) else f"{type(error).__name__}: {text}"
+    )

@@ -1,0 +1,75 @@
+"""The tables of the configuration file that are no pipelines, as pydantic models."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from sequencer.channels.rules import HELD_MAX, WINDOW_MAX
+from streaming.config.values import Duration, Name, Printable, Span, Text, fault
+
+Number = Annotated[int, Field(strict=True)]
+
+
+class Table(BaseModel):
+    """A table of the file: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Service(Table):
+    """`[service]`: what all pipelines share."""
+
+    name: Name = "sequencer"
+    checkpoint: Text = "var/checkpoints"
+    trigger: Duration = Span(200)
+    shards: Annotated[Number, Field(ge=1, le=1024)] = 16
+    batch_records_max: Annotated[Number, Field(ge=1, le=5_000_000)] = 500_000
+    delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    create_topics: Annotated[bool, Field(strict=True)] = True
+    header_prefix: Annotated[Printable, Field(max_length=100)] = ""
+
+
+class Kafka(Table):
+    """`[kafka]`: where Kafka is and how to reach it. Properties may hold secrets: never shown."""
+
+    bootstrap_servers: Text = "localhost:9092"
+    properties: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _addresses(cls, value: str) -> str:
+        each = [address.strip() for address in value.split(",")]
+        for address in each:
+            host, _, port = address.rpartition(":")
+            bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+            if not re.fullmatch(r"[^\s:/\[\]]+" if bare == host else r"[0-9A-Fa-f:.%\w]+", bare):
+                raise ValueError(f'{address!r} is no address; write host:port, "localhost:9092"')
+            if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 2**16:
+                raise ValueError(f"{address!r} has no port in 1 … 65535; write host:port")
+        return ",".join(each)
+
+
+class GapPolicy(Table):
+    """What to do about missing labels that others wait for."""
+
+    policy: Literal["wait", "skip", "fail"] = "wait"
+    after: Duration | None = None
+
+    @model_validator(mode="after")
+    def _after_fits(self) -> GapPolicy:
+        if self.policy == "wait" and self.after is not None:
+            raise fault('has no meaning with policy "wait"; leave it out', "after")
+        if self.policy != "wait" and self.after is None:
+            raise fault(f'policy "{self.policy}" needs it; write for instance "5 s"', "after")
+        return self
+
+
+class Buffer(Table):
+    """Bounds of one channel's buffer; ``window`` None is the largest sensible one."""
+
+    held: Annotated[Number, Field(ge=1, le=HELD_MAX)] = 10_000
+    window: Annotated[Number, Field(ge=1, le=WINDOW_MAX)] | None = None
+    full: Literal["reject", "skip"] = "reject"
