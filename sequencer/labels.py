@@ -12,6 +12,7 @@ sequence that repeats, positions are counted within one ``cycle``.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
@@ -46,6 +47,9 @@ class Labels(Protocol):
         Sequences that are known by their next function alone look at the first ``horizon`` labels
         at least; others ignore it.
         """
+
+    def position(self, label: object, horizon: int = 0) -> int:
+        """Position of one label (an integer, or text for custom labels); -1 where it is none."""
 
     @property
     def searched(self) -> bool:
@@ -87,6 +91,12 @@ class LinearLabels:
         ahead = numbers - self.initial
         off = (numbers < 0) | (ahead < 0) | (ahead % self.step != 0)
         return np.where(off, np.int64(-1), ahead // self.step)
+
+    def position(self, label: object, horizon: int = 0) -> int:  # noqa: ARG002  (see Labels)
+        """As in :class:`Labels`; below ``start`` or off the step is -1."""
+        number = _whole(label)
+        steps, off = divmod(number - self.initial, self.step)
+        return -1 if off or steps < 0 or number > LABEL_MAX else steps
 
     def at(self, position: int) -> int:
         """``start + position * step``."""
@@ -140,6 +150,14 @@ class CyclicLabels:
             steps = _multiply_modulo(steps, self._inverse, self.cycle)
         return np.where(off, np.int64(-1), steps)
 
+    def position(self, label: object, horizon: int = 0) -> int:  # noqa: ARG002  (see Labels)
+        """As in :class:`Labels`, in 0 … cycle - 1; ``modulus`` or more, or off the step, is -1."""
+        number = _whole(label)
+        steps, off = divmod((number - self.initial) % self.modulus, self._common)
+        if off or not 0 <= number < self.modulus:
+            return -1
+        return steps * self._inverse % self.cycle
+
     def at(self, position: int) -> int:
         """The label at ``position`` of any turn of the cycle."""
         return (self.initial + (position % self.cycle) * self.step) % self.modulus
@@ -173,6 +191,11 @@ class CustomLabels:
         """As in :class:`Labels`; not found among the labels known so far is -1."""
         self._extend(horizon)
         return np.array([self._find(text) for text in texts.to_pylist()], dtype=np.int64)
+
+    def position(self, label: object, horizon: int = 0) -> int:
+        """As in :class:`Labels`; not found among the labels known so far is -1."""
+        self._extend(horizon)
+        return self._positions.get(label, -1) if isinstance(label, str) else -1
 
     def at(self, position: int) -> str:
         """The label at ``position``; IndexError past the end of a finite sequence."""
@@ -252,6 +275,14 @@ def parse_numbers(texts: pa.Array) -> Int64s:
         power *= np.uint64(10)
     good &= values <= np.uint64(LABEL_MAX)
     return np.where(good, values, np.uint64(0)).astype(np.int64) - ~good
+
+
+def _whole(label: object) -> int:
+    """The label as an integer (numpy's too); -1 where it is none."""
+    try:
+        return operator.index(label)  # type: ignore[arg-type]
+    except TypeError:
+        return -1
 
 
 def _multiply_modulo(values: Int64s, factor: int, modulus: int) -> Int64s:

@@ -6,6 +6,7 @@ is known to know goes to both: librdkafka refuses what it does not know either.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from typing import Any
@@ -143,11 +144,13 @@ def _most_telling(met: dict[str, str]) -> str:
 
 
 def quiet() -> Any:
-    """A logger for librdkafka's own lines, which say every second that a broker is away."""
-    import logging  # noqa: PLC0415
+    """A logger for librdkafka's own lines, which say every second that a broker is away.
 
+    They are heard where the logger "streaming" is set to DEBUG (the command's --verbose).
+    """
     logger = logging.getLogger("streaming.librdkafka")
-    logger.setLevel(logging.CRITICAL)
+    heard = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
+    logger.setLevel(logging.DEBUG if heard else logging.CRITICAL)
     return logger
 
 

@@ -61,3 +61,18 @@ class ChannelPlan:
     def progress_group(self, partition: int) -> str:
         """Group whose committed offset is the last batch that a state partition wrote."""
         return f"{self.service}.{self.pipeline}.{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchContext:
+    """What the driver tells the sink's tasks of a batch.
+
+    ``query`` names the checkpoint. ``wrote`` gives for each state partition the last batch that it
+    is known to have written in this run; ``in_doubt`` says that an earlier run may have written
+    this batch.
+    """
+
+    query: str
+    batch: int
+    in_doubt: bool
+    wrote: dict[int, int] = field(default_factory=dict)

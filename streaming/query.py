@@ -14,8 +14,8 @@ from streaming.channel_operator import order
 from streaming.codec import Totals
 from streaming.faults import fault_point
 from streaming.pack import pack
-from streaming.plan import ChannelPlan
-from streaming.sink import SUMMARY, BatchContext, Sink
+from streaming.plan import BatchContext, ChannelPlan
+from streaming.sink import SUMMARY, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

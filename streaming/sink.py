@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -29,25 +29,10 @@ from sequencer.channels import REASONS
 from streaming.columns import flat, partitions_of
 from streaming.faults import fault_point
 from streaming.pack import from_ipc
-from streaming.plan import ChannelPlan
+from streaming.plan import BatchContext, ChannelPlan
 from streaming.writer import Writer, writer_for
 
 SUMMARY = "partition int, shard int, totals string, wrote boolean"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchContext:
-    """What the driver tells the sink's tasks of a batch.
-
-    ``query`` names the checkpoint. ``wrote`` gives for each state partition the last batch that it
-    is known to have written in this run; ``in_doubt`` says that an earlier run may have written
-    this batch.
-    """
-
-    query: str
-    batch: int
-    in_doubt: bool
-    wrote: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming import kafka
@@ -10,6 +12,8 @@ from streaming.errors import ConfigError, KafkaUnavailable
 
 PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
+POLL_SECONDS = 0.1
+FROM_USERS = ("input", "commands")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +26,26 @@ class Topic:
     partitions: int | None
 
 
-def needed(config: Config) -> list[Topic]:
-    """All topics of the configuration, as they are in Kafka now; each once."""
-    there = existing(config)
-    found: dict[str, Topic] = {}
-    for name, pipeline in config.pipelines.items():
-        service = {role: getattr(pipeline, role, None) for role in ("commands", "transit")}
-        roles = [*pipeline.written.items(), *((r, t) for r, t in service.items() if t)]
-        for role, topic in [*(("input", each) for each in pipeline.input), *roles]:
-            if "{subscriber}" in topic:
-                continue  # made as subscribers appear
-            known = found.get(topic)
-            if known is None or known.role == "input":
-                found[topic] = Topic(topic, name, role, there.get(topic))
-    return list(found.values())
+def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
+    """The topics of these pipelines (None: all), as they are in Kafka now; each once.
+
+    A topic that one pipeline writes and another reads has the writer's role. Topics of subscribers
+    that are not in the configuration's groups are not among them.
+    """
+    return _needed(config, existing(config), names)
+
+
+def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
+    """Those of :func:`needed` that Kafka does not have."""
+    return [topic for topic in needed(config, names) if topic.partitions is None]
 
 
 def create(config: Config, *, inputs: bool) -> list[str]:
-    """Create what is missing (inputs only where asked); the names created. Idempotent.
+    """Create what is missing; the names created. Idempotent.
 
-    A new topic gets as many partitions as its pipeline's first input has, else 8, and the brokers'
-    own replication.
+    Topics that nobody but the users writes to (inputs, commands) only where ``inputs`` says so: a
+    missing one is more often a slip of the pen. A new topic gets as many partitions as its
+    pipeline's first input has, else 8, and the brokers' own replication.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
     from confluent_kafka.admin import NewTopic  # noqa: PLC0415
@@ -50,49 +53,69 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     there = existing(config)
     wanted = [
         topic
-        for topic in needed(config)
-        if topic.partitions is None and (inputs or topic.role not in ("input", "commands"))
+        for topic in _needed(config, there)
+        if topic.partitions is None and (inputs or topic.role not in FROM_USERS)
     ]
+    if not wanted:
+        return []
+    admin = kafka.admin(config)
+    new = [NewTopic(topic.name, _partitions_of(topic, config, there)) for topic in wanted]
+    futures = admin.create_topics(new, request_timeout=SECONDS_MAX, operation_timeout=SECONDS_MAX)
     made: list[str] = []
-    new = []
-    for topic in wanted:
-        first = config.pipelines[topic.pipeline].input[0]
-        new.append(NewTopic(topic.name, num_partitions=there.get(first, PARTITIONS_DEFAULT)))
-    if not new:
-        return made
-    admin = kafka.admin(config)  # held: its end would cancel what it was asked
-    for name, future in admin.create_topics(new, request_timeout=SECONDS_MAX).items():
+    refused: list[str] = []
+    for name, future in futures.items():
         try:
-            future.result(SECONDS_MAX)
+            future.result(SECONDS_MAX + 5)
             made.append(name)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise KafkaUnavailable(
-                    f"Topic {name} could not be created: {error.args[0].str()}.",
-                    f"Created so far: {', '.join(made) or 'none'}.",
-                    "Create it yourself, or give this user the right to.",
-                ) from error
+        except (KafkaException, TimeoutError) as error:
+            cause = error.args[0] if isinstance(error, KafkaException) else None
+            if cause is None or cause.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                refused.append(f"{name} ({cause.str() if cause else 'Kafka did not answer'})")
+    if refused:
+        raise KafkaUnavailable(
+            f"Topics could not be created: {config.hide(', '.join(refused))}.",
+            f"Created: {', '.join(made) or 'none'}.",
+            "Create them yourself, or give this user the right to.",
+        )
+    _wait_for(config, {topic.name for topic in wanted})
     return made
 
 
-def require(config: Config, names: list[str]) -> None:
+def _wait_for(config: Config, names: set[str]) -> None:
+    """Wait until new topics are known: the broker that is asked may hear of them last."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while lacking := names - existing(config).keys():
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable(
+                f"Topics do not appear, though Kafka created them: {', '.join(sorted(lacking))}.",
+                "They exist.",
+                "Try again.",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def require(config: Config, names: Iterable[str]) -> None:
     """ConfigError where a topic of these pipelines is missing."""
-    missing = [t for t in needed(config) if t.partitions is None and t.pipeline in names]
-    if missing:
-        told = ", ".join(f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in missing)
+    lacking = missing(config, names)
+    if lacking:
+        told = ", ".join(f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in lacking)
         raise ConfigError(
             f"Topics are missing in Kafka: {told}.",
             "Nothing was started.",
-            "Create them, for instance with: sequencer topics CONFIG --create",
+            f"Create them, for instance with: sequencer topics {config.source} --create",
         )
 
 
-def partitions(config: Config, names: list[str]) -> dict[str, int]:
+def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
     """Number of partitions of each topic; ConfigError where one is missing."""
-    there = existing(config)
-    missing = [name for name in names if name not in there]
-    if missing:
-        raise ConfigError(f"Topics are missing in Kafka: {', '.join(missing)}.")
+    there, names = existing(config), list(names)
+    lacking = [name for name in names if name not in there]
+    if lacking:
+        raise ConfigError(
+            f"Topics are missing in Kafka: {', '.join(lacking)}.",
+            "Nothing was started.",
+            f"Create them, for instance with: sequencer topics {config.source} --create",
+        )
     return {name: there[name] for name in names}
 
 
@@ -125,3 +148,29 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     finally:
         consumer.close()
     return found
+
+
+def _needed(
+    config: Config, there: Mapping[str, int], names: Iterable[str] | None = None
+) -> list[Topic]:
+    chosen = set(config.pipelines if names is None else names)
+    found: dict[str, Topic] = {}
+    for name, pipeline in config.pipelines.items():
+        if name not in chosen:
+            continue
+        for role, topic in pipeline.topics():
+            known = found.get(topic)
+            if known is None or (known.role in FROM_USERS and role not in FROM_USERS):
+                found[topic] = Topic(topic, name, role, there.get(topic))
+    return list(found.values())
+
+
+def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:
+    """Partitions for a new topic; pipelines form no circle, so this ends."""
+    first = config.pipelines[topic.pipeline].input[0]
+    if first in there or first == topic.name:
+        return there.get(first, PARTITIONS_DEFAULT)
+    source = next((each for each in _needed(config, there) if each.name == first), topic)
+    return (
+        PARTITIONS_DEFAULT if source.role in FROM_USERS else _partitions_of(source, config, there)
+    )

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.errors import Fenced, KafkaUnavailable, ProgressMissing
 from streaming.faults import fault_point
-from streaming.plan import ChannelPlan
+from streaming.plan import BatchContext, ChannelPlan
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-    from streaming.sink import BatchContext
 
 KAFKA_SECONDS_MAX = 60
 NEVER = -2

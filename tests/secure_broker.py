@@ -13,9 +13,9 @@ from typing import Any
 from streaming.embedded import HOST, PROTOCOLS, EmbeddedBroker, free_port
 
 USER = "alice"
-PASSWORD = 'pa ss"wo\\rd;=$x#'  # noqa: S105  (of this broker; what quoting could trip over)
-KEY_PASSWORD = "key secret"  # noqa: S105  (of a key that lives as long as the test run)
-STORE_PASSWORD = "changeit"  # noqa: S105  (likewise)
+PASSWORD = 'pa ss"wo\\rd;=$x#'
+KEY_PASSWORD = "key secret"
+STORE_PASSWORD = "changeit"
 MUTUAL = "MUTUAL"  # the listener that wants a certificate of its clients, too
 
 LOGIN = "org.apache.kafka.common.security"

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
 from streaming.cli.broker import broker
 from streaming.cli.check import check
+from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.run import run
+from streaming.cli.send import send
 from streaming.cli.status import status
-from streaming.cli.talk import send, tail
+from streaming.cli.tail import tail
 from streaming.cli.topics import topics
 from streaming.cli.verify import verify
 from streaming.errors import SequencerError
 
 INTERRUPTED = 130
+FAULT = 1
+WRONG = 2
 
 app = typer.Typer(
     name="sequencer",
@@ -26,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+# Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (demo, run, check, topics, status, verify, send, tail, broker):
     app.command()(command)
 
@@ -38,33 +45,68 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _verbose(wanted: bool) -> None:
+    if wanted:
+        logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
+        logging.getLogger("streaming").setLevel(logging.DEBUG)
+
+
 @app.callback()
 def sequencer(
     _version_wanted: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    _verbose_wanted: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            callback=_verbose,
+            is_eager=True,
+            help="Tell where errors come from, and what Kafka's client says.",
+        ),
+    ] = False,
 ) -> None:
     """Puts Kafka messages in order, exactly once, with Spark Structured Streaming.
 
     Messages for people go to standard error, data to standard output. Exit status: 0 fine; 1 the
-    work found a fault; 2 the input (configuration, arguments) is wrong.
+    work found a fault; 2 the input (configuration, arguments) is wrong; 130 after Ctrl-C.
+
+    A first try: sequencer demo. With a file of your own: sequencer check orders.toml, sequencer
+    topics orders.toml --create, sequencer run orders.toml.
     """
 
 
 def main() -> None:
     """Entry point: every error ends here, as a sentence and an exit status."""
+    sys.exit(_status())
+
+
+def _status() -> int:
     try:
-        status_code = app(standalone_mode=False)
+        status = app(standalone_mode=False)
+        sys.stdout.flush()  # a closed pipe is met here, not after the end
     except SequencerError as error:
-        print(f"sequencer: {error}", file=sys.stderr)
-        sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except typer.Abort:
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        if hasattr(error, "exit_code") and hasattr(error, "format_message"):  # the call is wrong
-            error.show(file=sys.stderr)  # type: ignore[attr-defined]
-            sys.exit(2)
-        raise
-    sys.exit(status_code if isinstance(status_code, int) else 0)
+        _tell(error)
+        return error.exit_status
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        end_output()
+        return 0
+    except Exception as error:  # noqa: BLE001  (the last place where it can be told)
+        if hasattr(error, "exit_code") and hasattr(error, "show"):  # the call is wrong
+            error.show(file=sys.stderr)
+            return WRONG
+        traceback.print_exc()
+        print("sequencer: this is a fault of the program; please report it.", file=sys.stderr)
+        return FAULT
+    return status if isinstance(status, int) else 0
+
+
+def _tell(error: SequencerError) -> None:
+    """What happened, whether it took effect, what to do now: a line each."""
+    if logging.getLogger("streaming").isEnabledFor(logging.DEBUG):
+        traceback.print_exception(error)
+    print(f"sequencer: {error.message}", file=sys.stderr)
+    for line in filter(None, (error.effect, error.remedy)):
+        print(f"  {line}", file=sys.stderr)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from streaming.config import Config
+
+SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark hides them
 
 
 def check(
@@ -17,38 +23,73 @@ def check(
     """Check CONFIG without Kafka or Spark, and show what was understood.
 
     Every fault is named with its key, what is wrong and what to write instead. Functions of custom
-    labels are imported and tried.
+    labels are imported and tried. Of SQL expressions, quotes, brackets and calls of header('name')
+    are looked at; Spark judges the rest when the pipeline starts. Secrets are not shown.
 
     Exit status: 0 it can work; 2 it cannot.
 
     Example: sequencer check orders.toml
     """
     from streaming import kafka  # noqa: PLC0415  (a quick --help)
-    from streaming.config import ChannelPipeline, load_config  # noqa: PLC0415
+    from streaming.config import load_config  # noqa: PLC0415
 
     settings = load_config(config)
-    kafka.java(settings)
-    kafka.confluent(settings)
-    understood: dict[str, Any] = {
+    settings.check()
+    kafka.validate(settings)
+    found = understood(settings)
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        _show(found)
+    print(f"{config} can work.", file=sys.stderr)
+
+
+def understood(settings: Config) -> dict[str, Any]:
+    """The whole configuration with its defaults, without secrets."""
+    from streaming.config import ChannelPipeline  # noqa: PLC0415
+
+    pipelines = {}
+    for name, pipeline in settings.pipelines.items():
+        pipelines[name] = pipeline.model_dump(mode="json")
+        if isinstance(pipeline, ChannelPipeline):
+            pipelines[name]["buffer"]["window"] = settings.rules(name).window
+    return {
         "service": settings.service.model_dump(mode="json"),
         "kafka": {
             "bootstrap_servers": settings.kafka.bootstrap_servers,
             "properties": sorted(settings.kafka.properties),  # names only: values may be secret
         },
-        "spark": settings.spark,
-        "pipelines": {},
+        "spark": {
+            name: "***" if SECRET.search(name) else value for name, value in settings.spark.items()
+        },
+        "pipelines": pipelines,
     }
-    for name, pipeline in settings.pipelines.items():
-        shown = pipeline.model_dump(mode="json")
-        if isinstance(pipeline, ChannelPipeline):
-            shown["buffer"]["window"] = settings.rules(name).window
-        understood["pipelines"][name] = shown
-    if as_json:
-        print(json.dumps(understood, indent=2))
-        return
-    for name, shown in understood["pipelines"].items():
-        print(f"{name} ({shown['discipline']}): {', '.join(shown['input'])} → {shown['output']}")
-        for key, value in shown.items():
-            if key not in ("discipline", "input", "output"):
-                print(f"    {key} = {value if isinstance(value, str) else json.dumps(value)}")
-    print(f"{config} can work.", file=sys.stderr)
+
+
+def _show(found: dict[str, Any]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    tables = {name: found[name] for name in ("service", "kafka", "spark")}
+    tables |= {f"pipelines.{name}": each for name, each in found["pipelines"].items()}
+    for name, values in tables.items():
+        if values:
+            table.add_row(Text(f"[{name}]", style="bold"))
+        for key, value in values.items():
+            if value not in (None, [], {}):
+                table.add_row(Text(f"  {key}"), Text(_told(value), overflow="fold"))
+    Console().print(table)
+
+
+def _told(value: Any) -> str:
+    """A value nearly as TOML has it, without quotes."""
+    if isinstance(value, dict):
+        inner = (f"{key} = {_told(each)}" for key, each in value.items() if each is not None)
+        return "{ " + ", ".join(inner) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_told, value))}]"
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)

@@ -43,4 +43,5 @@ def run(
 
     settings = load_config(config)
     names = chosen(settings, pipeline or [])
+    settings.check(names)
     Service(settings, names=names, once=once, accept_repeats=accept_repeats).run()

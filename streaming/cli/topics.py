@@ -21,7 +21,7 @@ def topics(
     """List the topics that CONFIG needs, or create the missing ones (idempotent).
 
     A new topic gets as many partitions as its pipeline's first input has, else 8, and the brokers'
-    own replication factor and retention.
+    own replication factor and retention. A run creates missing outputs itself, but no inputs.
 
     Exit status: 0 all are there; 1 some are missing or Kafka does not answer; 2 wrong input.
 
@@ -41,5 +41,6 @@ def topics(
         for topic in found:
             partitions = "missing" if topic.partitions is None else f"{topic.partitions} partitions"
             print(f"{topic.name}\t{topic.pipeline} {topic.role}\t{partitions}")
-    if any(topic.partitions is None for topic in found):
+    if lacking := sum(topic.partitions is None for topic in found):
+        print(f"{lacking} missing; --create creates them.", file=sys.stderr)
         raise typer.Exit(1)

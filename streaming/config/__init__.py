@@ -1,6 +1,6 @@
 """The configuration: one TOML file, checked whole before anything starts."""
 
-from streaming.config.load import Config, load_config, parse_config
+from streaming.config.load import Config, at_address, load_config, parse_config
 from streaming.config.models import ChannelPipeline, GroupPipeline, MulticastPipeline, Pipeline
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "GroupPipeline",
     "MulticastPipeline",
     "Pipeline",
+    "at_address",
     "load_config",
     "parse_config",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,21 @@ class Config:
                 [f"{key_path(['pipelines', name, *at])}: {error}"], self.source
             ) from error
 
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Try what loading leaves for later: the functions of custom labels.
+
+        ConfigError that lists the faults of all these pipelines (None: of all).
+        """
+        faults: list[str] = []
+        for name in self.pipelines if names is None else names:
+            if isinstance(self.pipelines[name], ChannelPipeline):
+                try:
+                    self.rules(name)
+                except ConfigError as error:
+                    faults += error.faults
+        if faults:
+            raise refusal(faults, self.source)
+
     def hide(self, text: str) -> str:
         """The text without the secrets of ``kafka.properties``."""
         return properties.hide(text, self.secrets)
@@ -80,6 +95,16 @@ def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Co
             f"{path} is no TOML: {error}.", "Nothing was started.", "Mend it there."
         ) from error
     return parse_config(tables, environ, str(path))
+
+
+def at_address(address: str) -> Config:
+    """No configuration but an address of Kafka: for commands that need no file."""
+    faults: list[str] = []
+    kafka = _table(Kafka, {"bootstrap_servers": address}, ["kafka"], faults)
+    if kafka is None:
+        told = [fault.replace("kafka.bootstrap_servers: ", "") for fault in faults]
+        raise ConfigError(f"The address of Kafka: {told[0]}.", "Nothing was done.")
+    return Config(Service(), kafka, {}, source="the command line")
 
 
 def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str) -> Config:

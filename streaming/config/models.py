@@ -77,6 +77,23 @@ class Pipeline(Table):
         """The topics that the pipeline writes to, by role."""
         return {"output": self.output, "rejects": self.rejects, "events": self.events}
 
+    def topics(self) -> list[tuple[str, str]]:
+        """Role and name of each topic that the pipeline reads or writes, as far as known.
+
+        A name with ``{subscriber}`` stands for the topics of the configuration's subscribers.
+        """
+        found = [("input", each) for each in self.input]
+        for role in ("output", "rejects", "events", "commands", "transit"):
+            name = getattr(self, role, None)
+            if name is not None:
+                members = self.subscribers() if SUBSCRIBER in name else [""]
+                found += [(role, name.replace(SUBSCRIBER, each)) for each in members]
+        return found
+
+    def subscribers(self) -> list[str]:
+        """The subscribers that the configuration names."""
+        return []
+
 
 class ChannelPipeline(Pipeline):
     """Discipline ``channel``: each channel's messages in the order of their labels."""
@@ -147,6 +164,10 @@ class GroupPipeline(Pipeline):
                 if wrong:
                     raise fault(f"for {member!r}, output {output} gives {wrong}", group)
         return value
+
+    def subscribers(self) -> list[str]:
+        """The members of the first membership, sorted."""
+        return sorted({member for members in self.groups.values() for member in members})
 
 
 class MulticastPipeline(Pipeline):

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -47,10 +49,21 @@ def test_position_counts_applications_of_next(labels):
     label, texts = labels.initial, []
     for position in range(40):
         assert labels.at(position) == label
+        assert labels.position(label, 50) == position % (labels.cycle or 1000)
         texts.append(str(label).encode())
         label = labels.next(label)
     want = np.arange(40) % (labels.cycle or 1000)
     assert labels.positions(binary(*texts), 50).tolist() == want.tolist()
+
+
+@given(st.integers(-3, 70), st.integers(0, 40), st.integers(1, 40))
+def test_one_label_has_the_position_that_it_has_among_many(number, start, step):
+    text = binary(str(number).encode())
+    sequences = [LinearLabels(start, step)]
+    if math.gcd(step, 64) <= 16:
+        sequences.append(CyclicLabels(64, start, step))
+    for labels in sequences:
+        assert labels.position(np.int64(number)) == labels.positions(text)[0]
 
 
 def test_labels_off_the_sequence_have_no_position():
@@ -58,6 +71,9 @@ def test_labels_off_the_sequence_have_no_position():
     assert CyclicLabels(16, 3, 6).positions(binary(b"16", b"4", b"x")).tolist() == [-1] * 3
     custom = CustomLabels("a", lambda t: chr(ord(t) + 1))
     assert custom.positions(binary(b"A", b"", b"\xff", b"aa")).tolist() == [-1] * 4
+    assert [LinearLabels(10, 5).position(x) for x in (9, 11, 5, -5, 2**63, "10", None)] == [-1] * 7
+    assert [CyclicLabels(16, 3, 6).position(x) for x in (16, 4, -1, 19, "3")] == [-1] * 5
+    assert [custom.position(x) for x in ("A", "", "aa", 0, [])] == [-1] * 5
 
 
 def test_a_finite_sequence_ends_and_linear_labels_end_at_the_largest_number():

@@ -70,7 +70,7 @@ class Cluster:
         saved = pickle.dumps(self.shards[number].bus.state())
         results = []
         for _ in range(2):
-            shard = self.shard(number, pickle.loads(saved))  # noqa: S301 -- our own bytes
+            shard = self.shard(number, pickle.loads(saved))
             results.append(shard.pump(sends, taken))
         assert results[0].outgoing == results[1].outgoing
         assert results[0].deliveries == results[1].deliveries

@@ -1,0 +1,87 @@
+"""What `send` and `tail` share: where Kafka is, its topics, and bytes in JSON."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streaming.config import Config
+
+SECONDS_MAX = 30
+ANSWER_SECONDS_MAX = 10
+ADDRESS_DEFAULT = "localhost:9092"
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="Take address and security from this TOML file.")
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        envvar="SEQUENCER_BOOTSTRAP_SERVERS",
+        help=f"Kafka's address; else that of --config, else {ADDRESS_DEFAULT}.",
+    ),
+]
+
+
+def connect(config: Path | None, bootstrap: str | None) -> tuple[Config, dict[str, int]]:
+    """Where Kafka is, and the partitions of each of its topics. Raises KafkaUnavailable."""
+    from streaming import kafka  # noqa: PLC0415  (a quick --help)
+    from streaming.config import at_address, load_config  # noqa: PLC0415
+    from streaming.config.load import BOOTSTRAP  # noqa: PLC0415
+
+    if config is None:
+        settings = at_address(bootstrap or ADDRESS_DEFAULT)
+    else:
+        given = {BOOTSTRAP: bootstrap} if bootstrap else {}
+        settings = load_config(config, {**os.environ, **given})
+    found = kafka.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+    return settings, {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+
+def no_topic(names: list[str]) -> ConfigError:
+    """The error about topics that Kafka does not have."""
+    return ConfigError(
+        f"Kafka has no topic {', '.join(names)}.",
+        "Nothing was done.",
+        "Check the name; those of a configuration are created by: sequencer topics CONFIG --create",
+    )
+
+
+def end_output() -> None:
+    """Let nothing more go to standard output, whose reader has enough: `sequencer tail … | head`.
+
+    Python would flush what is left at its end, and complain.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def to_json(data: bytes | None) -> Any:
+    """Bytes as JSON has them: text, null, or ``{"base64": …}`` where they are no UTF-8."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def from_json(value: Any) -> bytes | None:
+    """The bytes of :func:`to_json`; other values are their JSON text. ValueError where wrong."""
+    import json  # noqa: PLC0415
+
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return base64.b64decode(str(value["base64"]), validate=True)
+    return json.dumps(value).encode()

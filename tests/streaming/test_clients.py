@@ -1,0 +1,71 @@
+"""Clients against a real broker."""
+
+from sequencer import CyclicLabels
+from streaming import LabelledProducer, OrderedConsumer
+from streaming.clients import Hole
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+
+
+def test_the_producer_labels_each_channel(broker, topic_prefix):
+    topic = f"{topic_prefix}in"
+    create_topics(broker.bootstrap, {topic: 2})
+    with LabelledProducer(
+        {"bootstrap.servers": broker.bootstrap}, topic, labels=CyclicLabels(4), epoch=7
+    ) as producer:
+        labels = [producer.send("a", b"%d" % n, [("own", b"x")]) for n in range(5)]
+        assert labels == [0, 1, 2, 3, 0]
+        assert producer.send(b"b", None, fin=True) == 0
+    found = read_all(broker.bootstrap, topic)
+    a = [r for r in found if r.key == b"a"]
+    assert [r.header("label") for r in a] == [b"0", b"1", b"2", b"3", b"0"]
+    assert a[0].headers == [("own", b"x"), ("label", b"0"), ("epoch", b"7")]
+    assert [r.headers for r in found if r.key == b"b"] == [
+        [("label", b"0"), ("epoch", b"7"), ("fin", b"")]
+    ]
+
+
+def test_a_restarted_producer_has_a_higher_epoch():
+    settings = {"bootstrap.servers": "127.0.0.1:1"}
+    assert LabelledProducer(settings, "t").epoch > 1_600_000_000_000
+
+
+def test_the_consumer_drops_repeats_and_reports_holes(broker, topic_prefix):
+    topic = f"{topic_prefix}out"
+    create_topics(broker.bootstrap, {topic: 1})
+
+    def out(key, incarnation, sequence):
+        return Record(
+            key,
+            b"%d-%d" % (incarnation, sequence),
+            [("label", b"1"), ("sequence", b"%d" % sequence), ("incarnation", b"%d" % incarnation)],
+        )
+
+    produce(
+        broker.bootstrap,
+        topic,
+        [
+            out(b"a", 5, 0),
+            out(b"a", 5, 1),
+            out(b"a", 5, 0),
+            out(b"a", 5, 1),
+            out(b"b", 5, 3),
+            out(b"a", 5, 4),
+            out(b"a", 9, 0),
+            out(b"a", 5, 5),
+            out(b"b", 6, 2),
+        ],
+    )
+    told = []
+    with OrderedConsumer(
+        {"bootstrap.servers": broker.bootstrap}, [topic], group=topic, on_hole=told.append
+    ) as consumer:
+        found = []
+        while len(found) < 6:
+            delivery = consumer.poll(30)
+            assert delivery is not None, found
+            found.append(delivery)
+        assert consumer.poll(1) is None
+        consumer.commit()
+    assert [d.value for d in found] == [b"5-0", b"5-1", b"5-3", b"5-4", b"9-0", b"6-2"]
+    assert found[0].headers == (("label", b"1"),)
+    assert told == consumer.holes == [Hole(b"a", 5, 2, 4), Hole(b"b", 6, 0, 2)]

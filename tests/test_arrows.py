@@ -1,0 +1,110 @@
+"""Imports go one way; `sequencer` needs no Spark, Kafka, clock or I/O."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx as nx
+
+ROOT = Path(__file__).parents[1]
+PURE = {
+    "__future__",
+    "bisect",
+    "collections",
+    "contextlib",
+    "dataclasses",
+    "enum",
+    "functools",
+    "heapq",
+    "itertools",
+    "math",
+    "operator",
+    "random",
+    "typing",
+    "networkx",
+    "numpy",
+    "pyarrow",
+    "scipy",
+    "sequencer",
+    "abc",
+    "array",
+    "copy",
+    "string",
+    "threading",
+    "graphlib",
+    "types",
+    "warnings",
+}
+LAYERS = [
+    {"errors", "faults"},
+    {"columns", "plan", "jars", "clients", "credentials"},
+    {"config"},
+    {"pack", "kafka", "embedded"},
+    {"codec", "topics", "checkpoint"},
+    {"channel_operator", "writer"},
+    {"sink"},
+    {"query"},
+    {"pipeline"},
+    {"service"},
+    {"verify"},
+    {"demo", "cli"},  # a demo ends with the command `verify`
+]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules(package):
+    for path in sorted((ROOT / package).rglob("*.py")):
+        yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path
+
+
+def test_sequencer_is_pure():
+    for name, path in modules("sequencer"):
+        found = {each.split(".")[0] for each in imports(path)}
+        assert found <= PURE, f"{name} imports {found - PURE}"
+        threads = ("sequencer.atomic", "sequencer.local_broker", "sequencer.topic_ring")
+        assert "threading" not in found or name in threads, f"{name} imports threading"
+
+
+def test_sequencer_has_no_circle():
+    known = dict(modules("sequencer"))
+    graph = nx.DiGraph()
+    for name, path in known.items():
+        for each in imports(path):
+            if each in known and each != name and not name.startswith(each + "."):
+                graph.add_edge(name, each)
+    assert nx.is_directed_acyclic_graph(graph), nx.find_cycle(graph)
+
+
+def test_streaming_imports_lower_layers_only():
+    layer = {name: number for number, names in enumerate(LAYERS) for name in names}
+    for name, path in modules("streaming"):
+        if name == "streaming":
+            continue
+        mine = name.split(".")[1]
+        assert mine in layer, f"{name}: put it into LAYERS"
+        for each in imports(path):
+            if each.startswith("streaming.") and (other := each.split(".")[1]) in layer:
+                assert layer[other] < layer[mine] or other == mine or {other, mine} <= LAYERS[-1], (
+                    f"{name} imports {each}"
+                )
+
+
+def test_sequencer_works_where_nothing_else_is_installed():
+    names = ", ".join(name for name, _ in modules("sequencer"))
+    blocked = ("pyspark", "confluent_kafka", "kafka", "pydantic", "typer", "streaming", "pandas")
+    code = (
+        "import sys\n"
+        f"for name in {blocked!r}: sys.modules[name] = None\n"
+        f"import {names}\n"
+        "from sequencer import LinearLabels, CyclicLabels, LabelProxy, OrderedProxy, Availability\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
