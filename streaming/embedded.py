@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from streaming.errors import ConfigError, SequencerError
-from streaming.jars import broker_classpath, java
+from streaming.jars import broker_classpath, java, java_environment
 
 HOST = "127.0.0.1"
 CLUSTER = "sequencer0embedded0kaf"  # 22 characters of base64; a leading '-' would be an option
@@ -199,7 +199,7 @@ class EmbeddedBroker:
         try:
             subprocess.run(
                 [*command, *arguments],
-                env=_environment(),
+                env=java_environment(),
                 stdout=log,
                 stderr=log,
                 timeout=START_SECONDS_MAX,
@@ -279,11 +279,6 @@ def _escaped(text: str) -> str:
     return "".join(chr(int(u, 16)) if int(u, 16) < 0x7F else f"\\u{u}" for u in units)
 
 
-def _environment() -> dict[str, str]:
-    """Java takes the encoding of file names from the locale; the C locale's knows only ASCII."""
-    return {**os.environ, "LC_ALL": "C.UTF-8"}
-
-
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
@@ -317,7 +312,7 @@ def _start_attached(command: list[str], log: IO[bytes], lock: IO[str]) -> subpro
             started.append(
                 subprocess.Popen(
                     command,
-                    env=_environment(),
+                    env=java_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -44,7 +44,7 @@ def broker_classpath() -> list[Path]:
 def java() -> str:
     """The java command; ConfigError where there is none, or an old one."""
     home = os.environ.get("JAVA_HOME")
-    command = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    command = str(Path(home, "bin", "java").absolute()) if home else shutil.which("java")
     remedy = f"Install a JDK {JAVA_MIN} or newer, and set JAVA_HOME or PATH to it."
     if not command or not os.access(command, os.X_OK):
         where = f"at {command}, where JAVA_HOME points" if home else "on the PATH"
@@ -59,6 +59,11 @@ def java() -> str:
         what = f"{command} is Java {found.group(1)}; {JAVA_MIN} or newer is needed."
         raise ConfigError(what, "Nothing was started.", remedy)
     return command
+
+
+def java_environment() -> dict[str, str]:
+    """Java takes the encoding of file names from the locale; the C locale's knows only ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def _jars(kind: str) -> list[Path]:
@@ -140,15 +145,22 @@ def _resolve(folder: Path) -> None:
     said = "Fetching Spark's Kafka connector and a Kafka broker (54 MB, once, about half a minute)"
     print(said, end="", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
-        arguments = [command, "-jar", str(ivy), "-ivy", str(IVY), "-cache", f"{temporary}/ivy"]
-        arguments += ["-retrieve", f"{temporary}/jars/[conf]/[artifact]-[revision].[ext]"]
+        # paths from the folder: in a pattern, Ivy has its own use for (, [ and $
+        arguments = [command, "-jar", str(ivy), "-ivy", str(IVY), "-cache", "ivy"]
+        arguments += ["-retrieve", "jars/[conf]/[artifact]-[revision].[ext]"]
         arguments += ["-confs", "connector", "broker"]
         settings = os.environ.get("SEQUENCER_IVY_SETTINGS")
         if settings:
-            arguments += ["-settings", settings]
+            arguments += ["-settings", str(Path(settings).resolve())]
         log = Path(temporary, "ivy.log")
         with log.open("w") as output:
-            process = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                arguments,
+                cwd=temporary,
+                env=java_environment(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
             in_time = _wait(process)
         if process.returncode:
             late = f"it took more than {RESOLVE_SECONDS_MAX} s"

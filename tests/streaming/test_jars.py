@@ -146,7 +146,8 @@ def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
     """Ivy itself, with a resolver of files alone: it finds what is named, not what that needs."""
     monkeypatch.delenv("XDG_CACHE_HOME")
     there = {"connector": jars.spark_jars(), "broker": jars.broker_classpath()}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "a (ü) [1] ☃"))
+    monkeypatch.setenv("LC_ALL", "C")
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     for path in [*there["connector"], *there["broker"]]:
