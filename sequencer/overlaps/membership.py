@@ -9,8 +9,10 @@ TCP FIN. Here a *view* is a graph for some groups, under a number that only grow
 - The switch is a message of each of these groups: the last one of its old view. A removed group
   gets such a message too (its FIN), and no view is opened.
 - A subscriber enters its next view when it has delivered the last message of all its groups.
-- A sender says which view it is in; an ingress that is behind switches before it numbers its
-  message, so that what a message has caused is never in an older view.
+- An ingress in a view where a sender is no member of the group, though it is one in a later view,
+  switches before it numbers the message. (A sender that is a member there has not left that view
+  either.) So what a message has caused is never in an older view than it, nor in one where the
+  sender is a stranger.
 
 So every subscriber gets its messages in the order of views, no ring of deliveries can lead through
 two of them, and inside one view its graph keeps the order. Nobody waits for old messages to leave
@@ -68,7 +70,7 @@ class View:
 class Views:
     """All views, and the groups as they are now: the membership that the paper keeps in a DHT.
 
-    Everyone may read it at any time, late or early; only `add`, `set` and `remove` write it.
+    An ingress may act on a change late, but what it reads must be up to date when it numbers.
     `views_max` limits the views that are remembered: see `forget`.
     """
 
@@ -173,12 +175,12 @@ class GroupIngress:
         self.ingress = Ingress(self.group)
 
     def publish(self, message: Message, views: Views) -> tuple[Message, ...]:
-        """The numbered message, after the last messages of views that its sender has left.
+        """The numbered message, after the last messages of views that come before its sender joins.
 
         RemovedGroupError if the group is not open; no number is used up then.
         """
         out: list[Message] = []
-        while not self.open or message.view > self.view:
+        while not self.open or self._joins(message.sender, views):
             switched = self.switch(views)
             if switched is None:
                 break
@@ -193,8 +195,7 @@ class GroupIngress:
     def switch(self, views: Views) -> tuple[Message, ...] | None:
         """One step to what the views say: the last message of a view, or none if one opens.
 
-        None if there is nothing to do. May be called late, or never: a sender that knows more
-        makes `publish` call it.
+        None if there is nothing to do. May be called late: until then the old members get all.
         """
         following = views.start(self.group, self.view)
         if not self.open:
@@ -208,6 +209,13 @@ class GroupIngress:
         last = self._numbered("", None, last=True)
         self.open = False
         return (last,)
+
+    def _joins(self, sender: str, views: Views) -> bool:
+        """Whether a sender that is not in the group now will be, by a view that is open already."""
+        if sender in views.views[self.view].groups[self.group]:
+            return False
+        later = (number for number in views.starts.get(self.group, ()) if number > self.view)
+        return any(sender in views.views[number].groups[self.group] for number in later)
 
     def _numbered(self, sender: str, body: Any, *, last: bool) -> Message:
         return self.ingress.number(Message(self.group, sender, body, view=self.view, last=last))
