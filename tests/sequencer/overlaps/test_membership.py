@@ -168,7 +168,7 @@ def test_changes_keep_all_requirements_in_many_runs():
 
 
 class Hasty(GroupIngress):
-    def _joins(self, sender, views):
+    def _joins(self, _sender, _views):
         return False
 
 
