@@ -87,6 +87,8 @@ def test_the_steps_as_changes():
     assert views.add("G4", "BD").graph == build(C)
     before = views.latest
     ingress = GroupIngress("G0")
+    while ingress.switch(views) is not None:
+        pass
     (message,) = ingress.publish(Message("G0", "A", "x"), views)
     assert views.remove("G0") == before == message.view
     (fin,) = ingress.switch(views)
