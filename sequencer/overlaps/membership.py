@@ -29,7 +29,6 @@ from typing import Any
 
 from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.ordering import (
-    DELIVERED,
     DUPLICATE,
     HELD,
     Atom,
@@ -271,6 +270,7 @@ class Subscriber:
 
         As `Receiver.take`. A message of a view to come is held.
         """
+        # Whatever is delivered here frees room, so nothing below refuses the message then.
         out = list(self._enter(views))
         if message.view < self.view:
             return DUPLICATE, tuple(out)
@@ -281,12 +281,12 @@ class Subscriber:
             self._require_room(message)
             waiting[message.group, message.number] = message
             return HELD, tuple(out)
-        if not self.receiver.is_next(message):
+        if not (self.receiver.has(message) or self.receiver.is_next(message)):
             self._require_room(message)
         outcome, delivered = self.receiver.take(message)
         out.extend(self._noted(delivered))
         out.extend(self._enter(views))
-        return (DELIVERED if outcome == DELIVERED else outcome), tuple(out)
+        return outcome, tuple(out)
 
     def _enter(self, views: Views) -> list[Message]:
         """Enter views as long as nothing of the present one is missing."""

@@ -271,9 +271,21 @@ def test_the_limit_of_held_messages_counts_views_to_come():
     views.set("G0", "AB")
     subscriber = Subscriber("A", held_max=1)
     assert subscriber.take(Message("G0", "A", 0, 0, view=2), views)[0] == HELD
+    assert subscriber.take(Message("G0", "A", 0, 0, view=2), views) == (DUPLICATE, ())
     with pytest.raises(HeldLimitError, match="view 1"):
         subscriber.take(Message("G0", "A", 1, 1, view=1), views)
     with pytest.raises(HeldLimitError, match="view 2"):
         subscriber.take(Message("G0", "A", 1, 1, view=2), views)
     out = subscriber.take(Message("G0", "A", 0, 0, view=1, last=True), views)[1]
     assert [m.view for m in out] == [1, 2]
+
+
+def test_a_duplicate_is_no_reason_to_refuse_at_the_limit():
+    views = Views()
+    views.add("G0", "A")
+    subscriber = Subscriber("A", held_max=1)
+    early = Message("G0", "A", 1, 1, view=1)
+    assert subscriber.take(early, views)[0] == HELD
+    assert subscriber.take(early, views) == (DUPLICATE, ())
+    assert len(subscriber.take(Message("G0", "A", 0, 0, view=1), views)[1]) == 2
+    assert subscriber.holding == 0
