@@ -113,8 +113,7 @@ class Receiver:
                 f"{self.name} cannot take {group}/{message.number}: not a numbered message of "
                 f"{', '.join(sorted(self.groups)) or 'any group'}; it was not taken"
             )
-        waiting = self.held.get(group, {})
-        if message.number < self.next_number.get(group, 0) or message.number in waiting:
+        if self.has(message):
             return DUPLICATE, ()
         if self.is_next(message):
             return DELIVERED, tuple(self._deliver(message))
@@ -126,6 +125,11 @@ class Receiver:
         self.held.setdefault(group, {})[message.number] = message
         self.holding += 1
         return HELD, ()
+
+    def has(self, message: Message) -> bool:
+        """Whether a message was taken before: it is delivered or held."""
+        group, number = message.group, message.number
+        return number < self.next_number.get(group, 0) or number in self.held.get(group, ())
 
     def is_next(self, message: Message) -> bool:
         """Whether all numbers of a message that concern this receiver are the next ones."""

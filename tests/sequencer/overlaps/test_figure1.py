@@ -1,0 +1,97 @@
+"""Figure 1 of the paper, step by step: which sequencers serve which groups, by which paths."""
+
+from __future__ import annotations
+
+import random
+
+from sequencer.overlaps.graph import build, check
+from sequencer.overlaps.membership import GroupIngress, Message, Views
+from sequencer.overlaps.overlaps import double_overlaps, ordered_overlaps
+from sequencer.overlaps.placement import check_load, node_path, place
+from tests.sequencer.overlaps.network import Network
+
+A = {"G0": "ABC", "G1": "BC", "G2": "ABD"}
+B = {**A, "G3": "BCD"}
+C = {**B, "G4": "BD"}
+D = {group: members for group, members in C.items() if group != "G0"}
+
+Q0, Q1, Q2 = "BC", "AB", "BD"
+
+
+def served(groups):
+    """Sequencer (by its overlap) -> its groups; and group -> the sequencers of its path."""
+    graph = build(groups)
+    assert check(graph, groups) == ()
+    nodes = place(graph, groups)
+    assert check_load(graph, groups, nodes) == ()
+    overlap, serves = {}, {}
+    for pair, node in nodes.items():
+        overlap[node] = "".join(sorted(graph.atoms[pair]))
+        serves.setdefault(overlap[node], set()).update(pair)
+    paths = {group: [overlap[node] for node in node_path(graph, nodes, group)] for group in groups}
+    return serves, paths
+
+
+def either_way(path):
+    return path, path[::-1]
+
+
+def test_a_two_sequencers_for_three_groups():
+    serves, paths = served(A)
+    assert serves == {Q0: {"G0", "G1"}, Q1: {"G0", "G2"}}
+    assert paths["G0"] in either_way([Q0, Q1])
+    assert (paths["G1"], paths["G2"]) == ([Q0], [Q1])
+
+
+def test_b_g3_is_redirected_through_q1():
+    serves, paths = served(B)
+    assert serves == {Q0: {"G0", "G1", "G3"}, Q1: {"G0", "G2"}, Q2: {"G2", "G3"}}
+    assert paths["G3"] in either_way([Q0, Q1, Q2])
+    assert paths["G0"] in either_way([Q0, Q1])
+    assert paths["G2"] in either_way([Q1, Q2])
+    assert paths["G1"] == [Q0]
+
+
+def test_c_g4_needs_only_q2():
+    serves, paths = served(C)
+    assert serves[Q2] == {"G2", "G3", "G4"}
+    assert paths["G4"] == [Q2]
+    assert paths["G3"] in either_way([Q0, Q1, Q2])
+
+
+def test_d_without_g0_no_q1():
+    serves, paths = served(D)
+    assert serves == {Q0: {"G1", "G3"}, Q2: {"G2", "G3", "G4"}}
+    assert paths["G3"] in either_way([Q0, Q2])
+
+
+def test_no_atom_beyond_the_papers_in_any_step():
+    for groups in (A, B, C, D):
+        assert ordered_overlaps(groups) == double_overlaps(groups)
+
+
+def test_messages_in_every_step():
+    for groups in (A, B, C, D):
+        graph = build(groups)
+        for seed in range(50):
+            network = Network(graph, groups, random.Random(seed)).run(12)
+            assert network.anomaly() is None
+
+
+def test_the_steps_as_changes():
+    views = Views()
+    for group, members in A.items():
+        views.add(group, members)
+    assert views.views[views.latest].graph == build(A)
+    assert views.add("G3", "BCD").graph == build(B)
+    assert views.add("G4", "BD").graph == build(C)
+    before = views.latest
+    ingress = GroupIngress("G0")
+    while ingress.switch(views) is not None:
+        pass
+    (message,) = ingress.publish(Message("G0", "A", "x"), views)
+    assert views.remove("G0") == before == message.view
+    (fin,) = ingress.switch(views)
+    assert (fin.last, fin.view, fin.number) == (True, before, 1)
+    assert views.latest == before
+    assert views.set("G4", "BD").graph == build(D)
