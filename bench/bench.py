@@ -27,6 +27,7 @@ KINDS = ("copy", "at-least-once", "exactly-once")
 PARTITIONS = 4
 WINDOW = 20
 SIZE = 100
+WARM_UP_SECONDS = 180  # the JVM's compiler is busy for some minutes at such small batches
 
 
 def main():
@@ -105,7 +106,7 @@ def latency(bootstrap, kind, given):
             topic,
             output,
             "--seconds",
-            str(given.seconds + 120),
+            str(given.seconds + WARM_UP_SECONDS + 45),
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -114,7 +115,7 @@ def latency(bootstrap, kind, given):
     sender = threading.Thread(target=send_at, args=(bootstrap, topic, given.rate, stop))
     sender.start()
     try:
-        found = read_latencies(bootstrap, output, warm_up=75, seconds=given.seconds)
+        found = read_latencies(bootstrap, output, warm_up=WARM_UP_SECONDS, seconds=given.seconds)
     finally:
         stop.set()
         sender.join()

@@ -18,6 +18,16 @@ from streaming.query import Carrier, Progress, build, start
 from streaming.service import spark_session
 
 
+STOCK = {
+    "spark.python.unix.domain.socket.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
+}
+"""The copy runs as Spark comes, without what the service sets."""
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["copy", "at-least-once", "exactly-once"])
@@ -32,7 +42,11 @@ def main():
     tables = {
         "service": {"name": given.output},
         "kafka": {"bootstrap_servers": given.bootstrap},
-        "spark": {"spark.master": "local[2]", "spark.driver.memory": "4g"},
+        "spark": {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            **(STOCK if given.kind == "copy" else {}),
+        },
         "pipelines": {"p": {"discipline": "channel"}},
     }
     folder = tempfile.mkdtemp(prefix="bench-")
@@ -83,7 +97,7 @@ def run(session, given, folder):
             .option("kafka.bootstrap.servers", given.bootstrap)
             .option("topic", given.output)
             .option("checkpointLocation", folder)
-            .trigger(processingTime="0 ms")
+            .trigger(processingTime="0 milliseconds")
             .start()
         )
     names = (given.output, f"{given.output}.rejects", f"{given.output}.events")

@@ -139,9 +139,15 @@ class Checkpoint:
         self._files.move(f"{path}.new", path)
 
 
+def is_local(location: str) -> bool:
+    """Whether a checkpoint is a folder of this machine, not a Hadoop URI of something else."""
+    scheme, separator, _ = location.partition("://")
+    return not separator or scheme == "file"
+
+
 def _open(location: str) -> tuple[fs.FileSystem, str]:
-    scheme, separator, rest = location.partition("://")
-    if separator and scheme != "file":
+    scheme, _, rest = location.partition("://")
+    if not is_local(location):
         if scheme in ("s3a", "s3n"):
             location = f"s3://{rest}"
         files, path = fs.FileSystem.from_uri(location)

@@ -68,7 +68,9 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
     if header_name(plan.label) is None:
         columns.append(f"{_as_binary(source, plan.label, plan, 'label')} as label")
     keys = shard_keys(plan.shards, plan.state_partitions)
-    return source.selectExpr(*columns).mapInArrow(partial(_pack_task, keys=keys), PACKED)
+    # A task costs some 30 ms however little it does, so there are as many as there is work for.
+    rows = source.selectExpr(*columns).coalesce(plan.state_partitions)
+    return rows.mapInArrow(partial(_pack_task, keys=keys), PACKED)
 
 
 def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,19 +30,25 @@ PRODUCER = {
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
     "transaction.timeout.ms": 60_000,
+    "retry.backoff.ms": 20,  # a commit's markers take a few ms; by default the next waits 100
 }
 
 _writers: dict[str, Writer] = {}
 """This worker's producers by transactional id. One is used again only for the batch after its own:
 if another worker wrote in between, that one has fenced this."""
 
+_spares: dict[str, Any] = {}
+"""A connected producer for each transactional id that this worker has used, ready to take over: the
+next batch of a partition may come back to this worker after another one had it."""
+
+_progress: dict[str, Any] = {}
+"""This worker's consumers by progress group: they ask for committed offsets, and join nothing."""
+
 
 class Writer:
     """A producer of one state partition. Use :meth:`batch` around what belongs to one batch."""
 
     def __init__(self, plan: ChannelPlan, partition: int) -> None:
-        from confluent_kafka import Producer  # noqa: PLC0415  (workers only)
-
         self.plan = plan
         self.partition = partition
         self.last_batch = -1
@@ -49,9 +56,11 @@ class Writer:
         self.group: Any = None
         self.transactional = plan.delivery == "exactly-once"
         settings: dict[str, Any] = {**PRODUCER, **plan.producer}
+        name = plan.transactional_id(partition)
         if self.transactional:
-            settings["transactional.id"] = plan.transactional_id(partition)
-        self.producer: Producer = Producer(settings, logger=_quiet())
+            settings["transactional.id"] = name
+        self.producer: Producer = _spares.pop(name, None) or _connected(settings, plan.events)
+        self.spare = (name, settings)
 
     def begin_session(self, query: str) -> int | None:
         """Step 3, first half: fence others, then the last batch written; None if unknown.
@@ -59,29 +68,15 @@ class Writer:
         Progress counts only where it was written for ``query``: another checkpoint under the same
         service name has batches of its own.
         """
-        from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        settings = {
-            name: value for name, value in self.plan.producer.items() if name.startswith(CONNECTION)
-        }
-        consumer = Consumer(
-            {
-                **settings,
-                "group.id": self.plan.progress_group(self.partition),
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-            },
-            logger=_quiet(),
-        )
-        try:
-            with _kafka("begin a session"):
-                self.producer.init_transactions(KAFKA_SECONDS_MAX)
-                fault_point("3-init")
-                self.group = consumer.consumer_group_metadata()
-                places = [TopicPartition(self.plan.events, 0)]
-                place = consumer.committed(places, KAFKA_SECONDS_MAX)[0]
-        finally:
-            consumer.close()
+        consumer = self._progress_consumer()
+        with _kafka("begin a session"):
+            self.producer.init_transactions(KAFKA_SECONDS_MAX)
+            fault_point("3-init")
+            self.group = consumer.consumer_group_metadata()
+            places = [TopicPartition(self.plan.events, 0)]
+            place = consumer.committed(places, KAFKA_SECONDS_MAX)[0]
         return int(place.offset) if place.offset >= 0 and place.metadata == query else None
 
     @contextlib.contextmanager
@@ -106,6 +101,8 @@ class Writer:
             raise
         self.last_batch = batch
         fault_point("4-5")
+        if self.transactional and self.spare[0] not in _spares:
+            threading.Thread(target=self._keep_spare, daemon=True).start()
 
     def produce_all(
         self,
@@ -133,6 +130,27 @@ class Writer:
         with contextlib.suppress(Exception):  # a fenced producer refuses even this
             self.producer.purge()
             self.producer.flush(1)
+
+    def _keep_spare(self) -> None:
+        name, settings = self.spare
+        with contextlib.suppress(Exception):  # without one, the next session takes longer
+            _spares[name] = _connected(settings, self.plan.events)
+
+    def _progress_consumer(self) -> Any:
+        from confluent_kafka import Consumer  # noqa: PLC0415
+
+        group = self.plan.progress_group(self.partition)
+        if group not in _progress:
+            settings = {
+                name: value
+                for name, value in self.plan.producer.items()
+                if name.startswith(CONNECTION)
+            }
+            settings["group.id"] = group
+            settings["isolation.level"] = "read_committed"
+            settings["enable.auto.commit"] = False
+            _progress[group] = Consumer(settings, logger=_quiet())
+        return _progress[group]
 
     def _send_progress(self, batch: int, query: str) -> None:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
@@ -200,6 +218,19 @@ def writer_for(
             )
     _writers[name] = writer
     return writer
+
+
+def _connected(settings: dict[str, Any], topic: str) -> Any:
+    """A producer that has a connection.
+
+    Without one, init_transactions waits half a second before it tries again.
+    """
+    from confluent_kafka import Producer  # noqa: PLC0415  (workers only)
+
+    producer = Producer(settings, logger=_quiet())
+    with _kafka("connect"):
+        producer.list_topics(topic, KAFKA_SECONDS_MAX)
+    return producer
 
 
 @contextlib.contextmanager
