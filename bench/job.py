@@ -17,13 +17,11 @@ from streaming.plan import ChannelPlan
 from streaming.query import Carrier, Progress, build, start
 from streaming.service import spark_session
 
-
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
     ),
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
 }
 """The copy runs as Spark comes, without what the service sets."""
 

@@ -40,10 +40,9 @@ LOCAL_CHECKPOINT = {
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
     ),
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
-"""On a local folder rename is atomic, and the file system class keeps checksums itself; Spark's own
-way there starts a process for each file, which takes half of the time between two batches."""
+"""On a local folder rename is atomic; Spark's own way there starts a process for each file, which
+takes half of the time between two batches."""
 
 Say = Callable[[str], None]
 
