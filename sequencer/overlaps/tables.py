@@ -1,0 +1,151 @@
+"""The directory as arrays: what a shard looks up for each message.
+
+Lines and atoms of the live views are numbered densely, in the order of their own numbers; a dense
+number is called a place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sequencer.overlaps.routes import Directory, RoutedView
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Lists of numbers, one behind the other: list n is ``values[bounds[n] : bounds[n + 1]]``."""
+
+    bounds: Ints
+    values: Ints
+
+    @classmethod
+    def of(cls, lists: Iterable[Iterable[int]]) -> Ragged:
+        """From any lists."""
+        taken = [list(each) for each in lists]
+        lengths = np.array([len(each) for each in taken], dtype=np.int64)
+        values = np.array([value for each in taken for value in each], dtype=np.int64)
+        return cls(np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), values)
+
+    @property
+    def lengths(self) -> Ints:
+        """The length of each list."""
+        return np.diff(self.bounds)
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def take(self, which: Ints) -> Ragged:
+        """Some of the lists, in the order of ``which``."""
+        lengths = self.lengths[which]
+        bounds = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        at = np.arange(bounds[-1]) + np.repeat(self.bounds[which] - bounds[:-1], lengths)
+        return Ragged(bounds, self.values[at])
+
+    def owners(self) -> Ints:
+        """For each value the list that it is in."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The lines and atoms of all live views, as one shard sees them.
+
+    By line's place: ``line`` (its number), ``view``, ``group``, ``first_run``, ``targets`` (shards
+    with members, ascending), ``members`` (places in ``subscribers``: the members in this shard).
+    By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
+    ``here`` (whether a subscriber of this shard is in both groups).
+    """
+
+    shard: int
+    line: Ints
+    view: Ints
+    group: tuple[str, ...]
+    first_run: Ints
+    run_shard: Ints
+    run_atoms: Ragged
+    targets: Ragged
+    members: Ragged
+    atom: Ints
+    here: NDArray[np.bool_]
+    pair_lines: Ints
+    subscribers: tuple[str, ...]
+
+    def places(self, lines: Ints) -> Ints:
+        """The places of lines, by their numbers."""
+        return np.searchsorted(self.line, lines).astype(np.int64)
+
+    def runs(self, places: Ints) -> Ints:
+        """How many runs the lines have."""
+        return self.first_run[places + 1] - self.first_run[places]
+
+
+def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tables:
+    """Compile the directory for a shard; ``home`` gives the shard of a subscriber."""
+    views = [directory.views[number] for number in sorted(directory.views)]
+    everyone = sorted({each for view in views for some in view.groups.values() for each in some})
+    homes = {each: home(each) for each in everyone}
+    local = tuple(each for each in everyone if homes[each] == shard)
+    place = {each: at for at, each in enumerate(local)}
+    runs = [run for view in views for path in view.paths.values() for run in path]
+    base = {view.number: at for view, at in zip(views, _bases(views), strict=True)}
+    atoms = [
+        [base[view.number] + atom for atom in run.atoms]
+        for view in views
+        for path in view.paths.values()
+        for run in path
+    ]
+    memberships = [some for view in views for some in view.groups.values()]
+    paths = [path for view in views for path in view.paths.values()]
+    return Tables(
+        shard=shard,
+        line=_ints(view.first_line + at for view in views for at in range(len(view.groups))),
+        view=_ints(view.number for view in views for _ in view.groups),
+        group=tuple(name for view in views for name in view.groups),
+        first_run=np.concatenate(([0], np.cumsum(_ints(map(len, paths))))).astype(np.int64),
+        run_shard=_ints(run.shard for run in runs),
+        run_atoms=Ragged.of(atoms),
+        targets=Ragged.of(sorted({homes[each] for each in some}) for some in memberships),
+        members=Ragged.of([place[each] for each in some if each in place] for some in memberships),
+        atom=_ints(view.first_atom + at for view in views for at in range(len(view.pairs))),
+        here=np.array(
+            [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
+        ),
+        pair_lines=_pair_lines(views),
+        subscribers=local,
+    )
+
+
+def _bases(views: list[RoutedView]) -> list[int]:
+    return list(accumulate((len(view.pairs) for view in views[:-1]), initial=0))
+
+
+def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
+    return ((view, at) for view in views for at in range(len(view.pairs)))
+
+
+def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
+    first, second = view.pairs[at]
+    others = set(view.groups[second])
+    return (each in others for each in view.groups[first] if each in place)
+
+
+def _pair_lines(views: list[RoutedView]) -> Ints:
+    """For each atom the places of its two lines; shape (atoms, 2)."""
+    found: list[tuple[int, int]] = []
+    before = 0
+    for view in views:
+        at = {name: before + n for n, name in enumerate(view.groups)}
+        found += [(at[first], at[second]) for first, second in view.pairs]
+        before += len(view.groups)
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
