@@ -18,6 +18,7 @@ PURE = {
     "functools",
     "heapq",
     "itertools",
+    "json",
     "math",
     "operator",
     "random",

@@ -74,10 +74,10 @@ class Hops:
         if not parts:
             return Hops.empty()
         return Hops(
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ("row", "line", "number", "position")
-            ),
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.line for part in parts]),
+            np.concatenate([part.number for part in parts]),
+            np.concatenate([part.position for part in parts]),
             _joined([part.atom for part in parts]),
             _joined([part.stamp for part in parts]),
         )
