@@ -1,0 +1,119 @@
+"""The order of all atoms: of several, the one whose best cuts into nodes have the fewest hops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from sequencer.overlaps.bags import TASTES, arranged
+from sequencer.overlaps.cuts import SLACK, Cuts, Floats, Ints, best_cuts, ends, hops
+
+# Above this number of atoms the first way alone is tried, as each takes some seconds.
+_ATOMS_COMPARED_MAX = 5_000
+_LIMITS_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrangement:
+    lines: Sequence[Ints]
+    load: float
+    # What to have little of, the most important first.
+    costs: tuple[float, ...]
+
+
+def best_lines(
+    pairs: Ints, weights: Floats, limit: float, nodes_max: int | None = None
+) -> Sequence[Ints]:
+    """A line of atoms, shape (atoms, 2), for each part that is connected through groups.
+
+    `pairs` are the atoms by the numbers of their groups, `weights` and `limit` as in `best_cuts`.
+    Without `nodes_max` the mean number of hops counts, then nodes, then the length of paths; with
+    it, once the load is about as low as it can be, the median of hops, the largest, the mean.
+    """
+    parts = _parts(pairs, len(weights))
+    if not parts:
+        return ()
+    if nodes_max is None:
+        return min(
+            (_tried(parts, weights, limit, limit, taste, None) for taste in _tastes(pairs)),
+            key=lambda tried: tried.costs,
+        ).lines
+    found = [
+        _tried(parts, weights, limit, some, taste, nodes_max)
+        for some in _limits(pairs, weights, limit)
+        for taste in _tastes(pairs)
+    ]
+    most = max(limit, SLACK * min(tried.load for tried in found))
+    return min((tried for tried in found if tried.load <= most), key=lambda t: t.costs).lines
+
+
+def _tastes(pairs: Ints) -> range:
+    return range(len(TASTES) if len(pairs) <= _ATOMS_COMPARED_MAX else 1)
+
+
+def _limits(pairs: Ints, weights: Floats, limit: float) -> Iterator[float]:
+    """Sizes of bags to try, from the limit of load up to all messages."""
+    high = float(weights[np.unique(pairs)].sum())
+    if limit <= 0 or high <= limit:
+        yield limit
+        return
+    steps = _LIMITS_MAX if len(pairs) <= _ATOMS_COMPARED_MAX else 4
+    for step in range(steps):
+        yield limit * (high / limit) ** (step / steps)
+
+
+def _tried(
+    parts: Sequence[Ints],
+    weights: Floats,
+    limit: float,
+    size: float,
+    taste: int,
+    nodes_max: int | None,
+) -> _Arrangement:
+    lines = []
+    for part in parts:
+        groups, local = np.unique(part, return_inverse=True)
+        line = arranged(local.reshape(part.shape), weights[groups], size, TASTES[taste])
+        lines.append(groups[line])
+    whole = np.concatenate(lines)
+    cuts = best_cuts(whole, weights, limit, nodes_max)
+    passed = hops(whole, cuts, len(weights)).astype(np.float64)
+    first, last = ends(whole, len(weights))
+    mean, length = float(passed @ weights), float((last - first).sum())
+    used = np.unique(whole)
+    costs = (
+        (mean, float(len(cuts.at)), length)
+        if nodes_max is None
+        else (_median(passed[used], weights[used]), float(passed.max()), mean, length)
+    )
+    return _Arrangement(lines, _heaviest(whole, weights, cuts), costs)
+
+
+def _median(values: Floats, weights: Floats) -> float:
+    """The weighted median: half of the messages have this value or a smaller one."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order[int(np.searchsorted(total, total[-1] / 2))]])
+
+
+def _heaviest(line: Ints, weights: Floats, cuts: Cuts) -> float:
+    """The load of the stretch that orders most."""
+    return max(float(weights[np.unique(part)].sum()) for part in np.split(line, cuts.at))
+
+
+def _parts(pairs: Ints, groups: int) -> list[Ints]:
+    """The atoms of each connected part, by the part's first group."""
+    if not len(pairs):
+        return []
+    joined = sparse.csr_matrix(
+        (np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(groups, groups)
+    )
+    _, labels = connected_components(joined, directed=False)
+    part = labels[pairs[:, 0]]
+    order = np.argsort(part, kind="stable")
+    starts = np.flatnonzero(np.diff(part[order])) + 1
+    return sorted(np.split(pairs[order], starts), key=lambda some: int(some.min()))
