@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sequencer.overlaps.bags import TASTES, arranged
-from sequencer.overlaps.cuts import SLACK, Cuts, Floats, Ints, best_cuts, ends, hops
+from sequencer.overlaps.cuts import Cuts, Floats, Ints, best_cuts, ends, hops
 
 # Above this number of atoms the first way alone is tried, as each takes some seconds.
 _ATOMS_COMPARED_MAX = 5_000
@@ -20,50 +20,72 @@ _LIMITS_MAX = 10
 @dataclass(frozen=True, slots=True)
 class _Arrangement:
     lines: Sequence[Ints]
+    cuts: Cuts
     load: float
     # What to have little of, the most important first.
     costs: tuple[float, ...]
 
 
 def best_lines(
-    pairs: Ints, weights: Floats, limit: float, nodes_max: int | None = None
+    pairs: Ints,
+    kinds: Ints,
+    weights: Floats,
+    limit: float,
+    nodes_max: int | None = None,
 ) -> Sequence[Ints]:
     """A line of atoms, shape (atoms, 2), for each part that is connected through groups.
 
-    `pairs` are the atoms by the numbers of their groups, `weights` and `limit` as in `best_cuts`.
+    `pairs` are the atoms by the numbers of their groups, sorted; `kinds`, shape (atoms,), has one
+    number for atoms with equal subscribers: they are neighbours on the line if they share a node.
+    `weights` and `limit` as in `best_cuts`.
     Without `nodes_max` the mean number of hops counts, then nodes, then the length of paths; with
     it, once the load is about as low as it can be, the median of hops, the largest, the mean.
     """
     parts = _parts(pairs, len(weights))
     if not parts:
         return ()
-    if nodes_max is None:
-        return min(
-            (_tried(parts, weights, limit, limit, taste, None) for taste in _tastes(pairs)),
-            key=lambda tried: tried.costs,
-        ).lines
+    sizes = [limit] if nodes_max is None else _limits(pairs, weights, limit)
     found = [
         _tried(parts, weights, limit, some, taste, nodes_max)
-        for some in _limits(pairs, weights, limit)
+        for some in sizes
         for taste in _tastes(pairs)
     ]
-    most = max(limit, SLACK * min(tried.load for tried in found))
-    return min((tried for tried in found if tried.load <= most), key=lambda t: t.costs).lines
+    most = min(tried.cuts.limit for tried in found) * (1 + 1e-9)
+    best = min((tried for tried in found if tried.load <= most), key=lambda tried: tried.costs)
+    return _settled(best, pairs, kinds, len(weights))
+
+
+def _settled(best: _Arrangement, pairs: Ints, kinds: Ints, groups: int) -> Sequence[Ints]:
+    """The same atoms on each node, in an order that makes the paths short.
+
+    First those of groups that end on the node, last those of groups that go on from it.
+    """
+    line = np.concatenate(best.lines)
+    borders = np.cumsum([len(part) for part in best.lines])[:-1]
+    stretch = np.searchsorted(np.union1d(best.cuts.at, borders), np.arange(len(line)), side="right")
+    first, last = (stretch[place] for place in ends(line, groups))
+    # Pairs are sorted, so their numbers can be looked up.
+    row = np.searchsorted(pairs @ [groups, 1], line @ [groups, 1])
+    later = (last[line] > stretch[:, None]).sum(1) - (first[line] < stretch[:, None]).sum(1)
+    _, block, sizes = np.unique(
+        stretch * len(pairs) + kinds[row], return_inverse=True, return_counts=True
+    )
+    score = (np.bincount(block, weights=later) / sizes)[block]
+    order = np.lexsort((row, kinds[row], score, stretch))
+    return np.split(line[order], borders)
 
 
 def _tastes(pairs: Ints) -> range:
     return range(len(TASTES) if len(pairs) <= _ATOMS_COMPARED_MAX else 1)
 
 
-def _limits(pairs: Ints, weights: Floats, limit: float) -> Iterator[float]:
+def _limits(pairs: Ints, weights: Floats, limit: float) -> list[float]:
     """Sizes of bags to try, from the limit of load up to all messages."""
     high = float(weights[np.unique(pairs)].sum())
     if limit <= 0 or high <= limit:
-        yield limit
-        return
+        return [limit]
     steps = _LIMITS_MAX if len(pairs) <= _ATOMS_COMPARED_MAX else 4
-    for step in range(steps):
-        yield limit * (high / limit) ** (step / steps)
+    return [limit * (high / limit) ** (step / steps) for step in range(steps)]
 
 
 def _tried(
@@ -90,7 +112,7 @@ def _tried(
         if nodes_max is None
         else (_median(passed[used], weights[used]), float(passed.max()), mean, length)
     )
-    return _Arrangement(lines, _heaviest(whole, weights, cuts), costs)
+    return _Arrangement(lines, cuts, _heaviest(whole, weights, cuts), costs)
 
 
 def _median(values: Floats, weights: Floats) -> float:

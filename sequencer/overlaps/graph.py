@@ -133,10 +133,16 @@ def build(groups: Membership, rates: Rates | None = None, *, nodes_max: int | No
         [[number[name] for name in overlap.pair] for overlap in overlaps], dtype=np.int64
     ).reshape(-1, 2)
     weights = np.array([rates[name] for name in names], dtype=np.float64)
+    # Equal sets of subscribers have one number, that of the first of them.
+    first: dict[frozenset[str], int] = {}
+    kinds = np.array(
+        [first.setdefault(overlap.members, at) for at, overlap in enumerate(overlaps)],
+        dtype=np.int64,
+    )
     _, limit = busiest(groups, rates)
     paths: dict[str, Sequence[Pair]] = dict.fromkeys(names, ())
-    for atoms in best_lines(pairs, weights, limit, nodes_max):
-        line = Line((names[first], names[second]) for first, second in atoms.tolist())
+    for atoms in best_lines(pairs, kinds, weights, limit, nodes_max):
+        line = Line((names[one], names[other]) for one, other in atoms.tolist())
         paths.update(line.runs())
     return Graph({overlap.pair: overlap.members for overlap in overlaps}, paths)
 
