@@ -14,7 +14,7 @@ from sequencer.overlaps.cuts import Cuts, Floats, Ints, best_cuts, ends, hops
 
 # Above this number of atoms the first way alone is tried, as each takes some seconds.
 _ATOMS_COMPARED_MAX = 5_000
-_LIMITS_MAX = 10
+_SIZES_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ def best_lines(
     parts = _parts(pairs, len(weights))
     if not parts:
         return ()
-    sizes = [limit] if nodes_max is None else _limits(pairs, weights, limit)
+    sizes = [limit] if nodes_max is None else _sizes(pairs, weights, limit, nodes_max)
     found = [
-        _tried(parts, weights, limit, some, taste, nodes_max)
-        for some in sizes
+        _tried(parts, weights, limit, size, taste, nodes_max)
+        for size in sizes
         for taste in _tastes(pairs)
     ]
     most = min(tried.cuts.limit for tried in found) * (1 + 1e-9)
@@ -79,13 +79,15 @@ def _tastes(pairs: Ints) -> range:
     return range(len(TASTES) if len(pairs) <= _ATOMS_COMPARED_MAX else 1)
 
 
-def _limits(pairs: Ints, weights: Floats, limit: float) -> list[float]:
+def _sizes(pairs: Ints, weights: Floats, limit: float, nodes_max: int) -> list[float]:
     """Sizes of bags to try, from the limit of load up to all messages."""
     high = float(weights[np.unique(pairs)].sum())
     if limit <= 0 or high <= limit:
         return [limit]
-    steps = _LIMITS_MAX if len(pairs) <= _ATOMS_COMPARED_MAX else 4
-    return [limit * (high / limit) ** (step / steps) for step in range(steps)]
+    if len(pairs) > _ATOMS_COMPARED_MAX:
+        # So many bags of this size cover all pairs of groups, if they do not overlap much.
+        return [max(limit, high / nodes_max**0.5)]
+    return [limit * (high / limit) ** (step / _SIZES_MAX) for step in range(_SIZES_MAX)]
 
 
 def _tried(

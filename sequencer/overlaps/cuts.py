@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 SLACK = 9 / 8
 # Sums of the same rates in another order differ in the last digits.
 _ROUNDING = 1 + 5e-10
-_BISECTIONS_MAX = 14
+_BISECTIONS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
