@@ -36,11 +36,12 @@ class Taste:
     first: float
 
 
+# Of 100 in a grid, these four together come within 3 % of the hops of the best for each membership.
 TASTES = (
+    Taste(finished=1, begun=1, left=0.03, first=100),
+    Taste(finished=1, begun=3, left=0.03, first=100),
     Taste(finished=3, begun=0.5, left=0.1, first=100),
-    Taste(finished=1, begun=1.5, left=0.03, first=100),
-    Taste(finished=2, begun=0.5, left=0.01, first=0),
-    Taste(finished=0, begun=0, left=0, first=0),
+    Taste(finished=1, begun=1.5, left=0.03, first=0),
 )
 
 

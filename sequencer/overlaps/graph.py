@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sequencer.overlaps.arrangement import best_lines
+from sequencer.overlaps.arrangement import Wanted, best_lines
 from sequencer.overlaps.lines import Line, Run
 from sequencer.overlaps.overlaps import Membership, Pair, ordered_overlaps
 from sequencer.overlaps.rates import Rates, busiest, checked_rates
@@ -141,7 +141,7 @@ def build(groups: Membership, rates: Rates | None = None, *, nodes_max: int | No
     )
     _, limit = busiest(groups, rates)
     paths: dict[str, Sequence[Pair]] = dict.fromkeys(names, ())
-    for atoms in best_lines(pairs, kinds, weights, limit, nodes_max):
+    for atoms in best_lines(Wanted(pairs, kinds, weights, limit, nodes_max)):
         line = Line((names[one], names[other]) for one, other in atoms.tolist())
         paths.update(line.runs())
     return Graph({overlap.pair: overlap.members for overlap in overlaps}, paths)
