@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,9 +14,6 @@ from sequencer.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
 from streaming.columns import partitions_of
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
-
-WITNESSED_MAX = 100
-"""Knots that are told with their places; looking those up takes time linear in the history."""
 
 
 @dataclass(slots=True)
@@ -31,6 +28,13 @@ class History:
     sequence: int = -1
     contents: dict[int, int] = field(default_factory=dict)
     past: dict[int, dict[int, int]] = field(default_factory=dict)
+    got: set[int] | None = None
+
+    def has(self, message: int) -> bool:
+        """Whether a message is there; what this takes is only spent where something is wrong."""
+        if self.got is None:
+            self.got = set(self.messages)
+        return message in self.got
 
 
 class Histories:
@@ -103,6 +107,8 @@ class Histories:
             at = self._numbers[name] = len(self._names)
             self._names.append(name)
         history.messages.append(message)
+        if history.got is not None:
+            history.got.add(message)
         history.partitions.append(at)
         history.offsets.append(record.offset)
 
@@ -116,7 +122,7 @@ class Histories:
     def first_place(self, message: int) -> str:
         """Where and by whom a message was got, for people; linear, for witnesses alone."""
         for key, history in self.by_key.items():
-            if message in history.messages:
+            if history.has(message):
                 return f"{text(key)} at {self.told(key, message)}"
         return "nobody"
 
@@ -140,19 +146,19 @@ class Histories:
             if history is not None and history.messages:
                 rows[key, number] = [history.messages[-1], *messages]
         graph = DeliveryGraph(rows)
-        for number, knot in enumerate(graph.knots()):
+        for knot in graph.knots():
             hops = inverted_pair(knot) or shortest_cycle(knot, 3)
             missing = any(graph.receivers[hop.receiver][1] for hop in hops)  # type: ignore[index]
             kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
-            witness = self._hops(graph, hops, name) if number < WITNESSED_MAX else "as above"
-            self.verdict.find("missing-delivery" if missing else kind, witness)
+            told = partial(self._hops, graph, hops, name)
+            self.verdict.find("missing-delivery" if missing else kind, told)
         pairs = [(cause, effect) for cause, effect in causes if cause != effect]
         if not pairs:
             return
         graph = DeliveryGraph(rows, pairs)
         for knot in graph.knots():
             if knot.effects and (hops := effect_first(knot)):
-                self.verdict.find(CAUSALITY, self._hops(graph, hops, name))
+                self.verdict.find(CAUSALITY, partial(self._hops, graph, hops, name))
 
     def _hops(self, graph: DeliveryGraph, hops: Iterable[Hop], name: Callable[[int], str]) -> str:
         facts = []
@@ -162,7 +168,7 @@ class Histories:
                 facts.append(f"{name(first)} happened before {name(second)}")
                 continue
             key, late = graph.receivers[hop.receiver]
-            if late and first not in self.by_key[key].messages:
+            if late and not self.by_key[key].has(first):
                 facts.append(f"{text(key)} has neither {name(first)} nor, after it, {name(second)}")
                 continue
             got = f"{text(key)} got {name(first)} ({self.told(key, first)})"
