@@ -42,7 +42,7 @@ def judge_rejects(
     *,
     repeats: bool,
 ) -> None:
-    """Each reject names an input, has its bytes, and a reason that ``fits`` it; none comes twice."""
+    """Each reject names an input, has its bytes and a reason that ``fits`` it; none comes twice."""
     seen: dict[Place, int] = {}
     for each in rejects:
         if each.origin in seen:
@@ -82,27 +82,33 @@ def match(
         if content in matching.ambiguous:
             unsure.add(message)
         if of[message] < 0:
-            _without_input(verdict, inputs, message, messages, histories)
+            kind, told = _without_input(inputs, message, messages, histories)
+            verdict.find(kind, told)
     return of, unsure
 
 
 def _without_input(
-    verdict: Verdict, inputs: Inputs, message: int, messages: Messages, histories: Histories
-) -> None:
-    """Say what is wrong with a message that no input is left for."""
-    told = f"{messages.name(message)}, got by {histories.first_place(message)}"
-    content = messages.contents[message]
-    if content not in inputs.content:
-        why = "no input has this sender, value, headers and timestamp"
-        verdict.find("invented", f"{told}: {why}")
-        return
-    record = inputs.content.index(content)
-    taken = inputs.message[record]
-    if inputs.rejected[record]:
-        verdict.find("rejected-and-delivered", f"{told}: its input {inputs.told(record)}")
-    else:
+    inputs: Inputs, message: int, messages: Messages, histories: Histories
+) -> tuple[str, Callable[[], str]]:
+    """What is wrong with a message that no input is left for, and a witness."""
+    record = inputs.same(messages.contents[message])
+    kind = "delivered-twice"
+    if record < 0:
+        kind = "invented"
+    elif inputs.rejected[record]:
+        kind = "rejected-and-delivered"
+
+    def told() -> str:
+        text = f"{messages.name(message)}, got by {histories.first_place(message)}"
+        if record < 0:
+            return f"{text}: no input has this sender, value, headers and timestamp"
+        if inputs.rejected[record]:
+            return f"{text}: its input {inputs.told(record)} was rejected"
+        taken = inputs.message[record]
         other = f"{messages.name(taken)}, got by {histories.first_place(taken)}"
-        verdict.find("delivered-twice", f"{told}: its input {inputs.told(record)} is {other}, too")
+        return f"{text}: its input {inputs.told(record)} is {other}, too"
+
+    return kind, told
 
 
 class SenderLines:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from sequencer.invariants import MEMBERSHIP
 from streaming.verify.accounts import Messages, SenderLines, judge_rejects, match, read_rejects
@@ -25,7 +26,7 @@ from streaming.verify.added import Place
 from streaming.verify.commands import answer, by_subject, read_command, read_events, unanswered
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries, Pair
-from streaming.verify.histories import Histories, text
+from streaming.verify.histories import Histories, History, text
 from streaming.verify.inputs import Ends, Inputs
 from streaming.verify.memberships import (
     OPS,
@@ -107,7 +108,6 @@ class _Judge:
         ends = settings.due
         due = all(place[2] < ends.get(place[:2], 0) for place in (c.place for c in self.commands))
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)
-        self.chosen: dict[bytes, dict[int, int]] = {}
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = array("q")
 
@@ -154,7 +154,7 @@ class _Judge:
             last = self.deliveries.last.get(name, {})
             pinned = {version: m for (group, version), m in self.pinned.items() if group == name}
             group = self.groups.get(name)
-            chosen = self.chosen[name] = assign(versions, group, last, pinned)
+            chosen = assign(versions, group, last, pinned)
             for number, version in sorted(versions.items()):
                 if number in chosen and group is not None:
                     version.members = group.memberships[chosen[number]]
@@ -167,25 +167,27 @@ class _Judge:
         strangers = version.got.keys() - version.members
         known = ", ".join(sorted(map(text, version.members))) or "nobody: there is no such group"
         for key in sorted(strangers):
-            for message in sorted(set(histories.by_key[key].messages) & set(version.messages)):
+            for message in filter(histories.by_key[key].has, version.messages):
                 told = f"{text(key)} got {found.name(message)} ({histories.told(key, message)})"
                 verdict.find(MEMBERSHIP, f"{told}; its members are {known}")
         for key in sorted(version.members):
             if version.got.get(key, 0) == len(version.messages):
                 continue
-            history = histories.by_key.get(key)
-            got = set(history.messages) if history is not None else set()
+            history = histories.by_key.get(key, History(key))
             must = passed(number, version, last.get(key))
             for message in version.messages[:must]:
-                if message not in got:
-                    told = f"{text(key)} never got {found.name(message)}, which"
-                    told = f"{told} {histories.first_place(message)} got"
+                if not history.has(message):
                     behind = found.numbers[name, *last[key]]
-                    after = f"{found.name(behind)} ({histories.told(key, behind)})"
-                    verdict.find("missing-delivery", f"{told}, but {after}")
-            late = [message for message in version.messages[must:] if message not in got]
+                    verdict.find("missing-delivery", partial(self._lacks, key, message, behind))
+            late = [message for message in version.messages[must:] if not history.has(message)]
             if late:
                 self.pending.append((key, late))
+
+    def _lacks(self, key: bytes, message: int, behind: int) -> str:
+        found, histories = self.deliveries, self.histories
+        told = f"{text(key)} never got {found.name(message)}, got by"
+        after = f"it got {found.name(behind)} ({histories.told(key, behind)})"
+        return f"{told} {histories.first_place(message)}; behind its place {after}"
 
     def judge_stamps(self) -> None:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
@@ -228,7 +230,16 @@ class _Judge:
             messages = [-1 if r is None else self.inputs.message[r] for r in records]
             if min(messages) >= 0:
                 pairs.append((messages[0], messages[1]))
-        self.histories.orders(self.deliveries.name, self.pending, pairs)
+        self.histories.orders(self.deliveries.name, filter(self._must_come, self.pending), pairs)
+
+    def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
+        """Whether a subscriber is a member in every membership that explains who got a message."""
+        key, messages = late
+        name, number, _ = self.deliveries.names[messages[0]]
+        if (name, number) in self.pinned:
+            return True
+        got = self.deliveries.versions[name][number].got.keys()
+        return all(key in each for each in self.groups[name].memberships if got <= each)
 
     def judge_endings(self) -> None:
         """Every input is a message, a reject, or not there yet; every command has its answer."""
@@ -245,9 +256,7 @@ class _Judge:
         for record in sorted(missing):
             if missing[record] >= 0 and self._certainly_lost(missing[record]):
                 later = missing[record]
-                told = f"{self.deliveries.name(later)} is {inputs.told(self.of[later])}"
-                where = f"sent later, got by {self.histories.first_place(later)}"
-                verdict.find("lost", f"{inputs.told(record)} was not delivered; {told}, {where}")
+                verdict.find("lost", partial(self._lost, record, later))
             else:
                 held += 1
                 if inputs.due(record, due):
@@ -275,11 +284,18 @@ class _Judge:
                 partly.add(message)
                 record = self.of[message]
                 if record >= 0 and self.inputs.due(record, self.settings.due):
-                    told = f"{text(key)} has not got {self.deliveries.name(message)}, input"
-                    where = f"got by {self.histories.first_place(message)}"
-                    told = f"{told} {self.inputs.told(record)}, {where}"
-                    self.verdict.find("unfinished", told)
+                    self.verdict.find("unfinished", partial(self._late, key, message))
         return len(partly)
+
+    def _late(self, key: bytes, message: int) -> str:
+        told = f"{text(key)} has not got {self.deliveries.name(message)}"
+        place = self.inputs.told(self.of[message])
+        return f"{told}, input {place}, got by {self.histories.first_place(message)}"
+
+    def _lost(self, record: int, later: int) -> str:
+        told = f"{self.inputs.told(record)} was not delivered; {self.deliveries.name(later)} is"
+        where = f"sent later, got by {self.histories.first_place(later)}"
+        return f"{told} {self.inputs.told(self.of[later])}, {where}"
 
     def _certainly_lost(self, later: int) -> bool:
         """Whether someone who has a later message must have had all before it of its group.
@@ -288,10 +304,11 @@ class _Judge:
         the missing one would be of, it would have come before.
         """
         name, version, _ = self.deliveries.names[later]
-        group = self.groups.get(name)
-        index = self.chosen.get(name, {}).get(version)
-        if group is None or index is None:
-            return True
-        through = frozenset.intersection(*group.memberships[: index + 1])
+        group = self.groups.get(name, Group())
+        got = self.deliveries.versions[name][version].got.keys()
+        fits = [at for at, members in enumerate(group.memberships) if got <= members]
+        if group.removed or group.added or not fits:
+            return False
+        through = frozenset.intersection(*group.memberships[: fits[-1] + 1])
         last = self.deliveries.last[name]
         return any(last.get(key, (-1, -1)) >= self.deliveries.names[later][1:] for key in through)

@@ -6,6 +6,7 @@ import json
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class GroupDeliveries:
             return
         original = record.headers[: len(record.headers) - added.count]
         content = hash((added.sender, record.value, original, record.timestamp))
-        message = self._message(record, key, added, content)
+        message = self._message(record, added, content)
         if not self._rises(record, history, added, message):
             return
         self._follow_stamps(record, key, added, message)
@@ -99,7 +100,7 @@ class GroupDeliveries:
         home = self.output.replace(SUBSCRIBER, key.decode(errors="replace"))
         return record.topic == home
 
-    def _message(self, record: Record, key: bytes, added: Added, content: int) -> int:
+    def _message(self, record: Record, added: Added, content: int) -> int:
         """The number of the delivered message; its bytes must be those that others got."""
         name = (added.group, added.version, added.number)
         message = self.numbers.get(name)
@@ -113,9 +114,13 @@ class GroupDeliveries:
             version.numbers.append(added.number)
             version.messages.append(message)
         elif self.contents[message] != content:
-            other = self.histories.first_place(message)
-            told = f"{record} and {other} are both {self.name(message)}"
-            self.verdict.find("two-contents", f"{told}, with other bytes, headers or timestamp")
+            self.verdict.find(
+                "two-contents",
+                lambda: (
+                    f"{record} and {self.histories.first_place(message)} are both "
+                    f"{self.name(message)}, with different bytes, headers or timestamps"
+                ),
+            )
         return message
 
     def _rises(self, record: Record, history: History, added: Added, message: int) -> bool:
@@ -126,14 +131,24 @@ class GroupDeliveries:
         if before is None or now > before:
             mine[history.key] = now
             return True
-        if message in history.messages:
-            where = self.histories.told(history.key, message)
-            self.verdict.find("delivered-twice", f"{record}: {self.name(message)} was at {where}")
+        key = history.key
+        if history.has(message):
+            self.verdict.find(
+                "delivered-twice",
+                lambda: (
+                    f"{record}: {text(key)} got {self.name(message)} before, "
+                    f"at {self.histories.told(key, message)}"
+                ),
+            )
             return False
         behind = self.numbers[added.group, *before]
-        where = self.histories.told(history.key, behind)
-        told = f"{record}: {self.name(message)} comes after {self.name(behind)} ({where})"
-        self.verdict.find("group-order", told)
+        self.verdict.find(
+            "group-order",
+            lambda: (
+                f"{record}: {text(key)} got {self.name(message)} after {self.name(behind)} "
+                f"({self.histories.told(key, behind)})"
+            ),
+        )
         return True
 
     def _follow_stamps(self, record: Record, key: bytes, added: Added, message: int) -> None:
@@ -195,9 +210,11 @@ class GroupDeliveries:
         same = (np.diff(line[order]) == 0) & (np.diff(number_[order]) == 0)
         for at in np.flatnonzero(same).tolist():
             one, two = (messages[int(order[each])] for each in (at, at + 1))
-            where = f"{self.name(one)} and {self.name(two)}, got by"
-            told = f"{where} {self.histories.first_place(one)}, {self.histories.first_place(two)}"
-            self.verdict.find("overlap-order", f"{told}: one number of one overlap")
+            self.verdict.find("overlap-order", partial(self._one_number, one, two))
+
+    def _one_number(self, one: int, two: int) -> str:
+        where = [f"{self.name(m)} (got by {self.histories.first_place(m)})" for m in (one, two)]
+        return f"{where[0]} and {where[1]} have one number of one overlap"
 
     def in_order(self) -> list[int]:
         """All messages by group, version and number."""

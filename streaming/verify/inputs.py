@@ -57,6 +57,7 @@ class Inputs:
             self.senders.append(same.setdefault(record.key, record.key))  # type: ignore[arg-type]
             self.headers.append(same.setdefault(some, some))  # type: ignore[arg-type]
         self._by_name = by_name
+        self._by_content: dict[int, int] | None = None
         self.message = array("q", [-1]) * len(self.offset)
         self.rejected = bytearray(len(self.offset))
 
@@ -74,6 +75,13 @@ class Inputs:
         if position == len(there.offsets) or there.offsets[position] != offset:
             return None
         return there.records[position]
+
+    def same(self, content: int) -> int:
+        """The first record of a content, or -1."""
+        if self._by_content is None:
+            numbers = range(len(self) - 1, -1, -1)
+            self._by_content = dict(zip(reversed(self.content), numbers, strict=True))
+        return self._by_content.get(content, -1)
 
     def told(self, record: int) -> str:
         """A record for people."""
