@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -229,7 +230,7 @@ class GroupDeliveries:
 def read_added(record: Record, prefix: str) -> Added | None:
     """The headers of the service at the end of a delivery; None where they are not as they must."""
     headers = record.headers
-    names = NAMES
+    names: tuple[str, ...] = NAMES
     if len(headers) < len(names) or headers[-3][0] != prefix + "stamps":
         names = tuple(name for name in NAMES if name != "stamps")
     if len(headers) < len(names):
@@ -268,14 +269,16 @@ def _stamps(value: bytes | None, group: bytes) -> Stamps | None:
         return None
     before = ("", "")
     for each in found:
-        if not (isinstance(each, list) and len(each) == 3):
+        if not _is_stamp(each) or own not in each[:2] or (each[0], each[1]) <= before:
             return None
-        first, second, stamp = each
-        if not (isinstance(first, str) and isinstance(second, str) and type(stamp) is int):
-            return None
-        if not first < second or stamp < 0 or own not in {first, second}:
-            return None
-        if (first, second) <= before:
-            return None
-        before = (first, second)
+        before = (each[0], each[1])
     return tuple((first, second, stamp) for first, second, stamp in found)
+
+
+def _is_stamp(found: Any) -> bool:
+    """Whether this is two names, sorted, and a number."""
+    if not (isinstance(found, list) and len(found) == 3 and type(found[2]) is int):
+        return False
+    first, second, stamp = found
+    names = isinstance(first, str) and isinstance(second, str)
+    return names and first < second and stamp >= 0

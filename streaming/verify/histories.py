@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -129,7 +130,7 @@ class Histories:
     def orders(
         self,
         name: Callable[[int], str],
-        late: Iterable[tuple[bytes, Sequence[int]]] = (),
+        late: Iterable[tuple[bytes, list[int]]] = (),
         causes: Iterable[tuple[int, int]] = (),
     ) -> None:
         """Whether one order of all messages agrees with every key's.
@@ -146,9 +147,10 @@ class Histories:
             if history is not None and history.messages:
                 rows[key, number] = [history.messages[-1], *messages]
         graph = DeliveryGraph(rows)
+        late_rows = list(rows)
         for knot in graph.knots():
             hops = inverted_pair(knot) or shortest_cycle(knot, 3)
-            missing = any(graph.receivers[hop.receiver][1] for hop in hops)  # type: ignore[index]
+            missing = any(late_rows[hop.receiver][1] for hop in hops)
             kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
             told = partial(self._hops, graph, hops, name)
             self.verdict.find("missing-delivery" if missing else kind, told)
@@ -157,17 +159,20 @@ class Histories:
             return
         graph = DeliveryGraph(rows, pairs)
         for knot in graph.knots():
-            if knot.effects and (hops := effect_first(knot)):
-                self.verdict.find(CAUSALITY, partial(self._hops, graph, hops, name))
+            causal = effect_first(knot) if knot.effects else None
+            if causal:
+                self.verdict.find(CAUSALITY, partial(self._hops, graph, causal, name))
 
     def _hops(self, graph: DeliveryGraph, hops: Iterable[Hop], name: Callable[[int], str]) -> str:
         facts = []
+        messages: list[Any] = graph.messages
+        receivers: list[Any] = graph.receivers
         for hop in hops:
-            first, second = graph.messages[hop.first], graph.messages[hop.second]
+            first, second = messages[hop.first], messages[hop.second]
             if hop.receiver < 0:
                 facts.append(f"{name(first)} happened before {name(second)}")
                 continue
-            key, late = graph.receivers[hop.receiver]
+            key, late = receivers[hop.receiver]
             if late and not self.by_key[key].has(first):
                 facts.append(f"{text(key)} has neither {name(first)} nor, after it, {name(second)}")
                 continue
