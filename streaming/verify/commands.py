@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from streaming.verify.added import Place
@@ -15,6 +16,7 @@ from streaming.verify.records import Record
 
 DONE = "command-done"
 REFUSED = "command-refused"
+COORDINATES = ("topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,12 @@ def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> No
     for event in events:
         if event.kind not in (DONE, REFUSED):
             continue
-        place = tuple(event.fields.get(name) for name in ("topic", "partition", "offset"))
-        command = at.get(place)  # type: ignore[arg-type]
+        place = coordinates(event)
+        command = at.get(place) if place is not None else None
         if command is None:
-            verdict.find("invented-answer", f"{event.told} answers {place}, which is no command")
+            verdict.find(
+                "invented-answer", f"{event.told} answers a command that is not at {place}"
+            )
             continue
         command.answers.append(event)
         if len(command.answers) > 1:
@@ -113,6 +117,23 @@ def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> No
             verdict.find("wrong-answer", f"{event.told}: {command.told} cannot be read")
         if event.kind == REFUSED and not event.fields.get("reason"):
             verdict.find("wrong-answer", f"{event.told} gives no reason")
+
+
+def coordinates(event: Event) -> Place | None:
+    """The place that an event tells of."""
+    topic, partition, offset = (event.fields.get(name) for name in COORDINATES)
+    if isinstance(topic, str) and type(partition) is int and type(offset) is int:
+        return topic, partition, offset
+    return None
+
+
+def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
+    """Whether so much time has passed since ``at`` (RFC 3339), or it cannot be told."""
+    try:
+        since_ms = now_ms - datetime.fromisoformat(at).timestamp() * 1000
+    except ValueError:
+        return True
+    return since_ms >= remembered_ms
 
 
 def unanswered(verdict: Verdict, commands: list[Command], due: Ends) -> int:

@@ -23,7 +23,14 @@ from functools import partial
 from sequencer.invariants import MEMBERSHIP
 from streaming.verify.accounts import Messages, SenderLines, judge_rejects, match, read_rejects
 from streaming.verify.added import Place
-from streaming.verify.commands import answer, by_subject, read_command, read_events, unanswered
+from streaming.verify.commands import (
+    answer,
+    by_subject,
+    may_be_forgotten,
+    read_command,
+    read_events,
+    unanswered,
+)
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries, Pair
 from streaming.verify.histories import Histories, History, text
@@ -47,6 +54,7 @@ class Settings:
 
     ``partitions``: of each output topic. ``due``: for each input and command partition the offset
     below which everything has had its time, so that what is missing is a fault; above it is held.
+    ``now_ms``: when the topics were read; removed names are remembered for ``retire_after_ms``.
     """
 
     pipeline: str
@@ -54,9 +62,15 @@ class Settings:
     output: str
     partitions: Mapping[str, int] = field(default_factory=dict)
     across_groups: bool = False
+    retire_after_ms: int = 0
+    now_ms: int = 0
     header_prefix: str = ""
     repeats_allowed: bool = False
     due: Ends = field(default_factory=dict)
+
+    def forgets(self, at: str) -> bool:
+        """Whether a name that was removed at a time (RFC 3339) may be forgotten by now."""
+        return may_be_forgotten(at, self.retire_after_ms, self.now_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,10 @@ class _Judge:
         group = self.groups.get(name or b"", Group())
         if reason == "removed-group":
             return bool(group.removed)
-        return reason == "unknown-group" and (not group.configured or bool(group.removed))
+        if reason != "unknown-group":
+            return False
+        forgotten = [at for at in group.removed if self.settings.forgets(at)]
+        return not group.configured or bool(forgotten)
 
     def judge_members(self) -> None:
         """Every message went to all members of one membership, and to nobody else."""
@@ -224,13 +241,8 @@ class _Judge:
 
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""
-        pairs = []
-        for places in causes:
-            records = [self.inputs.find(place) for place in places]
-            messages = [-1 if r is None else self.inputs.message[r] for r in records]
-            if min(messages) >= 0:
-                pairs.append((messages[0], messages[1]))
-        self.histories.orders(self.deliveries.name, filter(self._must_come, self.pending), pairs)
+        late = filter(self._must_come, self.pending)
+        self.histories.orders(self.deliveries.name, late, self.inputs.pairs(causes))
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
         """Whether a subscriber is a member in every membership that explains who got a message."""

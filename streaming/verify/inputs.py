@@ -90,6 +90,16 @@ class Inputs:
         key = "null" if sender is None else sender.decode(errors="backslashreplace")
         return f"{where.topic}/{where.number}@{self.offset[record]} (key {key})"
 
+    def pairs(self, causes: Iterable[tuple[Place, Place]]) -> list[tuple[int, int]]:
+        """Places of inputs (cause, effect) as numbers of messages, where both became one."""
+        found = []
+        for places in causes:
+            records = [self.find(place) for place in places]
+            messages = [-1 if record is None else self.message[record] for record in records]
+            if min(messages) >= 0:
+                found.append((messages[0], messages[1]))
+        return found
+
     def due(self, record: int, ends: Ends) -> bool:
         """Whether a record has had its time."""
         where = self.partitions[self.partition[record]]
