@@ -174,7 +174,7 @@ class _Judge:
             others[destination] = event
 
     def _judge_unknown(self) -> None:
-        """`bad-destination` is wrong for nodes that the sender has reached before, and nothing else.
+        """`bad-destination` is wrong where all nodes are some that the sender has reached before.
 
         Unless they were destroyed and are forgotten by now.
         """
@@ -354,7 +354,7 @@ class _Judge:
         }
 
     def _judge_absent(self, record: int, later: int) -> None:
-        """An input without a delivery or reject; ``later``: a later message of its sender, or -1."""
+        """An input that is nowhere; ``later``: a later message of its sender, or -1."""
         inputs, found = self.inputs, self.deliveries
         told = inputs.told(record)
         peers = [name for name in self._wanted(record) if name and not name.startswith(b"@")]

@@ -18,7 +18,7 @@ HANDLES = ("handles-invalid", "handles")
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What the service added to a delivery; ``count`` headers. Handles: None where there is none."""
+    """What the service added to a delivery; ``count`` headers. Handles: None where missing."""
 
     stamp: Stamp
     destination: bytes
