@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sequencer.invariants import SENDER_ORDER
 from streaming.verify.added import Place, Reject, reject
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories
-from streaming.verify.inputs import Inputs, Matching
+from streaming.verify.inputs import Ends, Inputs, Matching
 from streaming.verify.records import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the judge must know of the pipeline's configuration.
+
+    ``partitions``: of each output topic. ``due``: for each input and command partition the offset
+    below which everything has had its time, so that what is missing is a fault, above it is held;
+    None: everything has. ``now_ms``: when the topics were read; removed names are remembered for
+    ``retire_after_ms``.
+    """
+
+    pipeline: str
+    output: str
+    partitions: Mapping[str, int]
+    header_prefix: str = ""
+    repeats_allowed: bool = False
+    retire_after_ms: int = 0
+    now_ms: int = 0
+    due: Ends = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The records of the pipeline's topics, each partition's in order. Read once, in this order."""
+
+    outputs: Iterable[Record]
+    rejects: Iterable[Record]
+    events: Iterable[Record]
+    commands: Iterable[Record]
+    inputs: Iterable[Record]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
-from streaming.verify.inputs import Ends
+from streaming.verify.inputs import Ends, is_due
 from streaming.verify.records import Record
 
 DONE = "command-done"
@@ -142,8 +142,7 @@ def unanswered(verdict: Verdict, commands: list[Command], due: Ends) -> int:
     for command in commands:
         if not command.answered:
             count += 1
-            topic, partition, offset = command.place
-            if offset < due.get((topic, partition), 0):
+            if is_due(command.place, due):
                 verdict.find("unanswered", f"{command.told} has neither {DONE} nor {REFUSED}")
     return count
 

@@ -17,11 +17,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from sequencer.invariants import MEMBERSHIP
-from streaming.verify.accounts import Messages, SenderLines, judge_rejects, match, read_rejects
+from streaming.verify import accounts
+from streaming.verify.accounts import (
+    Material,
+    Messages,
+    SenderLines,
+    judge_rejects,
+    match,
+    read_rejects,
+)
 from streaming.verify.added import Place
 from streaming.verify.commands import (
     answer,
@@ -34,7 +42,7 @@ from streaming.verify.commands import (
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries, Pair
 from streaming.verify.histories import Histories, History, text
-from streaming.verify.inputs import Ends, Inputs
+from streaming.verify.inputs import Inputs, is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
@@ -45,43 +53,14 @@ from streaming.verify.memberships import (
     passed,
     replay,
 )
-from streaming.verify.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the judge must know of the pipeline's configuration.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(accounts.Settings):
+    """What the judge must know of the pipeline's configuration."""
 
-    ``partitions``: of each output topic. ``due``: for each input and command partition the offset
-    below which everything has had its time, so that what is missing is a fault; above it is held.
-    ``now_ms``: when the topics were read; removed names are remembered for ``retire_after_ms``.
-    """
-
-    pipeline: str
     groups: Mapping[str, frozenset[str]]
-    output: str
-    partitions: Mapping[str, int] = field(default_factory=dict)
     across_groups: bool = False
-    retire_after_ms: int = 0
-    now_ms: int = 0
-    header_prefix: str = ""
-    repeats_allowed: bool = False
-    due: Ends = field(default_factory=dict)
-
-    def forgets(self, at: str) -> bool:
-        """Whether a name that was removed at a time (RFC 3339) may be forgotten by now."""
-        return may_be_forgotten(at, self.retire_after_ms, self.now_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """The records of the pipeline's topics, each partition's in order. Read once, in this order."""
-
-    outputs: Iterable[Record]
-    rejects: Iterable[Record]
-    events: Iterable[Record]
-    commands: Iterable[Record]
-    inputs: Iterable[Record]
 
 
 def judge(
@@ -119,8 +98,7 @@ class _Judge:
         answer(verdict, self.commands, self.events)
         self.inputs = Inputs(material.inputs, ("group",))
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
-        ends = settings.due
-        due = all(place[2] < ends.get(place[:2], 0) for place in (c.place for c in self.commands))
+        due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = array("q")
@@ -162,8 +140,11 @@ class _Judge:
             return bool(group.removed)
         if reason != "unknown-group":
             return False
-        forgotten = [at for at in group.removed if self.settings.forgets(at)]
+        forgotten = [at for at in group.removed if self._forgotten(at)]
         return not group.configured or bool(forgotten)
+
+    def _forgotten(self, at: str) -> bool:
+        return may_be_forgotten(at, self.settings.retire_after_ms, self.settings.now_ms)
 
     def judge_members(self) -> None:
         """Every message went to all members of one membership, and to nobody else."""

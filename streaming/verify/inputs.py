@@ -11,8 +11,14 @@ from dataclasses import dataclass, field
 from streaming.verify.added import Place
 from streaming.verify.records import Record
 
-Ends = Mapping[tuple[str, int], int]
-"""For each topic and partition the offset below which everything has had its time."""
+Ends = Mapping[tuple[str, int], int] | None
+"""By topic and partition the offset below which everything has had its time; None: all has."""
+
+
+def is_due(place: Place, ends: Ends) -> bool:
+    """Whether what stands at a place has had its time."""
+    topic, partition, offset = place
+    return ends is None or offset < ends.get((topic, partition), 0)
 
 
 @dataclass(slots=True)
@@ -103,7 +109,7 @@ class Inputs:
     def due(self, record: int, ends: Ends) -> bool:
         """Whether a record has had its time."""
         where = self.partitions[self.partition[record]]
-        return self.offset[record] < ends.get((where.topic, where.number), 0)
+        return is_due((where.topic, where.number, self.offset[record]), ends)
 
 
 @dataclass(slots=True)

@@ -17,11 +17,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from sequencer.invariants import MEMBERSHIP
-from streaming.verify.accounts import Messages, SenderLines, judge_rejects, match, read_rejects
+from streaming.verify.accounts import (
+    Material,
+    Messages,
+    SenderLines,
+    Settings,
+    judge_rejects,
+    match,
+    read_rejects,
+)
 from streaming.verify.added import Place
 from streaming.verify.commands import (
     Event,
@@ -35,40 +42,9 @@ from streaming.verify.commands import (
 )
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
-from streaming.verify.inputs import Ends, Inputs
+from streaming.verify.inputs import Inputs
 from streaming.verify.multicast_deliveries import MulticastDeliveries
 from streaming.verify.nodes import ALIVE, DEAD, OPS, Node, Stamp, replay
-from streaming.verify.records import Record
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the judge must know of the pipeline's configuration.
-
-    ``partitions``: of each output topic. ``due``: for each input and command partition the offset
-    below which everything has had its time, so that what is missing is a fault; above it is held.
-    ``now_ms``: when the topics were read; removed names are remembered for ``retire_after_ms``.
-    """
-
-    pipeline: str
-    output: str
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    header_prefix: str = ""
-    repeats_allowed: bool = False
-    retire_after_ms: int = 0
-    now_ms: int = 0
-    due: Ends = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """The records of the pipeline's topics, each partition's in order. Read once, in this order."""
-
-    outputs: Iterable[Record]
-    rejects: Iterable[Record]
-    events: Iterable[Record]
-    commands: Iterable[Record]
-    inputs: Iterable[Record]
 
 
 def judge(

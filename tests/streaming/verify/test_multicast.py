@@ -2,7 +2,8 @@
 
 import pytest
 
-from streaming.verify.multicast import Material, Settings, judge
+from streaming.verify.accounts import Settings
+from streaming.verify.multicast import judge
 from tests.streaming.verify.worlds import material_for, random_multicasts, settings_for
 
 
@@ -10,7 +11,7 @@ from tests.streaming.verify.worlds import material_for, random_multicasts, setti
 @pytest.mark.parametrize("order", ["clock", "counter"])
 def test_right_histories_have_no_fault(seed, order):
     world = random_multicasts(seed, order=order, prefix="" if seed % 3 else "svc-")
-    material = material_for(Material, world)
+    material = material_for(world)
     verdict = judge(settings_for(Settings, world), material)
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["deliveries"] == len(material.outputs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from streaming.columns import partitions_of
+from streaming.verify.accounts import Material
 from streaming.verify.records import Record
 
 PARTITIONS = 3
@@ -333,13 +334,6 @@ def random_groups(seed, *, steps=120, commands=0.05, **options):
     return world
 
 
-class Everything(dict):
-    """All that there is has had its time."""
-
-    def get(self, key, default=None):  # noqa: ARG002  (a dict's signature)
-        return 2**62
-
-
 NOW_MS = 1_767_225_700_000
 DAY_MS = 86_400_000
 
@@ -354,17 +348,16 @@ def settings_for(make, world, **more):
         header_prefix=world.prefix,
         retire_after_ms=DAY_MS,
         now_ms=NOW_MS,
-        due=Everything(),
     )
     return make(**fields | more)
 
 
-def material_for(make, world):
+def material_for(world):
     """The topics of a world."""
     topics = world.topics
     outputs = [t for t, _ in topics.records if t not in ("in", "rejects", "events", "commands")]
     own = ("rejects", "events", "commands", "in")
-    return make(topics.all(*outputs), *(topics.all(name) for name in own))
+    return Material(topics.all(*outputs), *(topics.all(name) for name in own))
 
 
 def renumber(records, prefix=""):
