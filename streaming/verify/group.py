@@ -49,6 +49,7 @@ from streaming.verify.memberships import (
     Members,
     Version,
     assign,
+    changing,
     judge_events,
     passed,
     replay,
@@ -189,6 +190,10 @@ class _Judge:
 
     def judge_stamps(self) -> None:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
+        moving = changing(self.groups)
+        for pair, told in self.deliveries.restarts:
+            if not moving.intersection(name.encode() for name in pair):
+                self.verdict.find("overlap-order", told)
         cache: dict[tuple[bytes, Members, bytes], tuple[set[Pair], set[Pair]]] = {}
         for (name, number, key, pairs), where in self.deliveries.shapes.items():
             members = self.deliveries.versions[name][number].members

@@ -44,7 +44,6 @@ class _Line:
 
     message: int = -1
     last: int = -1
-    present: set[tuple[bytes, int]] = field(default_factory=set)
     ever: set[tuple[bytes, int]] = field(default_factory=set)
 
 
@@ -65,7 +64,8 @@ class GroupDeliveries:
         self.last: dict[bytes, dict[bytes, tuple[int, int]]] = {}
         self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
         self.stamps: dict[int, dict[Pair, int]] = {}
-        self._lines: dict[tuple[bytes, Pair], _Line] = {}
+        self.restarts: list[tuple[Pair, str]] = []
+        self._lines: dict[tuple[bytes | None, Pair], _Line] = {}
         self._same: dict[bytes, bytes] = {}
 
     def name(self, message: int) -> str:
@@ -167,23 +167,22 @@ class GroupDeliveries:
                 told = f"{record}: {self.name(message)} has {stamp} of overlap {first} {second}"
                 self.verdict.find("stamps-differ", f"{told}, and {known[pair]} at others")
                 continue
-            line = self._lines.get((key, pair))
-            if line is None:
-                line = self._lines[key, pair] = _Line()
-            self._follow(record, line, (added.group, added.version), message, stamp)
+            self._follow(record, pair, (added.group, added.version), message, stamp)
 
     def _follow(
-        self, record: Record, line: _Line, version: tuple[bytes, int], message: int, stamp: int
+        self, record: Record, pair: Pair, version: tuple[bytes, int], message: int, stamp: int
     ) -> None:
         """Numbers begin again only with the first message of a new version."""
+        line = self._lines.get((record.key, pair))
+        if line is None:
+            line = self._lines[record.key, pair] = _Line()
         if stamp <= line.last:
+            told = f"{record}: {self.name(message)} with number {stamp} comes after"
+            told = f"{told} {self.name(line.message)} with {line.last} of their overlap"
             if version in line.ever:
-                told = f"{record}: {self.name(message)} with number {stamp} comes after"
-                told = f"{told} {self.name(line.message)} with {line.last} of their overlap"
                 self.verdict.find("overlap-order", told)
                 return
-            line.present = set()
-        line.present.add(version)
+            self.restarts.append((pair, told))
         line.ever.add(version)
         line.last, line.message = stamp, message
 

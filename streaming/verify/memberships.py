@@ -79,6 +79,22 @@ def replay(
     return groups
 
 
+def changing(groups: Mapping[bytes, Group]) -> set[bytes]:
+    """Groups whose numbers may ever begin again: some subscriber leads to one that was changed."""
+    by_member: dict[bytes, set[bytes]] = {}
+    for name, group in groups.items():
+        for member in frozenset().union(*group.memberships):
+            by_member.setdefault(member, set()).add(name)
+    found = {name for name, group in groups.items() if group.done}
+    waiting = list(found)
+    while waiting:
+        for member in frozenset().union(*groups[waiting.pop()].memberships):
+            waiting += by_member[member] - found
+            found |= by_member.pop(member, set())
+            by_member[member] = set()
+    return found
+
+
 def judge_events(
     verdict: Verdict, groups: Mapping[bytes, Group], events: Sequence[Event], *, due: bool
 ) -> dict[tuple[bytes, int], Members]:
