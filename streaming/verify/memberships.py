@@ -63,7 +63,10 @@ def replay(
             if not command.done:
                 continue
             certain = certain and command.answered
-            if certain and there == (command.op == "add"):
+            fits = there != (command.op == "add")
+            if not fits and not command.answered:
+                continue  # it will be refused
+            if certain and not fits:
                 state = "exists" if there else "is not there"
                 told = f"{command.answers[0].told} says {DONE}, but group {name} {state} then"
                 verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
@@ -143,11 +146,13 @@ def _judge_group_events(
                 "wrong-event", f"{event.told}: its members are not those of {command.told}"
             )
     for command in expected:
-        if due and command.answered:
+        if due:
             _missing(verdict, command, None)
 
 
 def _missing(verdict: Verdict, command: Command, after: Event | None) -> None:
+    if not command.answered:
+        return  # it may have been refused
     why = f", though {after.told} is there" if after else ""
     verdict.find("missing-event", f"{command.told} has no event {EVENTS[command.op]}{why}")
 

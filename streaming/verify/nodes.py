@@ -73,7 +73,10 @@ def replay(
                 continue
             certain = certain and command.answered
             creates = command.op == "create-node"
-            if certain and there == creates:
+            fits = there != creates
+            if not fits and not command.answered:
+                continue  # it will be refused
+            if certain and not fits:
                 state = "exists" if there else "is not there"
                 told = f"{command.answers[0].told} says {DONE}, but node {name} {state} then"
                 verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
