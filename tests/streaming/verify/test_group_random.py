@@ -7,30 +7,23 @@ from dataclasses import replace
 import pytest
 
 from streaming.verify.group import Settings, judge
+from tests.streaming.verify.mutations import (
+    lose_as_it_is,
+    moved,
+    other_sequence,
+    prefixes,
+    reject,
+    repeat,
+)
 from tests.streaming.verify.plants import (
     Lists,
     append,
-    at_place_of,
     drop,
     insert,
     swap,
     with_header,
 )
 from tests.streaming.verify.worlds import SUBSCRIBERS, material_for, random_groups, settings_for
-
-
-def prefixes(rng, records):
-    """What has been written at some moment: the beginning of each key's records."""
-    ends = {}
-    for record in records:
-        ends[record.topic, record.key] = ends.get((record.topic, record.key), 0) + 1
-    left = {name: rng.choice([count, rng.randrange(count + 1)]) for name, count in ends.items()}
-    out = []
-    for record in records:
-        left[record.topic, record.key] -= 1
-        if left[record.topic, record.key] >= 0:
-            out.append(record)
-    return out
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -110,21 +103,9 @@ def lose(rng, m, at, record, others):
     return {"missing-delivery", "unfinished", "lost"}
 
 
-def lose_as_it_is(rng, m, at, record, others):
-    key = record.key
-    last = m.of_key(key)[-1] == at
-    del m.outputs[at]
-    return {"unfinished"} if last else {"hole"}
-
-
 def again(rng, m, at, record, others):
     insert(m.outputs, rng.choice([n for n in m.of_key(record.key) if n >= at]), record)
     return {"delivered-twice"}
-
-
-def repeat(rng, m, at, record, others):
-    m.outputs.insert(rng.randrange(at, len(m.outputs)) + 1, record)
-    return {"repeat"}
 
 
 def stranger(rng, m, at, record, others):
@@ -159,14 +140,6 @@ def other_numbers(rng, m, at, record, others):
     return {"delivered-twice"}
 
 
-def other_sequence(rng, m, at, record, others):
-    name, by = rng.choice([("sequence", 1000), ("incarnation", -1)])
-    m.outputs[at] = with_header(record, name, b"%d" % (int(record.header(name)[1]) + by))
-    if name == "incarnation" and m.of_key(record.key)[0] == at:
-        return None
-    return {"hole", "disorder"}
-
-
 def other_stamps(rng, m, at, record, others):
     there, stamps = record.header("stamps")
     if not there:
@@ -174,24 +147,6 @@ def other_stamps(rng, m, at, record, others):
     changed = stamps.replace(b"]]", b"9]]")
     m.outputs[at] = with_header(record, "stamps", changed)
     return {"stamps-differ"}
-
-
-def reject(rng, m, at, record, others):
-    if not m.rejects:
-        return None
-    at = rng.randrange(len(m.rejects))
-    record, way = m.rejects[at], rng.randrange(4)
-    if way == 0:
-        del m.rejects[at]
-        return {"unfinished"}
-    if way == 1:
-        m.rejects[at] = replace(record, value=b"?")
-        return {"reject-altered"}
-    if way == 2:
-        m.rejects.append(replace(record, offset=10**6))
-        return {"reject-repeat"}
-    m.rejects[at] = with_header(record, "reject-reason", b"missing-label")
-    return {"wrong-reason"}
 
 
 def event(rng, m, at, record, others):
@@ -209,12 +164,6 @@ def input_lost(rng, m, at, record, others):
     same = [n for n, r in enumerate(m.inputs) if r.content == m.inputs[-1].content]
     del m.inputs[same[-1]]
     return {"invented", "delivered-twice", "rejected-and-delivered"}
-
-
-def moved(rng, m, at, record, others):
-    place = replace(record, partition=(record.partition + 1) % 3)
-    m.outputs[at] = at_place_of(record, place)
-    return {"wrong-partition"}
 
 
 KINDS = [
