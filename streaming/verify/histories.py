@@ -137,7 +137,8 @@ class Histories:
 
         ``late``: for a key, messages in their order that it must get and has not got. They will
         come after all that it has, so they count as rows behind its last one. ``causes``: pairs
-        (cause, effect) of messages; nobody may get the effect first.
+        (cause, effect) of messages; nobody may get the effect first. Raises ValueError if they
+        form a cycle.
         """
         rows: dict[tuple[bytes, int], Sequence[int]] = {
             (key, 0): history.messages for key, history in self.by_key.items()
@@ -157,6 +158,8 @@ class Histories:
         pairs = [(cause, effect) for cause, effect in causes if cause != effect]
         if not pairs:
             return
+        if DeliveryGraph({}, pairs).knots():
+            raise ValueError("the causes form a cycle: no order can agree with them")
         graph = DeliveryGraph(rows, pairs)
         for knot in graph.knots():
             causal = effect_first(knot) if knot.effects else None

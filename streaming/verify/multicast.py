@@ -16,8 +16,8 @@ commands and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterable
+from functools import partial
 
 from sequencer.invariants import MEMBERSHIP
 from streaming.verify.accounts import (
@@ -44,7 +44,17 @@ from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
 from streaming.verify.inputs import Inputs
 from streaming.verify.multicast_deliveries import MulticastDeliveries
-from streaming.verify.nodes import ALIVE, DEAD, OPS, Node, Stamp, replay
+from streaming.verify.nodes import (
+    ALIVE,
+    DEAD,
+    OPS,
+    Node,
+    Stamp,
+    names,
+    reason_fits,
+    replay,
+    wrong_handles,
+)
 
 
 def judge(
@@ -111,20 +121,11 @@ class _Judge:
         self._judge_unknown()
 
     def _fits(self, record: int, reason: str) -> bool:
-        """Whether a reject's reason can be the right one, as far as the topics show."""
-        if reason == "missing-sender":
-            return not self.inputs.senders[record]
         (there, value), (_, handles) = self.inputs.headers[record]
         wanted = names(value) if there else ()
-        of_nodes = [name for name in wanted if name.startswith(b"@")]
-        if reason == "destroyed-node":
-            gone = [name for name in wanted if name in self.nodes and self.nodes[name].destroyed]
-            return bool(wanted) and len(gone) == len(wanted)
-        if reason != "bad-destination":
-            return False
-        given = names(handles) if handles else ()
-        # A node that is created later, or forgotten again, was none when the message came.
-        return not wanted or b"" in (*wanted, *given) or bool(of_nodes) or _odd(given, self.nodes)
+        if reason == "missing-sender":
+            return not self.inputs.senders[record]
+        return reason_fits(self.nodes, reason, wanted, names(handles))
 
     def _read_undelivered(self) -> None:
         """The events `undelivered` by input and destination."""
@@ -166,7 +167,7 @@ class _Judge:
                 known.update(got, self.undelivered.get(record, ()))
             elif record in self.bad:
                 (_, value), (_, handles) = inputs.headers[record]
-                if b"" not in wanted and not _odd(names(handles), self.nodes):
+                if b"" not in wanted and self.nodes.keys() >= set(names(handles)):
                     self._judge_bad(record, [n for n in names(value) if n.startswith(b"@")], known)
 
     def _judge_bad(self, record: int, nodes: list[bytes], known: set[bytes]) -> None:
@@ -272,38 +273,15 @@ class _Judge:
             if record < 0:
                 continue
             there, value = self.inputs.headers[record][1]
-            wrong = self._wrong_handles(message, value if there else None, valid, invalid, there)
+            stamp = self.deliveries.stamps[message]
+            if there:
+                wrong = wrong_handles(self.nodes, stamp, names(value), valid, invalid)
+            else:
+                wrong = "" if valid is None is invalid else "handles were added"
             if wrong:
                 given = text(value or b"") if there else "none"
-                told = f"{where[0]}: {self.deliveries.name(message)} with handles {given}"
+                told = f"{where}: {self.deliveries.name(message)} with handles {given}"
                 self.verdict.find("wrong-handles", f"{told}: {wrong}")
-
-    def _wrong_handles(
-        self,
-        message: int,
-        value: bytes | None,
-        valid: bytes | None,
-        invalid: bytes | None,
-        there: bool,
-    ) -> str:
-        if not there:
-            return "handles were added" if valid is not None or invalid is not None else ""
-        if valid is None:
-            return "the header handles is missing"
-        if invalid == b"":
-            return "handles-invalid is empty"
-        good = set(names(valid)) if valid else set()
-        bad = set(names(invalid)) if invalid else set()
-        wanted = set(names(value)) if value else set()
-        if good & bad or good | bad != wanted:
-            return f"they are not divided by {text(valid)} and {text(invalid or b'none')}"
-        stamp = self.deliveries.stamps[message]
-        for name in sorted(wanted):
-            state = self.nodes[name].state(stamp) if name in self.nodes else DEAD
-            if state != (ALIVE if name in good else DEAD) and state in (ALIVE, DEAD):
-                told = "valid" if name in good else "invalid"
-                return f"{text(name)} is said to be {told}, but the node was {state} then"
-        return ""
 
     def judge_endings(self) -> None:
         """Every input is a message, a reject, or not there yet; every command has its answer."""
@@ -346,14 +324,3 @@ class _Judge:
         self.held.add(record)
         if inputs.due(record, self.settings.due):
             self.verdict.find("unfinished", f"{told} is neither delivered nor rejected")
-
-
-@lru_cache(maxsize=100_000)
-def names(value: bytes | None) -> tuple[bytes, ...]:
-    """The names in a list, each once; none where it is empty or null."""
-    return tuple(dict.fromkeys(value.split(b","))) if value else ()
-
-
-def _odd(handles: tuple[bytes, ...], nodes: Mapping[bytes, Node]) -> bool:
-    """Whether a handle is no node, as far as is known."""
-    return any(name not in nodes for name in handles)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from dataclasses import dataclass
 
 from sequencer.invariants import STAMP_ORDER
@@ -42,8 +41,7 @@ class MulticastDeliveries:
         self.contents = array("q")
         self.got: list[dict[bytes, bytes]] = []
         self.highest: dict[bytes, int] = {}
-        self.handles: defaultdict[tuple[int, bytes | None, bytes | None], list[str]]
-        self.handles = defaultdict(list)
+        self.handles: dict[tuple[int, bytes | None, bytes | None], str] = {}
         self._same: dict[bytes, bytes] = {}
 
     def name(self, message: int) -> str:
@@ -69,9 +67,9 @@ class MulticastDeliveries:
             destination = self._same.setdefault(added.destination, added.destination)
             self.got[message][destination] = key
             self.histories.note(history, record, message)
-        places = self.handles[message, added.valid, added.invalid]
-        if not places:
-            places.append(str(record))
+        handles = (message, added.valid, added.invalid)
+        if handles not in self.handles:
+            self.handles[handles] = str(record)
 
     def _message(self, record: Record, added: Added, content: int) -> int:
         message = self.numbers.get(added.stamp)

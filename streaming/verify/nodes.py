@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from streaming.verify.commands import DONE, Command
 from streaming.verify.faults import Verdict
+from streaming.verify.histories import text
 
 OPS: dict[str, tuple[str, str | None]] = {
     "create-node": ("node", "owner"),
@@ -109,3 +111,47 @@ def _end(verdict: Verdict, command: Command, life: Life, ends: dict[Stamp, Comma
         verdict.find("wrong-answer", told)
     ends[stamp] = command
     life.end = stamp
+
+
+@lru_cache(maxsize=100_000)
+def names(value: bytes | None) -> tuple[bytes, ...]:
+    """The names in a list, each once; none where it is empty or null."""
+    return tuple(dict.fromkeys(value.split(b","))) if value else ()
+
+
+def reason_fits(
+    nodes: Mapping[bytes, Node], reason: str, wanted: tuple[bytes, ...], handles: tuple[bytes, ...]
+) -> bool:
+    """Whether a message to ``wanted`` can have been rejected so, as far as the topics show."""
+    if reason == "destroyed-node":
+        return bool(wanted) and all(name in nodes and nodes[name].destroyed for name in wanted)
+    if reason != "bad-destination":
+        return False
+    # A node that is created later, or forgotten again, was none when the message came.
+    doubtful = any(name.startswith(b"@") for name in wanted)
+    unknown = any(name not in nodes for name in handles)
+    return doubtful or unknown or not wanted or b"" in wanted
+
+
+def wrong_handles(
+    nodes: Mapping[bytes, Node],
+    stamp: Stamp,
+    given: tuple[bytes, ...],
+    valid: bytes | None,
+    invalid: bytes | None,
+) -> str:
+    """What is wrong with the handles of a message of this stamp; empty where nothing is."""
+    if valid is None:
+        return "the header handles is missing"
+    if invalid == b"":
+        return "handles-invalid is empty"
+    good, bad = set(names(valid)), set(names(invalid))
+    if good & bad or good | bad != set(given):
+        told = "none" if invalid is None else text(invalid)
+        return f"they are not divided by {text(valid)} and {told}"
+    for name in given:
+        state = nodes[name].state(stamp) if name in nodes else DEAD
+        if state not in (EITHER, ALIVE if name in good else DEAD):
+            told = "valid" if name in good else "invalid"
+            return f"{text(name)} is said to be {told}, but the node was {state} then"
+    return ""

@@ -55,3 +55,11 @@ def test_causes_of_nothing_are_passed_over():
     settings = settings_for(group.Settings, world, groups=world.configured)
     nothing = ("in", 9, 9)
     assert group.judge(settings, material_for(world), [(nothing, nothing)]).good
+
+
+def test_causes_that_cause_themselves_are_refused():
+    world = relay()
+    settings = settings_for(group.Settings, world, groups=world.configured)
+    question, answer = places(world)
+    with pytest.raises(ValueError, match="form a cycle"):
+        group.judge(settings, material_for(world), [(question, answer), (answer, question)])

@@ -26,7 +26,7 @@ from tests.streaming.verify.plants import (
 from tests.streaming.verify.worlds import SUBSCRIBERS, material_for, random_groups, settings_for
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(25))
 def test_what_is_on_its_way_is_held_and_no_fault(seed):
     rng = random.Random(seed)
     world = random_groups(seed, version_each=seed % 2 == 0, commands=0.1)
@@ -43,7 +43,7 @@ def test_what_is_on_its_way_is_held_and_no_fault(seed):
     assert set(later.counts) <= {"unfinished", "unanswered", "missing-event"}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_repeats_are_taken_away_first(seed):
     rng = random.Random(seed)
     world = random_groups(seed)
@@ -199,7 +199,7 @@ def found_in(seed):
 
 
 def test_every_mutation_is_found():
-    assert sum(map(found_in, range(300))) > 200
+    assert sum(map(found_in, range(150))) > 100
     assert len(SUBSCRIBERS) == 8
 
 

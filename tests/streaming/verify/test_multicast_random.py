@@ -20,7 +20,7 @@ from tests.streaming.verify.plants import Lists, append, drop, insert, swap, wit
 from tests.streaming.verify.worlds import material_for, random_multicasts, settings_for
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(25))
 def test_what_is_on_its_way_is_held_and_no_fault(seed):
     rng = random.Random(seed)
     world = random_multicasts(seed, order=rng.choice(["clock", "counter"]))
@@ -168,7 +168,7 @@ def found_in(seed):
 
 
 def test_every_mutation_is_found():
-    assert sum(map(found_in, range(300))) > 200
+    assert sum(map(found_in, range(150))) > 100
 
 
 @pytest.mark.slow
