@@ -19,11 +19,15 @@ class Topics:
     """Records by topic and partition, appended."""
 
     records: dict = field(default_factory=dict)
+    holes: bool = True
+    at: str = ""
 
     def put(self, topic, partition, timestamp, key, value, headers=()):
+        topic = self.at + topic
         there = self.records.setdefault((topic, partition), [])
-        # Offsets have holes where transactions end.
-        offset = there[-1].offset + (2 if len(there) % 7 == 6 else 1) if there else 5
+        offset = len(there)
+        if self.holes:  # as transactions leave them at their ends
+            offset = there[-1].offset + (2 if len(there) % 7 == 6 else 1) if there else 5
         record = Record(topic, partition, offset, timestamp, key, value, tuple(headers))
         there.append(record)
         return record
@@ -43,9 +47,10 @@ def number(n):
 class World:
     """What both disciplines have: inputs, rejects, events, deliveries."""
 
-    def __init__(self, seed, prefix=""):
+    def __init__(self, seed, prefix="", *, begin_ms=1000, topics=None):
         self.rng = random.Random(seed)
-        self.topics = Topics()
+        self.topics = topics or Topics()
+        self.begin_ms = begin_ms
         self.prefix = prefix
         self.sequences = {}
         self.clock = 0
@@ -55,7 +60,7 @@ class World:
         self.ids += 1
         at = AT.format(self.clock / 1000)
         value = json.dumps({"event": kind, "id": f"e{self.ids}", "at": at, **fields})
-        self.topics.put("events", home(key.encode()), 1, key.encode(), value.encode())
+        self.topics.put("events", home(key.encode()), self.begin_ms, key.encode(), value.encode())
 
     def answer(self, command, kind, **fields):
         try:
@@ -68,12 +73,17 @@ class World:
     def command(self, value, partition=0):
         if isinstance(value, dict):
             value = json.dumps(value).encode()
-        return self.topics.put("commands", partition, 7, None, value)
+        return self.topics.put("commands", partition, self.begin_ms, None, value)
 
     def reject(self, record, reason):
         added = zip(
             ("reject-reason", "reject-topic", "reject-partition", "reject-offset"),
-            (reason.encode(), b"in", number(record.partition), number(record.offset)),
+            (
+                reason.encode(),
+                record.topic.encode(),
+                number(record.partition),
+                number(record.offset),
+            ),
             strict=True,
         )
         added = tuple((self.prefix + name, value) for name, value in added)
@@ -104,8 +114,8 @@ class World:
 class Groups(World):
     """Groups with overlaps; every change opens a view for all groups that are connected."""
 
-    def __init__(self, seed, groups, *, output="out", prefix="", version_each=False):
-        super().__init__(seed, prefix)
+    def __init__(self, seed, groups, *, output="out", prefix="", version_each=False, **more):
+        super().__init__(seed, prefix, **more)
         self.output = output
         self.configured = {name: frozenset(members) for name, members in groups.items()}
         self.groups = {}
@@ -173,7 +183,9 @@ class Groups(World):
         headers = [("x", b"\x00\xff"), *extra]
         if header is not ...:
             headers.append(("group", header))
-        record = self.topics.put("in", partition, 1000 + self.clock // 9, sender, value, headers)
+        record = self.topics.put(
+            "in", partition, self.begin_ms + self.clock // 9, sender, value, headers
+        )
         name = header.decode() if header not in (..., None) else ""
         if sender is None:
             self.reject(record, "missing-sender")
@@ -207,8 +219,8 @@ class Groups(World):
 class Multicasts(World):
     """Peers and nodes; a clock for each peer, or one counter for all."""
 
-    def __init__(self, seed, *, order="clock", prefix=""):
-        super().__init__(seed, prefix)
+    def __init__(self, seed, *, order="clock", prefix="", **more):
+        super().__init__(seed, prefix, **more)
         self.order = order
         self.output = "out"
         self.clocks = {}
@@ -241,7 +253,9 @@ class Multicasts(World):
     def send(self, sender, to, handles, value, partition=0):
         headers = [("x", b"\x00\xff")]
         headers += [("to", to)] * (to is not ...) + [("handles", handles)] * (handles is not ...)
-        record = self.topics.put("in", partition, 1000 + self.clock // 9, sender, value, headers)
+        record = self.topics.put(
+            "in", partition, self.begin_ms + self.clock // 9, sender, value, headers
+        )
         wanted = list(dict.fromkeys(to.split(b","))) if to not in (..., None) else []
         nodes = [name[1:].decode() for name in wanted if name.startswith(b"@")]
         alive = [n for n in nodes if n not in self.destroyed]
