@@ -121,15 +121,17 @@ def judge_events(
 def _judge_group_events(
     verdict: Verdict, name: bytes, group: Group | None, events: list[Event], *, due: bool
 ) -> None:
-    expected = list(group.done) if group is not None else []
+    expected = _changes(group) if group is not None else []
     members = group.memberships[0] if group is not None and group.configured else None
     for number, event in enumerate(events):
         kind = EVENTS[expected[0].op] if expected else None
         given = event.fields.get("members")
         given = _keys(frozenset(map(str, given))) if isinstance(given, list) else None
+        # A group gets a new version, too, when one that it overlaps with changes.
+        if event.kind == kind == EVENTS["set"] and given == members != _keys(expected[0].others):
+            continue
         if event.kind != kind:
             same = members is not None and given in (None, members)
-            # A group gets a new version, too, when one that it overlaps with changes.
             if same and (event.kind == "group-changed" or (event.kind, number) == FIRST):
                 continue
             later = [EVENTS[command.op] for command in expected]
@@ -148,6 +150,17 @@ def _judge_group_events(
     for command in expected:
         if due:
             _missing(verdict, command, None)
+
+
+def _changes(group: Group) -> list[Command]:
+    """What was done to a group, but for a `set` of the members that it had."""
+    found = []
+    members = group.memberships[0] if group.configured else None
+    for command in group.done:
+        before, members = members, None if command.op == "remove" else _keys(command.others)
+        if command.op != "set" or members != before:
+            found.append(command)
+    return found
 
 
 def _missing(verdict: Verdict, command: Command, after: Event | None) -> None:

@@ -316,7 +316,7 @@ def event_of_nothing(m):
 
 def event_with_other_members(m):
     at = event_at(m, "group-changed")
-    fields = json.loads(m.events[at].value) | {"members": ["A", "B"]}
+    fields = json.loads(m.events[at].value) | {"members": ["A", "Q"]}
     m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
 
 
@@ -423,3 +423,44 @@ def test_planted_faults_are_found(plant, name):
     assert name in verdict.counts, verdict.faults
     witness = next(fault.witness for fault in verdict.faults if fault.name == name)
     assert "@" in witness, witness
+
+
+def told(kind, key, **fields):
+    def edit(m):
+        count = len(m.events)
+        value = json.dumps({"event": kind, "id": f"x{count}", "at": "", **fields}).encode()
+        m.events.append(replace(m.events[0], key=key, value=value, offset=900 + count))
+
+    return edit
+
+
+@pytest.mark.parametrize("members", [None, ["A", "B", "C"]])
+def test_events_of_versions_without_a_change_of_members_are_right(members):
+    """The configuration's groups may have one at the start, and those that overlap later on."""
+    m = Lists.of(material_for(market()))
+    fields = {"members": members} if members else {}
+    told("group-added", b"G0", **fields)(m)
+    told("group-changed", b"G0", **fields)(m)
+    assert verdict_on(m).good
+
+
+def test_a_set_of_the_same_members_needs_no_event():
+    world = market()
+    world.do({"op": "set", "group": "X", "members": ["L", "K"], "id": "c9"})
+    m = Lists.of(material_for(world))
+    assert verdict_on(m).good
+    del m.events[event_at(m, "group-changed", 1)]
+    assert verdict_on(m).good
+
+
+def test_events_may_name_versions():
+    """Then a version's members are known, whoever got its messages."""
+    m = Lists.of(material_for(market()))
+    at = find(m, b"D", b"G2")
+    version = int(m.outputs[at].header("group-version")[1])
+    place = event_at(m, "group-changed")
+    fields = json.loads(m.events[place].value) | {"members": ["B", "C", "D"], "version": version}
+    m.events[place] = replace(m.events[place], value=json.dumps(fields).encode())
+    assert verdict_on(m).good
+    m.outputs = [r for r in m.outputs if not (r.key == b"D" and r.header("group")[1] == b"G2")]
+    assert "unfinished" in verdict_on(m).counts or "missing-delivery" in verdict_on(m).counts
