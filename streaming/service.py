@@ -255,11 +255,7 @@ def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
 
 def chosen(config: Config, names: list[str]) -> list[str]:
     """The pipelines to run; ConfigError where one is unknown or its discipline is not served."""
-    for name in names:
-        if name not in config.pipelines:
-            known = ", ".join(sorted(config.pipelines))
-            raise ConfigError(f"There is no pipeline {name!r}.", remedy=f"Known ones: {known}.")
-    names = list(dict.fromkeys(names)) or list(config.pipelines)
+    names = known(config, names)
     for name in names:
         discipline = config.pipelines[name].discipline
         if discipline != "channel":
@@ -269,3 +265,12 @@ def chosen(config: Config, names: list[str]) -> list[str]:
                 "Use --pipeline to run the pipelines of discipline 'channel' alone.",
             )
     return names
+
+
+def known(config: Config, names: list[str]) -> list[str]:
+    """These pipelines, or all where there are none; ConfigError where one is unknown."""
+    for name in names:
+        if name not in config.pipelines:
+            there = ", ".join(sorted(config.pipelines))
+            raise ConfigError(f"There is no pipeline {name!r}.", remedy=f"Known ones: {there}.")
+    return list(dict.fromkeys(names)) or list(config.pipelines)

@@ -25,10 +25,14 @@ def verify(
 ) -> None:
     """Read the input and output topics of CONFIG and judge the order from them alone.
 
-    Checked: labels in order, each once, no hole but an announced gap; sequences without a hole;
-    bytes, headers and timestamps untouched; every input record delivered, rejected with a reason
-    that fits, dropped as a duplicate, or held behind a missing label. Nothing is asked of the
-    service, nor of its checkpoint. Topics must still have all their records (retention).
+    Checked: sequences without a hole; bytes, headers and timestamps untouched; every input record
+    delivered, rejected with a reason that fits, dropped as a duplicate, or held. Channels: labels
+    in order, each once, no hole but an announced gap. Groups and multicasts: everyone who had to
+    get a message, once, and nobody else; one order of all messages, without a cycle; senders'
+    orders; stamps; memberships, nodes and handles; every command answered once.
+
+    Nothing is asked of the service, nor of its checkpoint. Topics must still have all their records
+    (retention). What is missing at the first look and still is after --wait seconds is a fault.
 
     Exit status: 0 no fault; 1 faults, each named with a witness; 2 the configuration cannot work.
 
@@ -43,11 +47,11 @@ def report_on(
 ) -> bool:
     """Judge and report; True where no fault was found."""
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-    from streaming.service import chosen  # noqa: PLC0415
+    from streaming.service import known  # noqa: PLC0415
     from streaming.verify.run import verify as judge_all  # noqa: PLC0415
 
     settings = load_config(config)
-    verdicts = judge_all(settings, chosen(settings, names or []), wait)
+    verdicts = judge_all(settings, known(settings, names or []), wait)
     if sys.stderr.isatty():
         print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     if as_json:

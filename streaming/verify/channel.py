@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from sequencer.labels import Labels, parse_numbers
 from streaming.columns import partitions_of
+from streaming.verify.added import number, reject, tail, without
 from streaming.verify.faults import Verdict
-from streaming.verify.records import Headers, Record
+from streaming.verify.records import Record
 
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 DYNAMIC = ("stale-epoch", "after-fin", "outside-window", "late", "duplicate", "buffer-full")
-REJECT_HEADERS = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _announced(
 def _judge_outputs(work: _Judge) -> Counter[Any]:
     """Order, sequences, gaps and partitions; how often each content was delivered."""
     settings, verdict, material = work.settings, work.verdict, work.material
-    own = [_without(record, 2) for record in material.outputs]
+    own = [without(record, 2) for record in material.outputs]
     readings = _read_all(own, settings)
     partitions = _partitions(readings, settings)
     delivered: Counter[Any] = Counter()
@@ -255,10 +255,11 @@ def _judge_rejects(work: _Judge, readings: list[Reading]) -> set[tuple[str, int,
     peers = _Peers(inputs, readings)
     rejected: dict[tuple[str, int, int], Any] = {}
     for record in work.material.rejects:
-        place = _origin(record, work.settings)
-        if place is None:
+        said = reject(record, work.settings.header_prefix)
+        if said is None:
             verdict.find("bad-output", f"{record} lacks the reject headers")
             continue
+        place = said.origin
         if place in rejected:
             if not work.settings.repeats_allowed or rejected[place] != record.content:
                 verdict.find("reject-repeat", f"{record}: input {place} was rejected before")
@@ -268,11 +269,10 @@ def _judge_rejects(work: _Judge, readings: list[Reading]) -> set[tuple[str, int,
         if index is None:
             verdict.find("invented", f"{record} names the input {place}, which is not there")
             continue
-        if _without(record, 4).content != inputs[index].content:
+        if said.content != hash(inputs[index].content):
             verdict.find("reject-altered", f"{record} differs from its input {inputs[index]}")
-        reason = (record.header(work.settings.header_prefix + "reject-reason")[1] or b"").decode()
-        if not _possible(work, reason, readings[index], peers):
-            verdict.find("wrong-reason", f"{record}: {reason} does not fit {inputs[index]}")
+        if not _possible(work, said.reason, readings[index], peers):
+            verdict.find("wrong-reason", f"{record}: {said.reason} does not fit {inputs[index]}")
     return set(rejected)
 
 
@@ -402,37 +402,10 @@ def _may_be_held(
     return lambda reading: missing and reading.epoch == epoch and ahead(reading)
 
 
-def _without(record: Record, count: int) -> Record:
-    """The record without the last ``count`` headers, which the service added."""
-    return Record(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        record.headers[: len(record.headers) - count],
-    )
-
-
 def _added(record: Record, settings: Settings, names: tuple[str, ...]) -> tuple[int, int] | None:
-    tail: Headers = record.headers[-len(names) :]
-    if [name for name, _ in tail] != [settings.header_prefix + name for name in names]:
-        return None
-    numbers = [value.decode(errors="replace") if value else "" for _, value in tail]
-    if not all(text.isascii() and text.isdigit() for text in numbers):
-        return None
-    return int(numbers[0]), int(numbers[1])
-
-
-def _origin(record: Record, settings: Settings) -> tuple[str, int, int] | None:
-    tail = record.headers[-len(REJECT_HEADERS) :]
-    if [name for name, _ in tail] != [settings.header_prefix + name for name in REJECT_HEADERS]:
-        return None
-    _, topic, partition, offset = (value or b"" for _, value in tail)
-    if not (partition.isdigit() and offset.isdigit()):
-        return None
-    return topic.decode(errors="replace"), int(partition), int(offset)
+    values = tail(record, settings.header_prefix, names)
+    sequence, incarnation = map(number, values or (None, None))
+    return None if min(sequence, incarnation) < 0 else (sequence, incarnation)
 
 
 def _partitions(readings: list[Reading], settings: Settings) -> list[int]:

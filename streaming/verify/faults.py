@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 WITNESSES_MAX = 1_000
@@ -25,11 +26,11 @@ class Verdict:
     faults: list[Fault] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def find(self, name: str, witness: str) -> None:
-        """Note a fault."""
+    def find(self, name: str, witness: str | Callable[[], str]) -> None:
+        """Note a fault; a witness that takes a search is only made where it is kept."""
         self.counts[name] = self.counts.get(name, 0) + 1
         if self.counts[name] <= WITNESSES_MAX:
-            self.faults.append(Fault(name, witness))
+            self.faults.append(Fault(name, witness if isinstance(witness, str) else witness()))
 
     @property
     def good(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -80,8 +80,20 @@ class Topics:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 where there is no such topic."""
+        return len(self._consumer.partitions_for_topic(topic) or ())
+
     def read(self, topic: str) -> tuple[list[Record], int]:
         """The committed records of a topic up to its ends now, by partition; its partitions."""
+        found = sorted(self.each(topic), key=lambda record: record.partition)
+        return found, self.partitions(topic)
+
+    def each(self, topic: str) -> Iterator[Record]:
+        """The committed records of a topic up to its ends now, each partition's in its order.
+
+        One topic at a time: a second call ends the first one's records.
+        """
         from kafka import TopicPartition  # noqa: PLC0415
 
         consumer = self._consumer
@@ -91,7 +103,6 @@ class Topics:
         ends = consumer.end_offsets(places) if places else {}
         if places:
             consumer.seek_to_beginning(*places)
-        found: dict[Any, list[Record]] = {place: [] for place in places}
         began = moved = time.monotonic()
         count = 0
         while any(consumer.position(place) < ends[place] for place in places):
@@ -101,10 +112,11 @@ class Topics:
             if now - began > READ_SECONDS_MAX or now - moved > QUIET_SECONDS_MAX:
                 raise KafkaUnavailable(f"{topic} could not be read to its end: nothing comes.")
             for place, messages in polled.items():
-                found[place] += [_record(m) for m in messages if m.offset < ends[place]]
                 count += len(messages)
+                for message in messages:
+                    if message.offset < ends[place]:
+                        yield _record(message)
             self.progress(topic, count)
-        return [record for place in places for record in found[place]], len(places)
 
 
 def _record(message: Any) -> Record:

@@ -5,16 +5,29 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
-from streaming.config import ChannelPipeline, Config
+from streaming.config import ChannelPipeline, Config, GroupPipeline, MulticastPipeline
 from streaming.errors import ConfigError
 from streaming.pack import header_name
-from streaming.verify.channel import Material, Settings, judge
+from streaming.verify import channel, group, multicast
+from streaming.verify.accounts import Material, Settings
+from streaming.verify.commands import read_command
 from streaming.verify.faults import Verdict
-from streaming.verify.records import Topics
+from streaming.verify.group_deliveries import SUBSCRIBER
+from streaming.verify.inputs import Ends
+from streaming.verify.memberships import OPS
+from streaming.verify.records import Record, Topics
 
 RELOOK_SECONDS = 1.0
+NOT_YET = {
+    "channel": {"lost"},
+    "group": {"unfinished", "missing-event", "unanswered"},
+    "multicast": {"unfinished", "missing-event", "unanswered"},
+}
+"""Faults by discipline that a running service may still mend."""
 
 
 def verify(config: Config, names: list[str], wait_s: float) -> list[Verdict]:
@@ -22,22 +35,97 @@ def verify(config: Config, names: list[str], wait_s: float) -> list[Verdict]:
     verdicts = []
     with Topics(config, _show) as topics:
         for name in names:
-            deadline = time.monotonic() + wait_s
+            discipline = config.pipelines[name].discipline
+            due: Ends = None
+            deadline = None
             while True:
-                verdict = _judge(config, name, topics)
-                if set(verdict.counts) != {"lost"} or time.monotonic() > deadline:
+                verdict, ends = _judge(config, name, topics, due)
+                now = time.monotonic()
+                deadline = now + wait_s if deadline is None else deadline
+                if not verdict.counts or set(verdict.counts) - NOT_YET[discipline]:
                     break
+                if now >= deadline:
+                    break
+                due = ends if due is None else due  # what came later is given its time, too
                 time.sleep(RELOOK_SECONDS)
             verdicts.append(verdict)
     return verdicts
 
 
-def _judge(config: Config, name: str, topics: Topics) -> Verdict:
+def _judge(config: Config, name: str, topics: Topics, due: Ends) -> tuple[Verdict, Ends]:
+    """The verdict, and how far inputs and commands were read."""
     pipeline = config.pipelines[name]
-    if not isinstance(pipeline, ChannelPipeline):
-        raise ConfigError(f"pipelines.{name}: verify cannot judge {pipeline.discipline!r} yet.")
-    channel, label = header_name(pipeline.channel), header_name(pipeline.label)
-    if label is None or (channel is None and pipeline.channel != "key"):
+    if isinstance(pipeline, ChannelPipeline):
+        return _judge_channel(config, name, pipeline, topics), {}
+    reading = _Reading(topics)
+    common: dict[str, Any] = {
+        "pipeline": name,
+        "output": pipeline.output,
+        "header_prefix": config.service.header_prefix,
+        "repeats_allowed": config.service.delivery == "at-least-once",
+        "retire_after_ms": pipeline.retire_after.ms,
+        "now_ms": int(time.time() * 1000),
+        "due": due,
+    }
+    if isinstance(pipeline, GroupPipeline):
+        outputs = _outputs(pipeline, topics)
+        given = group.Settings(
+            **common,
+            partitions={topic: topics.partitions(topic) for topic in outputs},
+            groups={each: frozenset(members) for each, members in pipeline.groups.items()},
+            across_groups=pipeline.sender_order == "across-groups",
+        )
+        return group.judge(given, Material(*reading.of(pipeline, outputs))), reading.ends
+    if isinstance(pipeline, MulticastPipeline):
+        outputs = [pipeline.output]
+        partitions = {topic: topics.partitions(topic) for topic in outputs}
+        of = Settings(**common, partitions=partitions)
+        found = multicast.judge(of, Material(*reading.of(pipeline, outputs)))
+        return found, reading.ends
+    raise ConfigError(f"pipelines.{name}: verify cannot judge {pipeline.discipline!r}.")
+
+
+class _Reading:
+    """The topics of a pipeline, read one after the other as the judge asks for them."""
+
+    def __init__(self, topics: Topics) -> None:
+        self.topics = topics
+        self.ends: dict[tuple[str, int], int] = {}
+
+    def of(
+        self, pipeline: GroupPipeline | MulticastPipeline, outputs: list[str]
+    ) -> Iterator[Iterable[Record]]:
+        """Outputs, rejects, events, commands, inputs; nothing is read yet.
+
+        Outputs before inputs: what a running service writes meanwhile then has its input read too.
+        """
+        each = self.topics.each
+        yield chain.from_iterable(map(each, outputs))
+        yield each(pipeline.rejects)
+        yield each(pipeline.events)
+        yield self._noted([pipeline.commands])
+        yield self._noted(sorted(pipeline.input))
+
+    def _noted(self, topics: list[str]) -> Iterator[Record]:
+        for record in chain.from_iterable(map(self.topics.each, topics)):
+            self.ends[record.topic, record.partition] = record.offset + 1
+            yield record
+
+
+def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
+    """The output topics: one, or one for each subscriber that was ever named."""
+    if SUBSCRIBER not in pipeline.output:
+        return [pipeline.output]
+    members = set(pipeline.subscribers())
+    for record in topics.each(pipeline.commands):
+        members.update(read_command(record, OPS).others)
+    named = {pipeline.output.replace(SUBSCRIBER, member) for member in members}
+    return sorted(topic for topic in named if topics.partitions(topic))
+
+
+def _judge_channel(config: Config, name: str, pipeline: ChannelPipeline, topics: Topics) -> Verdict:
+    key, label = header_name(pipeline.channel), header_name(pipeline.label)
+    if label is None or (key is None and pipeline.channel != "key"):
         raise ConfigError(
             f"pipelines.{name}: verify reads channel and label from key and header('…') only, not "
             "from other SQL expressions.",
@@ -50,18 +138,18 @@ def _judge(config: Config, name: str, topics: Topics) -> Verdict:
     rejects, _ = topics.read(pipeline.rejects)
     events, _ = topics.read(pipeline.events)
     inputs = [record for topic in sorted(pipeline.input) for record in topics.read(topic)[0]]
-    settings = Settings(
+    settings = channel.Settings(
         pipeline=name,
         labels=rules.labels,
         window=rules.window,
-        channel_header=channel,
+        channel_header=key,
         label_header=label,
         header_prefix=config.service.header_prefix,
         drop_duplicates=pipeline.duplicates == "drop",
         repeats_allowed=config.service.delivery == "at-least-once",
         output_partitions=max(1, partitions),
     )
-    return judge(settings, Material(inputs, outputs, rejects, _parsed(events)))
+    return channel.judge(settings, channel.Material(inputs, outputs, rejects, _parsed(events)))
 
 
 def _parsed(events: list[Any]) -> list[dict[str, Any]]:

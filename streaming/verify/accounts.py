@@ -1,0 +1,176 @@
+"""Accounting that the disciplines `group` and `multicast` share: rejects, and where inputs went."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sequencer.invariants import SENDER_ORDER
+from streaming.verify.added import Place, Reject, reject
+from streaming.verify.faults import Verdict
+from streaming.verify.histories import Histories
+from streaming.verify.inputs import Ends, Inputs, Matching
+from streaming.verify.records import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the judge must know of the pipeline's configuration.
+
+    ``partitions``: of each output topic. ``due``: for each input and command partition the offset
+    below which everything has had its time, so that what is missing is a fault, above it is held;
+    None: everything has. ``now_ms``: when the topics were read; removed names are remembered for
+    ``retire_after_ms``.
+    """
+
+    pipeline: str
+    output: str
+    partitions: Mapping[str, int]
+    header_prefix: str = ""
+    repeats_allowed: bool = False
+    retire_after_ms: int = 0
+    now_ms: int = 0
+    due: Ends = None
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The records of the pipeline's topics, each partition's in order. Read once, in this order."""
+
+    outputs: Iterable[Record]
+    rejects: Iterable[Record]
+    events: Iterable[Record]
+    commands: Iterable[Record]
+    inputs: Iterable[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What the judge knows of each message, under its number: names, and a hash of its bytes."""
+
+    contents: Sequence[int]
+    name: Callable[[int], str]
+
+
+def read_rejects(verdict: Verdict, records: Iterable[Record], prefix: str) -> list[Reject]:
+    """What the rejects say."""
+    found = []
+    for record in records:
+        each = reject(record, prefix)
+        if each is None:
+            verdict.find("bad-output", f"{record} lacks the reject headers")
+        else:
+            found.append(each)
+    return found
+
+
+def judge_rejects(
+    verdict: Verdict,
+    inputs: Inputs,
+    rejects: list[Reject],
+    fits: Callable[[int, str], bool],
+    *,
+    repeats: bool,
+) -> None:
+    """Each reject names an input, has its bytes and a reason that ``fits`` it; none comes twice."""
+    seen: dict[Place, int] = {}
+    for each in rejects:
+        if each.origin in seen:
+            if not repeats or seen[each.origin] != hash((each.content, each.reason)):
+                verdict.find("reject-repeat", f"{each.told}: {each.origin} was rejected before")
+            continue
+        seen[each.origin] = hash((each.content, each.reason))
+        record = inputs.find(each.origin)
+        if record is None:
+            verdict.find("invented", f"{each.told} names the input {each.origin}: there is none")
+            continue
+        inputs.rejected[record] = 1
+        if inputs.content[record] != each.content:
+            verdict.find("reject-altered", f"{each.told} differs from {inputs.told(record)}")
+        if not fits(record, each.reason):
+            told = inputs.told(record)
+            verdict.find("wrong-reason", f"{each.told}: {each.reason} does not fit {told}")
+
+
+def match(
+    verdict: Verdict,
+    inputs: Inputs,
+    order: Iterable[int],
+    messages: Messages,
+    histories: Histories,
+) -> tuple[array[int], set[int]]:
+    """The input of each message (-1: none) and the messages whose input cannot be told for sure.
+
+    ``order``: the messages, those of one sender in the order that the service gave them.
+    """
+    matching = Matching.of(inputs)
+    of = array("q", [-1]) * len(messages.contents)
+    unsure = set()
+    for message in order:
+        content = messages.contents[message]
+        of[message] = matching.take(content, message)
+        if content in matching.ambiguous:
+            unsure.add(message)
+        if of[message] < 0:
+            kind, told = _without_input(inputs, message, messages, histories)
+            verdict.find(kind, told)
+    return of, unsure
+
+
+def _without_input(
+    inputs: Inputs, message: int, messages: Messages, histories: Histories
+) -> tuple[str, Callable[[], str]]:
+    """What is wrong with a message that no input is left for, and a witness."""
+    record = inputs.same(messages.contents[message])
+    kind = "delivered-twice"
+    if record < 0:
+        kind = "invented"
+    elif inputs.rejected[record]:
+        kind = "rejected-and-delivered"
+
+    def told() -> str:
+        text = f"{messages.name(message)}, got by {histories.first_place(message)}"
+        if record < 0:
+            return f"{text}: no input has this sender, value, headers and timestamp"
+        if inputs.rejected[record]:
+            return f"{text}: its input {inputs.told(record)} was rejected"
+        taken = inputs.message[record]
+        other = f"{messages.name(taken)}, got by {histories.first_place(taken)}"
+        return f"{text}: its input {inputs.told(record)} is {other}, too"
+
+    return kind, told
+
+
+class SenderLines:
+    """A sender's messages in the order in which they stand in its input partition."""
+
+    def __init__(self, verdict: Verdict, inputs: Inputs, of: array[int], unsure: set[int]) -> None:
+        self.verdict = verdict
+        self.inputs = inputs
+        self.of = of
+        self.unsure = unsure
+
+    def judge(
+        self,
+        order: Iterable[int],
+        line: Callable[[int], object],
+        told: Callable[[int, int], str],
+    ) -> None:
+        """Whether messages of one ``line`` come in the order of sending, partition by partition.
+
+        ``told`` gives the words for two messages of which the first was sent later.
+        """
+        latest: dict[tuple[object, bytes | None, int], int] = {}
+        inputs = self.inputs
+        for message in order:
+            record = self.of[message]
+            if record < 0 or message in self.unsure:
+                continue
+            name = (line(message), inputs.senders[record], inputs.partition[record])
+            before = latest.get(name)
+            if before is not None and inputs.offset[self.of[before]] > inputs.offset[record]:
+                sent = f"{inputs.told(record)} was sent before {inputs.told(self.of[before])}"
+                self.verdict.find(SENDER_ORDER, f"{sent}, but {told(before, message)}")
+                continue
+            latest[name] = message

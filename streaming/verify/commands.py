@@ -1,0 +1,177 @@
+"""Commands and events: what each command says, and how it was answered."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from streaming.verify.added import Place
+from streaming.verify.faults import Verdict
+from streaming.verify.inputs import Ends, is_due
+from streaming.verify.records import Record
+
+DONE = "command-done"
+REFUSED = "command-refused"
+COORDINATES = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event with its key and where it lies."""
+
+    told: str
+    key: bytes | None
+    kind: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Command:
+    """A command: ``op``, ``subject`` and ``others`` are empty where it cannot be read."""
+
+    told: str
+    place: Place
+    id: str | None
+    op: str = ""
+    subject: str = ""
+    others: tuple[str, ...] = ()
+    answers: list[Event] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether it was carried out, or may have been: it is not answered yet."""
+        return bool(self.op) and all(each.kind == DONE for each in self.answers[:1])
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is an answer."""
+        return bool(self.answers)
+
+
+def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -> list[Event]:
+    """The events in the order of their partitions, each `id` once."""
+    found: list[Event] = []
+    seen: dict[str, int] = {}
+    for record in records:
+        fields = _object(record.value)
+        if fields is None or not isinstance(fields.get("event"), str) or "id" not in fields:
+            verdict.find("bad-event", f"{record} is no JSON object with an event and an id")
+            continue
+        name, content = str(fields["id"]), hash((record.key, record.value))
+        if name in seen:
+            if seen[name] != content or not repeats:
+                verdict.find("event-repeat", f"{record}: its id {name} was there before")
+            continue
+        seen[name] = content
+        found.append(Event(str(record), record.key, fields["event"], fields))
+    return found
+
+
+def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> Command:
+    """A command; ``ops``: for each op the name of its subject and of its other field, if any.
+
+    The other field is a text, or a list of texts.
+    """
+    fields = _object(record.value) or {}
+    own = fields.get("id")
+    command = Command(str(record), record.place, own if isinstance(own, str) else None)
+    op = fields.get("op")
+    if not isinstance(op, str) or op not in ops:
+        return command
+    subject, other = (fields.get(name) if name else () for name in ops[op])
+    others = (other,) if isinstance(other, str) else other
+    if not isinstance(subject, str) or not subject or not isinstance(others, list | tuple):
+        return command
+    if not all(isinstance(each, str) and each for each in others):
+        return command
+    if ops[op][1] is not None and not others:
+        return command
+    command.op, command.subject, command.others = op, subject, tuple(others)
+    return command
+
+
+def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> None:
+    """Give each command its answers; what no command can have is told."""
+    at = {command.place: command for command in commands}
+    for event in events:
+        if event.kind not in (DONE, REFUSED):
+            continue
+        place = coordinates(event)
+        command = at.get(place) if place is not None else None
+        if command is None:
+            verdict.find(
+                "invented-answer", f"{event.told} answers a command that is not at {place}"
+            )
+            continue
+        command.answers.append(event)
+        if len(command.answers) > 1:
+            first = command.answers[0].told
+            verdict.find("answered-twice", f"{command.told}: by {first} and by {event.told}")
+        if event.fields.get("command") != command.id and command.id is not None:
+            verdict.find("wrong-answer", f"{event.told} has not the id of {command.told}")
+        if event.kind == DONE and not command.op:
+            verdict.find("wrong-answer", f"{event.told}: {command.told} cannot be read")
+        if event.kind == REFUSED and not event.fields.get("reason"):
+            verdict.find("wrong-answer", f"{event.told} gives no reason")
+
+
+def coordinates(event: Event) -> Place | None:
+    """The place that an event tells of."""
+    topic, partition, offset = (event.fields.get(name) for name in COORDINATES)
+    if isinstance(topic, str) and type(partition) is int and type(offset) is int:
+        return topic, partition, offset
+    return None
+
+
+def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
+    """Whether so much time has passed since ``at`` (RFC 3339), or it cannot be told."""
+    try:
+        since_ms = now_ms - datetime.fromisoformat(at).timestamp() * 1000
+    except ValueError:
+        return True
+    return since_ms >= remembered_ms
+
+
+def unanswered(verdict: Verdict, commands: list[Command], due: Ends) -> int:
+    """How many commands have no answer; those that have had their time are told."""
+    count = 0
+    for command in commands:
+        if not command.answered:
+            count += 1
+            if is_due(command.place, due):
+                verdict.find("unanswered", f"{command.told} has neither {DONE} nor {REFUSED}")
+    return count
+
+
+def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
+    """Readable commands of each group or node, in the order in which they were done.
+
+    That is the order of arrival; across partitions, of the answers' batch times first.
+    """
+    found: dict[str, list[Command]] = defaultdict(list)
+    for command in commands:
+        if command.op:
+            found[command.subject].append(command)
+    for some in found.values():
+        if len({command.place[:2] for command in some}) == 1:
+            some.sort(key=lambda command: command.place)
+        else:
+            some.sort(key=lambda each: (_at(each), each.place))
+    return dict(found)
+
+
+def _at(command: Command) -> str:
+    """The batch time of the answer; RFC 3339 in one zone and precision sorts as text."""
+    return str(command.answers[0].fields.get("at", "")) if command.answers else "~"
+
+
+def _object(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

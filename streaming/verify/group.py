@@ -1,0 +1,312 @@
+"""The judge of discipline `group`: guarantees 2, 3 and 5, accounting, memberships and stamps.
+
+Faults by name. Of one delivery: `bad-output` (headers missing, no numbers, stamps that are none, or
+another subscriber's topic), `wrong-partition`, `hole`, `disorder`, `repeat`, `rewritten` (of
+`sequence` and `incarnation`). Of a message: `two-contents` (one number, two contents),
+`stamps-differ`, `wrong-stamps` (of overlaps that the subscriber is not in, or too few),
+`membership` (a delivery to a stranger), `missing-delivery`, `delivered-twice`. Of order:
+`group-order`, `overlap-order`, `pairwise-order`, `acyclic`, `sender-order`, `causality`. Of inputs:
+`invented` (no such input, or altered), `rejected-and-delivered`, `lost` (a later one of its sender
+and group was delivered), `unfinished` (not there although it had its time), `reject-altered`,
+`reject-repeat`, `wrong-reason`. Of commands and events: `unanswered`, `answered-twice`,
+`wrong-answer`, `invented-answer`, `bad-event`, `event-repeat`, `missing-event`, `wrong-event`,
+`invented-event`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from sequencer.invariants import MEMBERSHIP
+from streaming.verify import accounts
+from streaming.verify.accounts import (
+    Material,
+    Messages,
+    SenderLines,
+    judge_rejects,
+    match,
+    read_rejects,
+)
+from streaming.verify.added import Place
+from streaming.verify.commands import (
+    answer,
+    by_subject,
+    may_be_forgotten,
+    read_command,
+    read_events,
+    unanswered,
+)
+from streaming.verify.faults import Verdict
+from streaming.verify.group_deliveries import GroupDeliveries, Pair
+from streaming.verify.histories import Histories, History, text
+from streaming.verify.inputs import Inputs, is_due
+from streaming.verify.memberships import (
+    OPS,
+    Group,
+    Members,
+    Version,
+    assign,
+    changing,
+    judge_events,
+    passed,
+    replay,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(accounts.Settings):
+    """What the judge must know of the pipeline's configuration."""
+
+    groups: Mapping[str, frozenset[str]]
+    across_groups: bool = False
+
+
+def judge(
+    settings: Settings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
+) -> Verdict:
+    """Look for every fault; time and memory are linear in the records as long as all is well.
+
+    ``causes``: places of inputs (cause, effect), the effect sent by a subscriber after it read the
+    cause; the topics alone do not show what a sender had read. Pairs without a delivery are passed
+    over.
+    """
+    verdict = Verdict(settings.pipeline)
+    work = _Judge(settings, verdict, material)
+    work.judge_inputs()
+    work.judge_members()
+    work.judge_stamps()
+    work.judge_orders(causes)
+    work.judge_endings()
+    return verdict
+
+
+class _Judge:
+    def __init__(self, settings: Settings, verdict: Verdict, material: Material) -> None:
+        self.settings = settings
+        self.verdict = verdict
+        prefix, repeats = settings.header_prefix, settings.repeats_allowed
+        self.histories = Histories(verdict, settings.partitions, repeats_allowed=repeats)
+        self.deliveries = GroupDeliveries(verdict, self.histories, settings.output, prefix)
+        for record in material.outputs:
+            self.deliveries.take(record)
+        self.deliveries.finish()
+        self.rejects = read_rejects(verdict, material.rejects, prefix)
+        self.events = read_events(verdict, material.events, repeats=repeats)
+        self.commands = [read_command(record, OPS) for record in material.commands]
+        answer(verdict, self.commands, self.events)
+        self.inputs = Inputs(material.inputs, ("group",))
+        self.groups = replay(verdict, settings.groups, by_subject(self.commands))
+        due = all(is_due(command.place, settings.due) for command in self.commands)
+        self.pinned = judge_events(verdict, self.groups, self.events, due=due)
+        self.pending: list[tuple[bytes, list[int]]] = []
+        self.of = array("q")
+
+    def judge_inputs(self) -> None:
+        """Rejects, and the input of every message."""
+        found, verdict = self.deliveries, self.verdict
+        repeats = self.settings.repeats_allowed
+        judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
+        messages = Messages(found.contents, found.name)
+        order = found.in_order()
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
+        lines = SenderLines(verdict, self.inputs, self.of, unsure)
+        lines.judge(
+            order,
+            lambda message: found.names[message][0],
+            lambda one, two: f"{found.name(one)} comes before {found.name(two)}",
+        )
+        if not self.settings.across_groups:
+            return
+        for key, history in self.histories.by_key.items():
+
+            def told(one: int, two: int, key: bytes = key) -> str:
+                first = f"{text(key)} got {found.name(one)} ({self.histories.told(key, one)})"
+                return f"{first} before {found.name(two)} ({self.histories.told(key, two)})"
+
+            lines.judge(history.messages, lambda _: None, told)
+
+    def _fits(self, record: int, reason: str) -> bool:
+        """Whether a reject's reason can be the right one, as far as the topics show."""
+        there, name = self.inputs.headers[record][0]
+        absent = not (there and name)
+        if self.inputs.senders[record] is None:
+            return reason == "missing-sender" or (absent and reason == "missing-group")
+        if absent:
+            return reason == "missing-group"
+        group = self.groups.get(name or b"", Group())
+        if reason == "removed-group":
+            return bool(group.removed)
+        if reason != "unknown-group":
+            return False
+        forgotten = [at for at in group.removed if self._forgotten(at)]
+        return not group.configured or bool(forgotten)
+
+    def _forgotten(self, at: str) -> bool:
+        return may_be_forgotten(at, self.settings.retire_after_ms, self.settings.now_ms)
+
+    def judge_members(self) -> None:
+        """Every message went to all members of one membership, and to nobody else."""
+        for name, versions in self.deliveries.versions.items():
+            last = self.deliveries.last.get(name, {})
+            pinned = {version: m for (group, version), m in self.pinned.items() if group == name}
+            group = self.groups.get(name)
+            chosen = assign(versions, group, last, pinned)
+            for number, version in sorted(versions.items()):
+                if number in chosen and group is not None:
+                    version.members = group.memberships[chosen[number]]
+                self._judge_version(name, number, version, last)
+
+    def _judge_version(
+        self, name: bytes, number: int, version: Version, last: Mapping[bytes, tuple[int, int]]
+    ) -> None:
+        found, verdict, histories = self.deliveries, self.verdict, self.histories
+        strangers = version.got.keys() - version.members
+        known = ", ".join(sorted(map(text, version.members))) or "nobody: there is no such group"
+        for key in sorted(strangers):
+            for message in filter(histories.by_key[key].has, version.messages):
+                told = f"{text(key)} got {found.name(message)} ({histories.told(key, message)})"
+                verdict.find(MEMBERSHIP, f"{told}; its members are {known}")
+        for key in sorted(version.members):
+            if version.got.get(key, 0) == len(version.messages):
+                continue
+            history = histories.by_key.get(key, History(key))
+            must = passed(number, version, last.get(key))
+            for message in version.messages[:must]:
+                if not history.has(message):
+                    behind = found.numbers[name, *last[key]]
+                    verdict.find("missing-delivery", partial(self._lacks, key, message, behind))
+            late = [message for message in version.messages[must:] if not history.has(message)]
+            if late:
+                self.pending.append((key, late))
+
+    def _lacks(self, key: bytes, message: int, behind: int) -> str:
+        found, histories = self.deliveries, self.histories
+        told = f"{text(key)} never got {found.name(message)}, got by"
+        after = f"it got {found.name(behind)} ({histories.told(key, behind)})"
+        return f"{told} {histories.first_place(message)}; behind its place {after}"
+
+    def judge_stamps(self) -> None:
+        """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
+        moving = changing(self.groups)
+        for pair, told in self.deliveries.restarts:
+            if not moving.intersection(name.encode() for name in pair):
+                self.verdict.find("overlap-order", told)
+        cache: dict[tuple[bytes, Members, bytes], tuple[set[Pair], set[Pair]]] = {}
+        for (name, number, key, pairs), where in self.deliveries.shapes.items():
+            members = self.deliveries.versions[name][number].members
+            if key not in members:
+                continue
+            if (name, members, key) not in cache:
+                cache[name, members, key] = self._overlaps(name, members, key)
+            needed, possible = cache[name, members, key]
+            if not needed <= set(pairs) <= possible:
+                wanted = ", ".join(" ".join(pair) for pair in sorted(needed)) or "none"
+                given = ", ".join(" ".join(pair) for pair in pairs) or "none"
+                told = f"{where} and others of version {number} of {text(name)}: {text(key)}"
+                verdict = f"{told} is in overlaps {wanted}, the stamps are of {given}"
+                self.verdict.find("wrong-stamps", verdict)
+
+    def _overlaps(self, name: bytes, members: Members, key: bytes) -> tuple[set[Pair], set[Pair]]:
+        """The overlaps of a membership that a subscriber is in: for certain, and perhaps."""
+        needed: set[Pair] = set()
+        possible: set[Pair] = set()
+        own = name.decode()
+        for other, group in self.groups.items():
+            if other == name:
+                continue
+            first, second = sorted((own, other.decode()))
+            fits = [key in each and len(each & members) > 1 for each in group.memberships]
+            if any(fits):
+                possible.add((first, second))
+            if group.steady and all(fits):
+                needed.add((first, second))
+        return needed, possible
+
+    def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
+        """One order of all messages agrees with what every subscriber got, and with the causes."""
+        late = filter(self._must_come, self.pending)
+        self.histories.orders(self.deliveries.name, late, self.inputs.pairs(causes))
+
+    def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
+        """Whether a subscriber is a member in every membership that explains who got a message."""
+        key, messages = late
+        name, number, _ = self.deliveries.names[messages[0]]
+        if (name, number) in self.pinned:
+            return True
+        got = self.deliveries.versions[name][number].got.keys()
+        return all(key in each for each in self.groups[name].memberships if got <= each)
+
+    def judge_endings(self) -> None:
+        """Every input is a message, a reject, or not there yet; every command has its answer."""
+        inputs, verdict, due = self.inputs, self.verdict, self.settings.due
+        held = 0
+        following: dict[tuple[int, bytes | None, bytes | None], int] = {}
+        missing: dict[int, int] = {}
+        for record in range(len(inputs) - 1, -1, -1):
+            name = (inputs.partition[record], inputs.senders[record], inputs.headers[record][0][1])
+            if inputs.message[record] >= 0:
+                following[name] = inputs.message[record]
+            elif not inputs.rejected[record]:
+                missing[record] = following.get(name, -1)
+        for record in sorted(missing):
+            if missing[record] >= 0 and self._certainly_lost(missing[record]):
+                later = missing[record]
+                verdict.find("lost", partial(self._lost, record, later))
+            else:
+                held += 1
+                if inputs.due(record, due):
+                    told = f"{inputs.told(record)} is neither delivered nor rejected"
+                    verdict.find("unfinished", told)
+        held += self._unfinished_deliveries()
+        waiting = unanswered(verdict, self.commands, due)
+        verdict.looked_at = {
+            "inputs": len(inputs),
+            "messages": len(self.deliveries.names),
+            "deliveries": self.histories.count,
+            "subscribers": len(self.histories.by_key),
+            "groups": len(self.groups),
+            "rejects": len(self.rejects),
+            "commands": len(self.commands),
+            "unanswered": waiting,
+            "held": held,
+        }
+
+    def _unfinished_deliveries(self) -> int:
+        """How many messages some members have and others have not yet."""
+        partly = set()
+        for key, messages in self.pending:
+            for message in messages:
+                partly.add(message)
+                record = self.of[message]
+                if record >= 0 and self.inputs.due(record, self.settings.due):
+                    self.verdict.find("unfinished", partial(self._late, key, message))
+        return len(partly)
+
+    def _late(self, key: bytes, message: int) -> str:
+        told = f"{text(key)} has not got {self.deliveries.name(message)}"
+        place = self.inputs.told(self.of[message])
+        return f"{told}, input {place}, got by {self.histories.first_place(message)}"
+
+    def _lost(self, record: int, later: int) -> str:
+        told = f"{self.inputs.told(record)} was not delivered; {self.deliveries.name(later)} is"
+        where = f"sent later, got by {self.histories.first_place(later)}"
+        return f"{told} {self.inputs.told(self.of[later])}, {where}"
+
+    def _certainly_lost(self, later: int) -> bool:
+        """Whether someone who has a later message must have had all before it of its group.
+
+        True where a subscriber is in all memberships up to the later message's: whichever version
+        the missing one would be of, it would have come before.
+        """
+        name, version, _ = self.deliveries.names[later]
+        group = self.groups.get(name, Group())
+        got = self.deliveries.versions[name][version].got.keys()
+        fits = [at for at, members in enumerate(group.memberships) if got <= members]
+        if group.removed or group.added or not fits:
+            return False
+        through = frozenset.intersection(*group.memberships[: fits[-1] + 1])
+        last = self.deliveries.last[name]
+        return any(last.get(key, (-1, -1)) >= self.deliveries.names[later][1:] for key in through)

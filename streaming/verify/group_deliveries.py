@@ -1,0 +1,283 @@
+"""The deliveries of discipline `group`: read once, each held against those before it."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streaming.verify.added import number
+from streaming.verify.faults import Verdict
+from streaming.verify.histories import Histories, History, text
+from streaming.verify.memberships import Version
+from streaming.verify.records import Record
+
+NAMES = ("sender", "group-sequence", "group-version", "stamps", "sequence", "incarnation")
+SUBSCRIBER = "{subscriber}"
+
+Pair = tuple[str, str]
+Stamps = tuple[tuple[str, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What the service added to a delivery; ``count`` headers."""
+
+    group: bytes
+    sender: bytes
+    number: int
+    version: int
+    stamps: Stamps
+    sequence: int
+    incarnation: int
+    count: int
+
+
+@dataclass(slots=True)
+class _Line:
+    """One overlap's numbers as a subscriber gets them, since they last began again."""
+
+    message: int = -1
+    last: int = -1
+    ever: set[tuple[bytes, int]] = field(default_factory=set)
+
+
+class GroupDeliveries:
+    """All deliveries: messages under numbers, each named by (group, version, group-sequence)."""
+
+    def __init__(self, verdict: Verdict, histories: Histories, output: str, prefix: str) -> None:
+        self.verdict = verdict
+        self.histories = histories
+        self.output = output
+        self.prefix = prefix
+        self.numbers: dict[tuple[bytes, int, int], int] = {}
+        self.names: list[tuple[bytes, int, int]] = []
+        self.senders: list[bytes] = []
+        self.contents = array("q")
+        self.first: list[tuple[bytes, int]] = []
+        self.versions: dict[bytes, dict[int, Version]] = {}
+        self.last: dict[bytes, dict[bytes, tuple[int, int]]] = {}
+        self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
+        self.stamps: dict[int, dict[Pair, int]] = {}
+        self.restarts: list[tuple[Pair, str]] = []
+        self._lines: dict[tuple[bytes | None, Pair], _Line] = {}
+        self._same: dict[bytes, bytes] = {}
+
+    def name(self, message: int) -> str:
+        """A message for people."""
+        group, version, at = self.names[message]
+        return f"{text(group)} {at} of version {version} (from {text(self.senders[message])})"
+
+    def take(self, record: Record) -> None:
+        """Hold a delivery against all before it."""
+        key = record.key
+        if key is None or not self._at_home(record, key):
+            self.verdict.find("bad-output", f"{record} is not in the topic of its subscriber")
+            return
+        key = self._same.setdefault(key, key)
+        added = read_added(record, self.prefix)
+        if added is None:
+            self.verdict.find("bad-output", f"{record} lacks headers of the service, or they err")
+            return
+        history = self.histories.take(record, key, added.sequence, added.incarnation)
+        if history is None:
+            return
+        original = record.headers[: len(record.headers) - added.count]
+        content = hash((added.sender, record.value, original, record.timestamp))
+        message = self._message(record, added, content)
+        if not self._rises(record, history, added, message):
+            return
+        self._follow_stamps(record, key, added, message)
+        self.histories.note(history, record, message)
+        got = self.versions[added.group][added.version].got
+        got[key] = got.get(key, 0) + 1
+
+    def _at_home(self, record: Record, key: bytes) -> bool:
+        home = self.output.replace(SUBSCRIBER, key.decode(errors="replace"))
+        return record.topic == home
+
+    def _message(self, record: Record, added: Added, content: int) -> int:
+        """The number of the delivered message; its bytes must be those that others got."""
+        name = (added.group, added.version, added.number)
+        message = self.numbers.get(name)
+        if message is None:
+            message = self.numbers[name] = len(self.names)
+            group = self._same.setdefault(added.group, added.group)
+            self.names.append((group, added.version, added.number))
+            self.senders.append(self._same.setdefault(added.sender, added.sender))
+            self.contents.append(content)
+            version = self.versions.setdefault(group, {}).setdefault(added.version, Version())
+            version.numbers.append(added.number)
+            version.messages.append(message)
+        elif self.contents[message] != content:
+            self.verdict.find(
+                "two-contents",
+                lambda: (
+                    f"{record} and {self.histories.first_place(message)} are both "
+                    f"{self.name(message)}, with different bytes, headers or timestamps"
+                ),
+            )
+        return message
+
+    def _rises(self, record: Record, history: History, added: Added, message: int) -> bool:
+        """Whether a group's messages come in the order of (version, number); no second time."""
+        mine = self.last.setdefault(added.group, {})
+        now = (added.version, added.number)
+        before = mine.get(history.key)
+        if before is None or now > before:
+            mine[history.key] = now
+            return True
+        key = history.key
+        if history.has(message):
+            self.verdict.find(
+                "delivered-twice",
+                lambda: (
+                    f"{record}: {text(key)} got {self.name(message)} before, "
+                    f"at {self.histories.told(key, message)}"
+                ),
+            )
+            return False
+        behind = self.numbers[added.group, *before]
+        self.verdict.find(
+            "group-order",
+            lambda: (
+                f"{record}: {text(key)} got {self.name(message)} after {self.name(behind)} "
+                f"({self.histories.told(key, behind)})"
+            ),
+        )
+        return True
+
+    def _follow_stamps(self, record: Record, key: bytes, added: Added, message: int) -> None:
+        """Stamps are the same everywhere, and rise at each subscriber, overlap by overlap."""
+        pairs = tuple((first, second) for first, second, _ in added.stamps)
+        shape = (added.group, added.version, key, pairs)
+        if shape not in self.shapes:
+            self.shapes[shape] = str(record)
+        if not pairs:
+            return
+        known = self.stamps.setdefault(message, {})
+        for first, second, stamp in added.stamps:
+            pair = (first, second)
+            if known.setdefault(pair, stamp) != stamp:
+                told = f"{record}: {self.name(message)} has {stamp} of overlap {first} {second}"
+                self.verdict.find("stamps-differ", f"{told}, and {known[pair]} at others")
+                continue
+            self._follow(record, pair, (added.group, added.version), message, stamp)
+
+    def _follow(
+        self, record: Record, pair: Pair, version: tuple[bytes, int], message: int, stamp: int
+    ) -> None:
+        """Numbers begin again only with the first message of a new version."""
+        line = self._lines.get((record.key, pair))
+        if line is None:
+            line = self._lines[record.key, pair] = _Line()
+        if stamp <= line.last:
+            told = f"{record}: {self.name(message)} with number {stamp} comes after"
+            told = f"{told} {self.name(line.message)} with {line.last} of their overlap"
+            if version in line.ever:
+                self.verdict.find("overlap-order", told)
+                return
+            self.restarts.append((pair, told))
+        line.ever.add(version)
+        line.last, line.message = stamp, message
+
+    def finish(self) -> None:
+        """After the last delivery: versions sorted, and overlap numbers held against each other."""
+        for versions in self.versions.values():
+            for version in versions.values():
+                order = sorted(range(len(version.numbers)), key=version.numbers.__getitem__)
+                version.numbers = [version.numbers[at] for at in order]
+                version.messages = [version.messages[at] for at in order]
+        self._numbered_once()
+
+    def _numbered_once(self) -> None:
+        """No two messages of one version share a number of one overlap."""
+        messages, lines, stamps = array("q"), array("q"), array("q")
+        lines_of: dict[tuple[Pair, bytes, int], int] = {}
+        for message, some in self.stamps.items():
+            group, version, _ = self.names[message]
+            for pair, stamp in some.items():
+                messages.append(message)
+                lines.append(lines_of.setdefault((pair, group, version), len(lines_of)))
+                stamps.append(stamp)
+        line, number_ = np.array(lines, np.int64), np.array(stamps, np.int64)
+        order = np.lexsort((number_, line))
+        same = (np.diff(line[order]) == 0) & (np.diff(number_[order]) == 0)
+        for at in np.flatnonzero(same).tolist():
+            one, two = (messages[int(order[each])] for each in (at, at + 1))
+            self.verdict.find("overlap-order", partial(self._one_number, one, two))
+
+    def _one_number(self, one: int, two: int) -> str:
+        where = [f"{self.name(m)} (got by {self.histories.first_place(m)})" for m in (one, two)]
+        return f"{where[0]} and {where[1]} have one number of one overlap"
+
+    def in_order(self) -> list[int]:
+        """All messages by group, version and number."""
+        return [
+            message
+            for _, versions in sorted(self.versions.items())
+            for _, version in sorted(versions.items())
+            for message in version.messages
+        ]
+
+
+def read_added(record: Record, prefix: str) -> Added | None:
+    """The headers of the service at the end of a delivery; None where they are not as they must."""
+    headers = record.headers
+    names: tuple[str, ...] = NAMES
+    if len(headers) < len(names) or headers[-3][0] != prefix + "stamps":
+        names = tuple(name for name in NAMES if name != "stamps")
+    if len(headers) < len(names):
+        return None
+    last = headers[-len(names) :]
+    if any(each[0] != prefix + name for each, name in zip(last, names, strict=True)):
+        return None
+    values: Mapping[str, bytes | None] = dict(zip(names, (v for _, v in last), strict=True))
+    group: bytes | None = None
+    for name, value in headers[: -len(names)]:
+        if name == "group":
+            group = value
+    sender = values["sender"]
+    at, version, sequence, incarnation = (
+        number(values[name])
+        for name in ("group-sequence", "group-version", "sequence", "incarnation")
+    )
+    if not group or sender is None or min(at, version, sequence, incarnation) < 0:
+        return None
+    stamps: Stamps | None = ()
+    if "stamps" in values:
+        stamps = _stamps(values["stamps"], group)
+    if stamps is None:
+        return None
+    return Added(group, sender, at, version, stamps, sequence, incarnation, len(names))
+
+
+def _stamps(value: bytes | None, group: bytes) -> Stamps | None:
+    """The parsed header `stamps`: not empty, sorted, each overlap one of the group's."""
+    try:
+        found = json.loads(value or b"")
+        own = group.decode()
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list) or not found:
+        return None
+    before = ("", "")
+    for each in found:
+        if not _is_stamp(each) or own not in each[:2] or (each[0], each[1]) <= before:
+            return None
+        before = (each[0], each[1])
+    return tuple((first, second, stamp) for first, second, stamp in found)
+
+
+def _is_stamp(found: Any) -> bool:
+    """Whether this is two names, sorted, and a number."""
+    if not (isinstance(found, list) and len(found) == 3 and type(found[2]) is int):
+        return False
+    first, second, stamp = found
+    names = isinstance(first, str) and isinstance(second, str)
+    return names and first < second and stamp >= 0

@@ -1,0 +1,192 @@
+"""What each key of the output got, in its order: `sequence`, repeats, places, one order of all."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from sequencer.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
+from sequencer.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
+from streaming.columns import partitions_of
+from streaming.verify.faults import Verdict
+from streaming.verify.records import Record
+
+
+@dataclass(slots=True)
+class History:
+    """One key's deliveries: numbers of messages, and where each lies (a partition's number)."""
+
+    key: bytes
+    messages: array[int] = field(default_factory=lambda: array("q"))
+    partitions: array[int] = field(default_factory=lambda: array("i"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    incarnation: int = -1
+    sequence: int = -1
+    contents: dict[int, int] = field(default_factory=dict)
+    past: dict[int, dict[int, int]] = field(default_factory=dict)
+    got: set[int] | None = None
+
+    def has(self, message: int) -> bool:
+        """Whether a message is there; what this takes is only spent where something is wrong."""
+        if self.got is None:
+            self.got = set(self.messages)
+        return message in self.got
+
+
+class Histories:
+    """All deliveries by key, taken record by record."""
+
+    def __init__(
+        self, verdict: Verdict, partitions: Mapping[str, int], *, repeats_allowed: bool
+    ) -> None:
+        self.verdict = verdict
+        self.repeats_allowed = repeats_allowed
+        self.by_key: dict[bytes, History] = {}
+        self.count = 0
+        self._counts = partitions
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._names: list[tuple[str, int]] = []
+        self._home: dict[tuple[str, bytes], int] = {}
+
+    def take(self, record: Record, key: bytes, sequence: int, incarnation: int) -> History | None:
+        """Hold a delivery against those before it; its history, or None for a repeat."""
+        home = self._home.get((record.topic, key))
+        if home is None:
+            count = max(1, self._counts.get(record.topic, 1))
+            home = int(partitions_of(pa.array([key], pa.binary()), count)[0])
+            self._home[record.topic, key] = home
+        if home != record.partition:
+            self.verdict.find("wrong-partition", f"{record} belongs into partition {home}")
+        history = self.by_key.get(key)
+        if history is None:
+            history = self.by_key[key] = History(key)
+        if not self._first(history, record, sequence, incarnation):
+            return None
+        self.count += 1
+        return history
+
+    def _first(self, history: History, record: Record, sequence: int, incarnation: int) -> bool:
+        """Whether (key, incarnation, sequence) is new; holes and steps back are told."""
+        if incarnation > history.incarnation:
+            history.past[history.incarnation] = history.contents
+            history.incarnation, history.sequence, history.contents = incarnation, -1, {}
+        fallen = incarnation < history.incarnation
+        contents = history.past.setdefault(incarnation, {}) if fallen else history.contents
+        content = hash(record.content)
+        before = contents.get(sequence)
+        if before is None:
+            contents[sequence] = content
+        elif before != content:
+            text = f"{record}: sequence {sequence} of incarnation {incarnation} had another content"
+            self.verdict.find("rewritten", text)
+            return False
+        else:
+            if not self.repeats_allowed:
+                self.verdict.find("repeat", f"{record}: sequence {sequence} was there before")
+            return False
+        if fallen:
+            text = f"{record}: incarnation {incarnation} after {history.incarnation}"
+            self.verdict.find("disorder", text)
+            return True
+        if sequence != history.sequence + 1:
+            kind = "hole" if sequence > history.sequence else "disorder"
+            text = f"{record}: sequence {sequence} follows {history.sequence}"
+            self.verdict.find(kind, text)
+        history.sequence = max(sequence, history.sequence)
+        return True
+
+    def note(self, history: History, record: Record, message: int) -> None:
+        """Put a message behind the others of its key."""
+        name = (record.topic, record.partition)
+        at = self._numbers.get(name)
+        if at is None:
+            at = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        history.messages.append(message)
+        if history.got is not None:
+            history.got.add(message)
+        history.partitions.append(at)
+        history.offsets.append(record.offset)
+
+    def told(self, key: bytes, message: int) -> str:
+        """Where a key got a message, for people."""
+        history = self.by_key[key]
+        at = history.messages.index(message)
+        topic, partition = self._names[history.partitions[at]]
+        return f"{topic}/{partition}@{history.offsets[at]}"
+
+    def first_place(self, message: int) -> str:
+        """Where and by whom a message was got, for people; linear, for witnesses alone."""
+        for key, history in self.by_key.items():
+            if history.has(message):
+                return f"{text(key)} at {self.told(key, message)}"
+        return "nobody"
+
+    def orders(
+        self,
+        name: Callable[[int], str],
+        late: Iterable[tuple[bytes, list[int]]] = (),
+        causes: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        """Whether one order of all messages agrees with every key's.
+
+        ``late``: for a key, messages in their order that it must get and has not got. They will
+        come after all that it has, so they count as rows behind its last one. ``causes``: pairs
+        (cause, effect) of messages; nobody may get the effect first. Raises ValueError if they
+        form a cycle.
+        """
+        rows: dict[tuple[bytes, int], Sequence[int]] = {
+            (key, 0): history.messages for key, history in self.by_key.items()
+        }
+        for number, (key, messages) in enumerate(late, 1):
+            history = self.by_key.get(key)
+            if history is not None and history.messages:
+                rows[key, number] = [history.messages[-1], *messages]
+        graph = DeliveryGraph(rows)
+        late_rows = list(rows)
+        for knot in graph.knots():
+            hops = inverted_pair(knot) or shortest_cycle(knot, 3)
+            missing = any(late_rows[hop.receiver][1] for hop in hops)
+            kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
+            told = partial(self._hops, graph, hops, name)
+            self.verdict.find("missing-delivery" if missing else kind, told)
+        pairs = [(cause, effect) for cause, effect in causes if cause != effect]
+        if not pairs:
+            return
+        if DeliveryGraph({}, pairs).knots():
+            raise ValueError("the causes form a cycle: no order can agree with them")
+        graph = DeliveryGraph(rows, pairs)
+        for knot in graph.knots():
+            causal = effect_first(knot) if knot.effects else None
+            if causal:
+                self.verdict.find(CAUSALITY, partial(self._hops, graph, causal, name))
+
+    def _hops(self, graph: DeliveryGraph, hops: Iterable[Hop], name: Callable[[int], str]) -> str:
+        facts = []
+        messages: list[Any] = graph.messages
+        receivers: list[Any] = graph.receivers
+        for hop in hops:
+            first, second = messages[hop.first], messages[hop.second]
+            if hop.receiver < 0:
+                facts.append(f"{name(first)} happened before {name(second)}")
+                continue
+            key, late = receivers[hop.receiver]
+            if late and not self.by_key[key].has(first):
+                facts.append(f"{text(key)} has neither {name(first)} nor, after it, {name(second)}")
+                continue
+            got = f"{text(key)} got {name(first)} ({self.told(key, first)})"
+            if late:
+                facts.append(f"{got} and has not got {name(second)}")
+            else:
+                facts.append(f"{got} before {name(second)} ({self.told(key, second)})")
+        return "; ".join(facts)
+
+
+def text(key: bytes) -> str:
+    """A name in bytes for people."""
+    return key.decode(errors="backslashreplace")

@@ -1,0 +1,326 @@
+"""The judge of discipline `multicast`: guarantees 3 to 5, accounting, nodes and handles.
+
+Faults by name. Of one delivery: `bad-output` (headers missing, or no numbers), `wrong-partition`,
+`hole`, `disorder`, `repeat`, `rewritten` (of `sequence` and `incarnation`). Of a message:
+`two-contents` (one stamp, two contents), `same-stamp` (as a destruction), `membership` (a delivery
+to no destination, or not to the node's owner), `missing-delivery`, `delivered-twice`,
+`wrong-handles`. Of nodes: `delivered-after-destruction`, `undelivered-before-destruction`,
+`wrong-undelivered`. Of order: `stamp-order`, `pairwise-order`, `acyclic`, `sender-order`,
+`causality`. Of inputs: `invented` (no such input, or altered), `rejected-and-delivered`, `lost` (a
+destination has a later message), `unfinished` (not there although it had its time),
+`missing-event` (likewise, of `undelivered`), `reject-altered`, `reject-repeat`, `wrong-reason`. Of
+commands and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `bad-event`,
+`event-repeat`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from functools import partial
+
+from sequencer.invariants import MEMBERSHIP
+from streaming.verify.accounts import (
+    Material,
+    Messages,
+    SenderLines,
+    Settings,
+    judge_rejects,
+    match,
+    read_rejects,
+)
+from streaming.verify.added import Place
+from streaming.verify.commands import (
+    Event,
+    answer,
+    by_subject,
+    coordinates,
+    may_be_forgotten,
+    read_command,
+    read_events,
+    unanswered,
+)
+from streaming.verify.faults import Verdict
+from streaming.verify.histories import Histories, text
+from streaming.verify.inputs import Inputs
+from streaming.verify.multicast_deliveries import MulticastDeliveries
+from streaming.verify.nodes import (
+    ALIVE,
+    DEAD,
+    OPS,
+    Node,
+    Stamp,
+    names,
+    reason_fits,
+    replay,
+    wrong_handles,
+)
+
+
+def judge(
+    settings: Settings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
+) -> Verdict:
+    """Look for every fault; time and memory are linear in the records as long as all is well.
+
+    ``causes``: places of inputs (cause, effect), the effect sent after the cause was read by
+    anyone; the topics alone do not show that. Pairs without a delivery are passed over.
+    """
+    verdict = Verdict(settings.pipeline)
+    work = _Judge(settings, verdict, material)
+    work.judge_inputs()
+    work.judge_destinations()
+    work.judge_handles()
+    work.histories.orders(work.deliveries.name, causes=work.inputs.pairs(causes))
+    work.judge_endings()
+    return verdict
+
+
+class _Judge:
+    def __init__(self, settings: Settings, verdict: Verdict, material: Material) -> None:
+        self.settings = settings
+        self.verdict = verdict
+        prefix, repeats = settings.header_prefix, settings.repeats_allowed
+        self.histories = Histories(verdict, settings.partitions, repeats_allowed=repeats)
+        self.deliveries = MulticastDeliveries(verdict, self.histories, settings.output, prefix)
+        for record in material.outputs:
+            self.deliveries.take(record)
+        self.rejects = read_rejects(verdict, material.rejects, prefix)
+        self.events = read_events(verdict, material.events, repeats=repeats)
+        self.commands = [read_command(record, OPS) for record in material.commands]
+        answer(verdict, self.commands, self.events)
+        self.inputs = Inputs(material.inputs, ("to", "handles"))
+        self.nodes, self.ends = replay(verdict, by_subject(self.commands))
+        self.undelivered: dict[int, dict[bytes, Event]] = {}
+        self.bad: dict[int, str] = {}
+        self.held: set[int] = set()
+        self.of = array("q")
+
+    def judge_inputs(self) -> None:
+        """Rejects, and the input of every message."""
+        found, verdict = self.deliveries, self.verdict
+        repeats = self.settings.repeats_allowed
+        judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
+        for each in self.rejects:
+            record = self.inputs.find(each.origin)
+            if record is not None and each.reason == "bad-destination":
+                self.bad[record] = each.told
+        messages = Messages(found.contents, found.name)
+        order = found.in_order()
+        self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
+        lines = SenderLines(verdict, self.inputs, self.of, unsure)
+        lines.judge(
+            order,
+            lambda _: None,
+            lambda one, two: f"{found.name(one)} comes before {found.name(two)}",
+        )
+        for stamp, command in self.ends.items():
+            if (message := found.numbers.get(stamp)) is not None:
+                told = f"{command.answers[0].told} has the stamp of {found.name(message)}"
+                verdict.find("same-stamp", f"{told}, got by {self.histories.first_place(message)}")
+        self._read_undelivered()
+        self._judge_unknown()
+
+    def _fits(self, record: int, reason: str) -> bool:
+        (there, value), (_, handles) = self.inputs.headers[record]
+        wanted = names(value) if there else ()
+        if reason == "missing-sender":
+            return not self.inputs.senders[record]
+        return reason_fits(self.nodes, reason, wanted, names(handles))
+
+    def _read_undelivered(self) -> None:
+        """The events `undelivered` by input and destination."""
+        for event in self.events:
+            if event.kind != "undelivered":
+                continue
+            place = coordinates(event)
+            record = self.inputs.find(place) if place is not None else None
+            destination = str(event.fields.get("destination", "")).encode()
+            if record is None or destination not in self._wanted(record):
+                told = f"{event.told} tells of {place} and {text(destination)}"
+                self.verdict.find("wrong-undelivered", f"{told}: there is no such message")
+                continue
+            if self.inputs.rejected[record]:
+                told = f"{event.told}: {self.inputs.told(record)} was rejected as a whole"
+                self.verdict.find("wrong-undelivered", told)
+            if not event.fields.get("reason"):
+                self.verdict.find("wrong-undelivered", f"{event.told} gives no reason")
+            others = self.undelivered.setdefault(record, {})
+            if destination in others:
+                told = f"{event.told}: {others[destination].told} said so before"
+                self.verdict.find("wrong-undelivered", told)
+            others[destination] = event
+
+    def _judge_unknown(self) -> None:
+        """`bad-destination` is wrong where all nodes are some that the sender has reached before.
+
+        Unless they were destroyed and are forgotten by now.
+        """
+        inputs = self.inputs
+        reached: dict[tuple[int, bytes | None], set[bytes]] = {}
+        for record in range(len(inputs)):
+            wanted = self._wanted(record)
+            if not any(name.startswith(b"@") for name in wanted):
+                continue
+            known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
+            if inputs.message[record] >= 0:
+                got = self.deliveries.got[inputs.message[record]]
+                known.update(got, self.undelivered.get(record, ()))
+            elif record in self.bad:
+                (_, value), (_, handles) = inputs.headers[record]
+                if b"" not in wanted and self.nodes.keys() >= set(names(handles)):
+                    self._judge_bad(record, [n for n in names(value) if n.startswith(b"@")], known)
+
+    def _judge_bad(self, record: int, nodes: list[bytes], known: set[bytes]) -> None:
+        ended = [life.ended for name in nodes for life in self.nodes.get(name, Node()).lives]
+        limits = self.settings.retire_after_ms, self.settings.now_ms
+        if known.issuperset(nodes) and not any(
+            at is not None and may_be_forgotten(at, *limits) for at in ended
+        ):
+            told = f"{self.bad[record]}: bad-destination does not fit {self.inputs.told(record)}"
+            reached = f"its sender had reached {text(b','.join(nodes))} before"
+            self.verdict.find("wrong-reason", f"{told}; {reached}")
+
+    def _wanted(self, record: int) -> tuple[bytes, ...]:
+        there, value = self.inputs.headers[record][0]
+        return names(value) if there else ()
+
+    def judge_destinations(self) -> None:
+        """Every destination got it once, or was destroyed before; nobody else got it."""
+        for message, got in enumerate(self.deliveries.got):
+            record = self.of[message]
+            if record < 0:
+                continue
+            stamp = self.deliveries.stamps[message]
+            wanted = self._wanted(record)
+            undelivered = self.undelivered.get(record, {})
+            for destination, key in got.items():
+                self._judge_delivery(message, destination, key, wanted)
+            for destination in wanted:
+                if destination in undelivered:
+                    self._judge_undelivered(message, destination, undelivered[destination])
+                elif destination not in got:
+                    self._judge_missing(message, record, destination, stamp)
+
+    def _judge_delivery(
+        self, message: int, destination: bytes, key: bytes, wanted: tuple[bytes, ...]
+    ) -> None:
+        stamp = self.deliveries.stamps[message]
+        if destination not in wanted:
+            wrong = f"which is none of its destinations {text(b','.join(wanted))}"
+        elif not destination.startswith(b"@"):
+            wrong = "which is another peer" if destination != key else ""
+        else:
+            node = self.nodes.get(destination, Node())
+            if node.lives and node.state(stamp) == DEAD:
+                end = max(life.end for life in node.lives if life.end)
+                told = f"was destroyed at {end[0]} from {text(end[1])}"
+                witness = f"{self._got(message, key)} for {text(destination)}, which {told}"
+                self.verdict.find("delivered-after-destruction", witness)
+                return
+            wrong = "" if key in node.owners(stamp) else "which it does not own"
+        if wrong:
+            witness = f"{self._got(message, key)} for {text(destination)}, {wrong}"
+            self.verdict.find(MEMBERSHIP, witness)
+
+    def _got(self, message: int, key: bytes) -> str:
+        where = self.histories.told(key, message)
+        return f"{text(key)} got {self.deliveries.name(message)} ({where})"
+
+    def _judge_undelivered(self, message: int, destination: bytes, event: Event) -> None:
+        told = f"{event.told}: {self.deliveries.name(message)} to {text(destination)}"
+        if destination in self.deliveries.got[message]:
+            key = self.deliveries.got[message][destination]
+            self.verdict.find("wrong-undelivered", f"{told}: {self._got(message, key)}")
+        elif not destination.startswith(b"@"):
+            self.verdict.find("wrong-undelivered", f"{told}, which is a peer, not a node")
+        elif self.nodes.get(destination, Node()).state(self.deliveries.stamps[message]) == ALIVE:
+            why = "comes before the node's destruction"
+            self.verdict.find("undelivered-before-destruction", f"{told} {why}")
+
+    def _judge_missing(self, message: int, record: int, destination: bytes, stamp: Stamp) -> None:
+        """A destination that has neither the message nor an event: lost, or not there yet."""
+        node = self.nodes.get(destination) if destination.startswith(b"@") else None
+        state = node.state(stamp) if node is not None else ALIVE
+        keys = {destination} if node is None else node.owners(stamp)
+        if state == ALIVE and any(self._is_past(key, stamp) for key in keys):
+            self.verdict.find("missing-delivery", partial(self._lacks, message, destination, keys))
+            return
+        self.held.add(record)
+        if self.inputs.due(record, self.settings.due):
+            kind = "missing-event" if state == DEAD else "unfinished"
+            self.verdict.find(kind, partial(self._unfinished, message, destination, record))
+
+    def _is_past(self, key: bytes, stamp: Stamp) -> bool:
+        """Whether a peer has a message beyond a stamp."""
+        highest = self.deliveries.highest.get(key)
+        return highest is not None and self.deliveries.stamps[highest] > stamp
+
+    def _lacks(self, message: int, destination: bytes, keys: set[bytes]) -> str:
+        found, histories = self.deliveries, self.histories
+        told = f"{text(destination)} never got {found.name(message)}, got by"
+        key = min(key for key in keys if self._is_past(key, found.stamps[message]))
+        return f"{told} {histories.first_place(message)}; {self._got(found.highest[key], key)}"
+
+    def _unfinished(self, message: int, destination: bytes, record: int) -> str:
+        told = f"{text(destination)} has neither {self.deliveries.name(message)} nor an event"
+        where = self.histories.first_place(message)
+        return f"{told} `undelivered`; input {self.inputs.told(record)}, got by {where}"
+
+    def judge_handles(self) -> None:
+        """The input's handles are divided into those whose node still was, and the others."""
+        for (message, valid, invalid), where in self.deliveries.handles.items():
+            record = self.of[message]
+            if record < 0:
+                continue
+            there, value = self.inputs.headers[record][1]
+            stamp = self.deliveries.stamps[message]
+            if there:
+                wrong = wrong_handles(self.nodes, stamp, names(value), valid, invalid)
+            else:
+                wrong = "" if valid is None is invalid else "handles were added"
+            if wrong:
+                given = text(value or b"") if there else "none"
+                told = f"{where}: {self.deliveries.name(message)} with handles {given}"
+                self.verdict.find("wrong-handles", f"{told}: {wrong}")
+
+    def judge_endings(self) -> None:
+        """Every input is a message, a reject, or not there yet; every command has its answer."""
+        inputs, verdict, due = self.inputs, self.verdict, self.settings.due
+        following: dict[tuple[int, bytes | None], int] = {}
+        for record in range(len(inputs) - 1, -1, -1):
+            name = (inputs.partition[record], inputs.senders[record])
+            if inputs.message[record] >= 0:
+                following[name] = inputs.message[record]
+            elif not inputs.rejected[record]:
+                self._judge_absent(record, following.get(name, -1))
+        waiting = unanswered(verdict, self.commands, due)
+        verdict.looked_at = {
+            "inputs": len(inputs),
+            "messages": len(self.deliveries.stamps),
+            "deliveries": self.histories.count,
+            "peers": len(self.histories.by_key),
+            "nodes": len(self.nodes),
+            "undelivered": sum(map(len, self.undelivered.values())),
+            "rejects": len(self.rejects),
+            "commands": len(self.commands),
+            "unanswered": waiting,
+            "held": len(self.held),
+        }
+
+    def _judge_absent(self, record: int, later: int) -> None:
+        """An input that is nowhere; ``later``: a later message of its sender, or -1."""
+        inputs, found = self.inputs, self.deliveries
+        told = inputs.told(record)
+        peers = [name for name in self._wanted(record) if name and not name.startswith(b"@")]
+        if later >= 0 and all(name in self.nodes or name in peers for name in self._wanted(record)):
+            stamp = found.stamps[later]
+            for peer in peers:
+                highest = found.highest.get(peer, -1)
+                if highest >= 0 and found.stamps[highest] >= stamp:
+                    sent = f"{found.name(later)}, {inputs.told(self.of[later])}, was sent later"
+                    got = self._got(highest, peer)
+                    self.verdict.find("lost", f"{told} was not delivered; {sent}, and {got}")
+                    return
+        self.held.add(record)
+        if inputs.due(record, self.settings.due):
+            self.verdict.find("unfinished", f"{told} is neither delivered nor rejected")

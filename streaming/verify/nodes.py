@@ -1,0 +1,157 @@
+"""Nodes of discipline `multicast`: owners and lives, from the commands and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from streaming.verify.commands import DONE, Command
+from streaming.verify.faults import Verdict
+from streaming.verify.histories import text
+
+OPS: dict[str, tuple[str, str | None]] = {
+    "create-node": ("node", "owner"),
+    "destroy-node": ("node", None),
+}
+
+Stamp = tuple[int, bytes]
+ALIVE, DEAD, EITHER = "alive", "destroyed", "either"
+
+
+@dataclass(slots=True)
+class Life:
+    """A node from its creation to its destruction; ``end`` None: none is known.
+
+    ``ending``: its destruction has no answer yet. ``ended``: batch time of the answer.
+    """
+
+    owner: bytes
+    end: Stamp | None = None
+    ending: bool = False
+    ended: str | None = None
+
+
+@dataclass(slots=True)
+class Node:
+    """A node's lives, one after the other."""
+
+    lives: list[Life] = field(default_factory=list)
+
+    def state(self, stamp: Stamp) -> str:
+        """What it was for a message of this stamp.
+
+        EITHER where the topics do not tell: a creation has no stamp, a destruction without an
+        answer has none yet.
+        """
+        here = [life for life in self.lives if life.end is None or stamp < life.end]
+        if not here:
+            return DEAD
+        if here[0] is not self.lives[0] or here[0].ending:
+            return EITHER
+        return ALIVE
+
+    def owners(self, stamp: Stamp) -> set[bytes]:
+        """Who may own it then."""
+        return {life.owner for life in self.lives if life.end is None or stamp < life.end}
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether it was ever destroyed, or is about to be."""
+        return any(life.end or life.ending for life in self.lives)
+
+
+def replay(
+    verdict: Verdict, commands: Mapping[str, Sequence[Command]]
+) -> tuple[dict[bytes, Node], dict[Stamp, Command]]:
+    """The nodes through all commands, and the destructions by stamp; wrong answers are told."""
+    nodes: dict[bytes, Node] = {}
+    ends: dict[Stamp, Command] = {}
+    for name, some in commands.items():
+        node = Node()
+        there, certain = False, True
+        for command in some:
+            if not command.done:
+                continue
+            certain = certain and command.answered
+            creates = command.op == "create-node"
+            fits = there != creates
+            if not fits and not command.answered:
+                continue  # it will be refused
+            if certain and not fits:
+                state = "exists" if there else "is not there"
+                told = f"{command.answers[0].told} says {DONE}, but node {name} {state} then"
+                verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
+                continue
+            there = creates
+            if creates:
+                node.lives.append(Life(command.others[0].encode()))
+            elif node.lives:
+                _end(verdict, command, node.lives[-1], ends)
+        if node.lives:
+            nodes[b"@" + name.encode()] = node
+    return nodes, ends
+
+
+def _end(verdict: Verdict, command: Command, life: Life, ends: dict[Stamp, Command]) -> None:
+    if not command.answered:
+        life.ending, life.ended = True, ""
+        return
+    answer = command.answers[0]
+    life.ended = str(answer.fields.get("at", ""))
+    timestamp, sender = answer.fields.get("timestamp"), answer.fields.get("from")
+    if type(timestamp) is not int or not isinstance(sender, str):
+        told = f"{answer.told} has no timestamp and from, which {command.told} must get"
+        verdict.find("wrong-answer", told)
+        life.ending = True
+        return
+    stamp = (timestamp, sender.encode())
+    if stamp in ends:
+        told = f"{answer.told} has the timestamp and from of {ends[stamp].answers[0].told}"
+        verdict.find("wrong-answer", told)
+    ends[stamp] = command
+    life.end = stamp
+
+
+@lru_cache(maxsize=100_000)
+def names(value: bytes | None) -> tuple[bytes, ...]:
+    """The names in a list, each once; none where it is empty or null."""
+    return tuple(dict.fromkeys(value.split(b","))) if value else ()
+
+
+def reason_fits(
+    nodes: Mapping[bytes, Node], reason: str, wanted: tuple[bytes, ...], handles: tuple[bytes, ...]
+) -> bool:
+    """Whether a message to ``wanted`` can have been rejected so, as far as the topics show."""
+    if reason == "destroyed-node":
+        return bool(wanted) and all(name in nodes and nodes[name].destroyed for name in wanted)
+    if reason != "bad-destination":
+        return False
+    # A node that is created later, or forgotten again, was none when the message came.
+    doubtful = any(name.startswith(b"@") for name in wanted)
+    unknown = any(name not in nodes for name in handles)
+    return doubtful or unknown or not wanted or b"" in wanted
+
+
+def wrong_handles(
+    nodes: Mapping[bytes, Node],
+    stamp: Stamp,
+    given: tuple[bytes, ...],
+    valid: bytes | None,
+    invalid: bytes | None,
+) -> str:
+    """What is wrong with the handles of a message of this stamp; empty where nothing is."""
+    if valid is None:
+        return "the header handles is missing"
+    if invalid == b"":
+        return "handles-invalid is empty"
+    good, bad = set(names(valid)), set(names(invalid))
+    if good & bad or good | bad != set(given):
+        told = "none" if invalid is None else text(invalid)
+        return f"they are not divided by {text(valid)} and {told}"
+    for name in given:
+        state = nodes[name].state(stamp) if name in nodes else DEAD
+        if state not in (EITHER, ALIVE if name in good else DEAD):
+            told = "valid" if name in good else "invalid"
+            return f"{text(name)} is said to be {told}, but the node was {state} then"
+    return ""

@@ -1,0 +1,176 @@
+# ruff: noqa: ARG001  (all mutations take the same arguments)
+"""Random histories of multicasts: right ones pass, also on their way; no mutation does."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from streaming.verify.accounts import Settings
+from streaming.verify.multicast import judge
+from tests.streaming.verify.mutations import (
+    lose_as_it_is,
+    moved,
+    other_sequence,
+    prefixes,
+    reject,
+    repeat,
+)
+from tests.streaming.verify.plants import Lists, append, drop, insert, swap, with_header
+from tests.streaming.verify.worlds import material_for, random_multicasts, settings_for
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_on_its_way_is_held_and_no_fault(seed):
+    rng = random.Random(seed)
+    world = random_multicasts(seed, order=rng.choice(["clock", "counter"]))
+    m = Lists.of(material_for(world))
+    whole = len(m.outputs)
+    m.outputs = prefixes(rng, m.outputs)
+    m.rejects = prefixes(rng, m.rejects)
+    m.events = prefixes(rng, m.events)
+    verdict = judge(settings_for(Settings, world, due={}), m.material())
+    assert verdict.good, verdict.faults[:3]
+    assert (len(m.outputs) == whole) or verdict.looked_at["held"] > 0
+    later = judge(settings_for(Settings, world), m.material())
+    assert set(later.counts) <= {"unfinished", "unanswered", "missing-event"}
+
+
+def message(record):
+    return tuple(record.header(name)[1] for name in ("timestamp", "from"))
+
+
+def swap_two(rng, m, at, record, others):
+    mine = [n for n in m.of_key(record.key) if message(m.outputs[n]) != message(record)]
+    if not mine:
+        return None
+    swap(m.outputs, at, rng.choice(mine))
+    return {"stamp-order"}
+
+
+def lose(rng, m, at, record, others):
+    drop(m.outputs, at)
+    return {"missing-delivery", "unfinished", "lost", "missing-event"}
+
+
+def again(rng, m, at, record, others):
+    insert(m.outputs, rng.choice([n for n in m.of_key(record.key) if n >= at]), record)
+    return {"delivered-twice"}
+
+
+def stranger(rng, m, at, record, others):
+    strangers = sorted({r.key for r in m.outputs} - {record.key})
+    if not strangers:
+        return None
+    other = rng.choice(strangers)
+    destination = rng.choice([other, record.header("destination")[1]])
+    append(m.outputs, with_header(record, "destination", destination), other)
+    return {"membership", "delivered-twice"}
+
+
+def other_bytes(rng, m, at, record, others):
+    m.outputs[at] = rng.choice(
+        [
+            replace(record, value=(record.value or b"") + b"!"),
+            replace(record, timestamp=record.timestamp + 1),
+            with_header(record, "x", None),
+            with_header(record, "to", b"p9"),
+            replace(record, headers=(("y", b""), *record.headers)),
+        ]
+    )
+    return {"two-contents", "invented"}
+
+
+def other_sender(rng, m, at, record, others):
+    m.outputs[at] = with_header(record, "from", b"somebody")
+    return {"invented"}
+
+
+def other_timestamp(rng, m, at, record, others):
+    if not others:
+        return None
+    m.outputs[at] = with_header(record, "timestamp", b"%d" % (int(message(record)[0]) + 1000))
+    return {"delivered-twice"}
+
+
+def other_destination(rng, m, at, record, others):
+    m.outputs[at] = with_header(record, "destination", rng.choice([b"p9", b"@nope", b"@"]))
+    return {"membership"}
+
+
+def handles_moved(rng, m, at, record, others):
+    """A valid handle is told to be none, or the other way round."""
+    names = [name for name, _ in record.headers[-4:]]
+    if "handles" not in names:
+        return None
+    valid = record.header("handles")[1]
+    if "handles-invalid" in names:
+        wrong = b",".join(filter(None, [valid, record.header("handles-invalid")[1]]))
+        m.outputs[at] = with_header(record, "handles", wrong)
+        return {"wrong-handles"}
+    if not valid:
+        return None
+    changed = with_header(record, "handles", b"").headers
+    added = ("handles-invalid", valid)
+    m.outputs[at] = replace(record, headers=(*changed[:-2], added, *changed[-2:]))
+    return {"wrong-handles"}
+
+
+def event(rng, m, at, record, others):
+    if not m.events:
+        return None
+    at = rng.randrange(len(m.events))
+    if rng.random() < 0.5:
+        m.events.append(m.events[at])
+        return {"event-repeat"}
+    gone = m.events.pop(at)
+    # Without the answer to a destruction nobody knows what came after it.
+    return {"missing-event", "unfinished"} if b'"undelivered"' in gone.value else {"unanswered"}
+
+
+KINDS = [
+    swap_two,
+    lose,
+    lose_as_it_is,
+    again,
+    repeat,
+    stranger,
+    other_bytes,
+    other_sender,
+    other_timestamp,
+    other_destination,
+    other_sequence,
+    handles_moved,
+    reject,
+    event,
+    moved,
+]
+
+
+def found_in(seed):
+    rng = random.Random(seed)
+    order = rng.choice(["clock", "counter"])
+    world = random_multicasts(seed, steps=rng.choice([10, 40, 80]), order=order)
+    m = Lists.of(material_for(world))
+    if not m.outputs:
+        return False
+    at = rng.randrange(len(m.outputs))
+    record = m.outputs[at]
+    others = [r for n, r in enumerate(m.outputs) if message(r) == message(record) and n != at]
+    kind = rng.choice(KINDS)
+    names = kind(rng, m, at, record, others)
+    if names is None:
+        return False
+    verdict = judge(settings_for(Settings, world), m.material())
+    assert names & verdict.counts.keys(), (seed, kind, names, verdict.faults[:3])
+    assert all("@" in fault.witness for fault in verdict.faults), verdict.faults
+    return True
+
+
+def test_every_mutation_is_found():
+    assert sum(map(found_in, range(150))) > 100
+
+
+@pytest.mark.slow
+def test_every_mutation_is_found_in_many_histories():
+    assert sum(map(found_in, range(1000, 11_000))) > 7000
