@@ -19,20 +19,23 @@ chain, and with a loop they may overtake each other: then a ring is possible.)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import networkx as nx
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components
 
-from sequencer.overlaps.overlaps import Membership, Overlap, Pair, ordered_overlaps
+from sequencer.overlaps.arrangement import Wanted, best_lines
+from sequencer.overlaps.lines import Line, Run
+from sequencer.overlaps.overlaps import Membership, Pair, ordered_overlaps
+from sequencer.overlaps.rates import Rates, busiest, checked_rates
 
-# Moving classes of atoms one by one costs the cube of their number.
-_REFINED_MAX = 32
-_PASSES_MAX = 4
+Edge = tuple[Pair, Pair]
+# The shortest loops are looked for in a graph of this many atoms; in a larger one, any loop.
+_SHORTEST_LOOP_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +44,53 @@ class Graph:
 
     A path may pass atoms of other pairs (transit; they give no number). The path of a group
     without atoms is empty: its ingress numbers its messages, and that is all they need.
+    A path is any sequence of atoms; those that `build` gives are runs of a line.
     """
 
     atoms: Mapping[Pair, frozenset[str]]
-    paths: Mapping[str, tuple[Pair, ...]]
+    paths: Mapping[str, Sequence[Pair]]
 
     def stamping(self, group: str) -> tuple[Pair, ...]:
         """The atoms on the path of a group that number its messages."""
-        return tuple(pair for pair in self.paths[group] if group in pair)
+        path = self.paths[group]
+        if isinstance(path, Run):
+            return path.stamping(group)
+        return tuple(pair for pair in path if group in pair)
 
-    def edges(self) -> dict[tuple[Pair, Pair], tuple[str, ...]]:
-        """Directed edges and the groups that take them, both sorted."""
-        users: dict[tuple[Pair, Pair], list[str]] = {}
+    def edges(self) -> dict[Edge, tuple[str, ...]]:
+        """Directed edges and the groups that take them, both sorted.
+
+        As large as all paths together: for pictures and small graphs.
+        """
+        users: dict[Edge, list[str]] = {}
         for group in sorted(self.paths):
             for edge in pairwise(self.paths[group]):
                 users.setdefault(edge, []).append(group)
         return {edge: tuple(users[edge]) for edge in sorted(users)}
+
+    def lines(self) -> tuple[Line, ...]:
+        """The lines that paths are runs of, by the first group on each."""
+        found: dict[int, Line] = {}
+        for _, path in sorted(self.paths.items()):
+            if isinstance(path, Run) and path:
+                found.setdefault(id(path.line), path.line)
+        return tuple(found.values())
+
+    def order(self) -> tuple[Pair, ...]:
+        """All atoms, those of every path in their order of passage: line after line.
+
+        ValueError if there is no such order (C2 or C3 does not hold).
+        """
+        if all(isinstance(path, Run) for path in self.paths.values()):
+            order = tuple(pair for line in self.lines() for pair in line.atoms)
+            if set(order) == set(self.atoms):
+                return order
+        whole = nx.DiGraph(list(self.edges()))
+        whole.add_nodes_from(self.atoms)
+        try:
+            return tuple(nx.lexicographical_topological_sort(whole))
+        except nx.NetworkXUnfeasible as error:
+            raise ValueError("the paths lead in a ring: no order; see check") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +115,52 @@ class GraphError(ValueError):
         self.violations = tuple(violations)
 
 
-def build(groups: Membership) -> Graph:
-    """A graph for a membership that satisfies C1, C2 and C3; the same for equal memberships.
+def build(groups: Membership, rates: Rates | None = None, *, nodes_max: int | None = None) -> Graph:
+    """A graph for a membership that satisfies C1, C2 and C3; the same for equal arguments.
 
     All atoms that are connected through groups stand on one line, and all paths lead along it
-    in one direction, from the first atom of their group to the last. Atoms with equal subscribers
-    are neighbours; of several orders of the line, the one with the shortest paths is taken.
+    in one direction, from the first atom of their group to the last. The order of the line is
+    the one that placement.place can cut into nodes with the fewest hops, for these `rates` and
+    `nodes_max`; with others the graph is as good, only the hops may be more.
+    ValueError for rates that are not there.
     """
+    rates = checked_rates(groups, rates)
+    require_nodes(nodes_max)
     overlaps = ordered_overlaps(groups)
-    paths: dict[str, tuple[Pair, ...]] = dict.fromkeys(sorted(groups), ())
-    for connected in _connected(overlaps):
-        line = _line(connected)
-        place = {pair: at for at, pair in enumerate(line)}
-        for group in sorted({name for pair in line for name in pair}):
-            own = [place[pair] for pair in line if group in pair]
-            paths[group] = tuple(line[min(own) : max(own) + 1])
+    names = sorted(groups)
+    number = {name: at for at, name in enumerate(names)}
+    pairs = np.array(
+        [[number[name] for name in overlap.pair] for overlap in overlaps], dtype=np.int64
+    ).reshape(-1, 2)
+    weights = np.array([rates[name] for name in names], dtype=np.float64)
+    # Equal sets of subscribers have one number, that of the first of them.
+    first: dict[frozenset[str], int] = {}
+    kinds = np.array(
+        [first.setdefault(overlap.members, at) for at, overlap in enumerate(overlaps)],
+        dtype=np.int64,
+    )
+    _, limit = busiest(groups, rates)
+    paths: dict[str, Sequence[Pair]] = dict.fromkeys(names, ())
+    for atoms in best_lines(Wanted(pairs, kinds, weights, limit, nodes_max)):
+        line = Line((names[one], names[other]) for one, other in atoms.tolist())
+        paths.update(line.runs())
     return Graph({overlap.pair: overlap.members for overlap in overlaps}, paths)
+
+
+def require_nodes(nodes_max: int | None) -> None:
+    """ValueError if there is no node to place atoms on."""
+    if nodes_max is not None and nodes_max < 1:
+        raise ValueError(f"nodes_max is {nodes_max}: no atom was placed; give 1 or more")
 
 
 def check(graph: Graph, groups: Membership) -> tuple[Violation, ...]:
     """All that is wrong with a graph for a membership; () if it satisfies C1, C2 and C3."""
-    return (*_check_paths(graph, groups), *_check_loops(graph), *_check_directions(graph))
+    edges = _edges(graph.paths.values())
+    return (
+        *_check_paths(graph, groups),
+        *_check_loops(graph, edges),
+        *_check_directions(graph, edges),
+    )
 
 
 def require(graph: Graph, groups: Membership) -> Graph:
@@ -115,114 +174,92 @@ def require(graph: Graph, groups: Membership) -> Graph:
 def _check_paths(graph: Graph, groups: Membership) -> Iterator[Violation]:
     for group in sorted(set(groups) - set(graph.paths)):
         yield Violation("C1", "no path", (group,), ())
-    passed = {group: set(path) for group, path in graph.paths.items()}
+    passed = {
+        group: path if isinstance(path, Run) else frozenset(path)
+        for group, path in graph.paths.items()
+    }
     for overlap in ordered_overlaps(groups):
         for group in overlap.pair:
             if overlap.pair not in passed.get(group, ()):
                 yield Violation(
                     "C1", "an atom of the group is off its path", (group,), (overlap.pair,)
                 )
+    unknown = {pair for line in graph.lines() for pair in line.atoms if pair not in graph.atoms}
     for group, path in sorted(graph.paths.items()):
-        passages = Counter(path)
-        twice = tuple(sorted(pair for pair, times in passages.items() if times > 1))
-        if twice:
-            yield Violation("C1", "the path passes an atom twice", (group,), twice)
-        unknown = tuple(sorted(passages.keys() - graph.atoms.keys()))
-        if unknown:
-            yield Violation("C1", "the path passes an atom that is not there", (group,), unknown)
+        if isinstance(path, Run):
+            # A line has each atom once, so a run of it has too.
+            gone = tuple(sorted(pair for pair in unknown if pair in path))
+        else:
+            passages = Counter(path)
+            twice = tuple(sorted(pair for pair, times in passages.items() if times > 1))
+            if twice:
+                yield Violation("C1", "the path passes an atom twice", (group,), twice)
+            gone = tuple(sorted(passages.keys() - graph.atoms.keys()))
+        if gone:
+            yield Violation("C1", "the path passes an atom that is not there", (group,), gone)
 
 
-def _check_loops(graph: Graph) -> Iterator[Violation]:
-    """A smallest loop of each part of the graph that has one."""
-    edges = graph.edges()
-    whole = nx.Graph(list(edges))
-    if whole.number_of_nodes() == 0 or nx.is_forest(whole):
-        return
-    for part in sorted(map(sorted, nx.connected_components(whole))):
-        loops: list[list[Pair]] = [
-            sorted(loop) for loop in nx.minimum_cycle_basis(whole.subgraph(part))
-        ]
-        if loops:
-            _, loop = min((len(atoms), atoms) for atoms in loops)
-            used = {
-                name for edge, names in edges.items() if set(edge) <= set(loop) for name in names
-            }
-            yield Violation("C2", "the graph has a loop", tuple(sorted(used)), tuple(loop))
+def _edges(paths: Iterable[Sequence[Pair]]) -> set[Edge]:
+    """The edges of all paths; those that runs of one line have in common are looked at once."""
+    found: set[Edge] = set()
+    stretches: dict[int, list[Run]] = {}
+    for path in paths:
+        if isinstance(path, Run):
+            stretches.setdefault(id(path.line), []).append(path)
+        else:
+            found.update(pairwise(path))
+    for runs in stretches.values():
+        seen = 0
+        for run in sorted(runs, key=lambda run: run.start):
+            found.update(pairwise(run.line.atoms[max(seen, run.start) : run.stop]))
+            # The last atom is seen again: the next edge begins there.
+            seen = max(seen, run.stop - 1)
+    return found
 
 
-def _check_directions(graph: Graph) -> Iterator[Violation]:
-    edges = graph.edges()
-    for (first, second), users in edges.items():
-        if first < second and (second, first) in edges:
-            against = edges[second, first]
-            yield Violation(
-                "C3", "an edge is taken in both directions", (users[0], against[0]), (first, second)
-            )
-
-
-def _connected(overlaps: Sequence[Overlap]) -> list[list[Overlap]]:
-    whole = nx.Graph([overlap.pair for overlap in overlaps])
-    part_of = {
-        group: number
-        for number, part in enumerate(nx.connected_components(whole))
-        for group in part
-    }
-    parts: dict[int, list[Overlap]] = {}
-    for overlap in overlaps:
-        parts.setdefault(part_of[overlap.pair[0]], []).append(overlap)
-    return list(parts.values())
-
-
-def _line(overlaps: Sequence[Overlap]) -> list[Pair]:
-    """All atoms of a part in one order; atoms with the same subscribers are neighbours."""
-    classes: dict[tuple[str, ...], list[Pair]] = {}
-    for overlap in overlaps:
-        classes.setdefault(tuple(sorted(overlap.members)), []).append(overlap.pair)
-    blocks = list(classes.values())
-    users = [sorted({name for pair in block for name in pair}) for block in blocks]
-    orders = [list(range(len(blocks))), _banded(users)]
-    best = min(orders, key=lambda order: _span(order, users, blocks))
-    if len(blocks) <= _REFINED_MAX:
-        best = _refined(best, users, blocks)
-    return [pair for at in best for pair in blocks[at]]
-
-
-def _banded(users: list[list[str]]) -> list[int]:
-    """An order of classes in which those with common groups are near each other."""
-    names = {name: at for at, name in enumerate(sorted({name for some in users for name in some}))}
-    rows = [at for at, some in enumerate(users) for _ in some]
-    columns = [names[name] for some in users for name in some]
-    used = sparse.csr_matrix(
-        (np.ones(len(rows), dtype=np.int32), (rows, columns)), shape=(len(users), len(names))
+def _users(graph: Graph, edges: Iterable[Edge]) -> tuple[str, ...]:
+    """The groups that take one of some edges, sorted; the paths are gone through one by one."""
+    some = set(edges)
+    return tuple(
+        group
+        for group, path in sorted(graph.paths.items())
+        if any(edge in some for edge in pairwise(path))
     )
-    return [int(at) for at in reverse_cuthill_mckee((used @ used.T).tocsr(), symmetric_mode=True)]
 
 
-def _span(order: Sequence[int], users: list[list[str]], blocks: list[list[Pair]]) -> int:
-    """The number of atoms on all paths together, counted in whole classes."""
-    start: dict[str, int] = {}
-    end: dict[str, int] = {}
-    passed = 0
-    for at in order:
-        for name in users[at]:
-            start.setdefault(name, passed)
-            end[name] = passed + len(blocks[at])
-        passed += len(blocks[at])
-    return sum(end[name] - start[name] for name in start)
+def _check_loops(graph: Graph, edges: set[Edge]) -> Iterator[Violation]:
+    """A loop of each part of the graph that has one, a smallest one if the part is small."""
+    both_ways = {(min(edge), max(edge)) for edge in edges}
+    number = {pair: at for at, pair in enumerate({pair for edge in both_ways for pair in edge})}
+    if not number:
+        return
+    first = [number[edge[0]] for edge in both_ways]
+    second = [number[edge[1]] for edge in both_ways]
+    joined = sparse.csr_matrix(
+        (np.ones(len(first), dtype=np.int8), (first, second)), shape=(len(number), len(number))
+    )
+    count, _ = connected_components(joined, directed=False)
+    # A forest has an edge less than atoms in each part, and any further edge closes a loop.
+    if len(both_ways) == len(number) - count:
+        return
+    whole = nx.k_core(nx.Graph([edge for edge in sorted(both_ways) if edge[0] != edge[1]]), 2)
+    for part in sorted(map(sorted, nx.connected_components(whole))):
+        loop = _loop(whole.subgraph(part).copy(), part[0])
+        used = _users(graph, (edge for edge in edges if set(edge) <= set(loop)))
+        yield Violation("C2", "the graph has a loop", used, tuple(loop))
 
 
-def _refined(order: list[int], users: list[list[str]], blocks: list[list[Pair]]) -> list[int]:
-    """Move single classes as long as the paths get shorter."""
-    best, cost = order, _span(order, users, blocks)
-    for _ in range(_PASSES_MAX):
-        before = cost
-        for block in range(len(order)):
-            rest = [at for at in best if at != block]
-            for place in range(len(order)):
-                moved = [*rest[:place], block, *rest[place:]]
-                moved_cost = _span(moved, users, blocks)
-                if moved_cost < cost:
-                    best, cost = moved, moved_cost
-        if cost == before:
-            break
-    return best
+def _loop(part: nx.Graph, first: Pair) -> list[Pair]:
+    """The atoms of a loop, sorted."""
+    if len(part) > _SHORTEST_LOOP_MAX:
+        return sorted({pair for edge in nx.find_cycle(part, first) for pair in edge})
+    loops: list[list[Pair]] = [sorted(loop) for loop in nx.minimum_cycle_basis(part)]
+    return min(loops, key=lambda atoms: (len(atoms), atoms))
+
+
+def _check_directions(graph: Graph, edges: set[Edge]) -> Iterator[Violation]:
+    for first, second in sorted(
+        edge for edge in edges if edge[0] < edge[1] and edge[::-1] in edges
+    ):
+        there, back = (_users(graph, [edge])[0] for edge in ((first, second), (second, first)))
+        yield Violation("C3", "an edge is taken in both directions", (there, back), (first, second))

@@ -70,7 +70,8 @@ class Views:
     """All views, and the groups as they are now: the membership that the paper keeps in a DHT.
 
     An ingress may act on a change late, but what it reads must be up to date when it numbers.
-    `views_max` limits the views that are remembered: see `forget`.
+    `views_max` limits the views that are remembered: see `forget`. `nodes_max` is the number of
+    nodes that graphs are built for, None for as many as the limit of load takes.
     """
 
     views_max: int = 10_000
@@ -80,6 +81,7 @@ class Views:
     starts: dict[str, list[int]] = field(default_factory=dict)
     joins: dict[str, list[int]] = field(default_factory=dict)
     removed: set[tuple[str, int]] = field(default_factory=set)
+    nodes_max: int | None = None
 
     def add(self, group: str, members: Collection[str]) -> View:
         """Open a view with a new group (a removed name may come again)."""
@@ -136,7 +138,7 @@ class Views:
         changed = {**self.groups, group: frozenset(members)}
         connected = next(part for part in components(changed) if group in part)
         some = {name: changed[name] for name in connected}
-        view = View(self.latest + 1, some, require(build(some), some))
+        view = View(self.latest + 1, some, require(build(some, nodes_max=self.nodes_max), some))
         self.groups = changed
         self.latest = view.number
         self.views[view.number] = view

@@ -15,11 +15,10 @@ or by a second common subscriber. A pair that is connected in neither way is on 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -48,8 +47,9 @@ def double_overlaps(groups: Membership) -> tuple[Overlap, ...]:
 def shared_overlaps(groups: Membership) -> tuple[Overlap, ...]:
     """All pairs of groups with a common subscriber, sorted by pair.
 
-    Time and memory are those of the sparse product of the membership matrix with itself: the sum
-    over all subscribers of the square of the number of their groups.
+    Time is that of the sparse product of the membership matrix with itself (the sum over all
+    subscribers of the square of the number of their groups), and of one look at the smaller group
+    of each pair. Memory is that of all overlaps' members.
     """
     names, _, matrix = _matrix(groups)
     if not names:
@@ -57,11 +57,10 @@ def shared_overlaps(groups: Membership) -> tuple[Overlap, ...]:
     shared = sparse.triu(matrix @ matrix.T, k=1).tocsr()
     shared.sort_indices()
     rows, columns = shared.nonzero()
+    sets = [frozenset(groups[name]) for name in names]
     return tuple(
-        Overlap((first, second), frozenset(groups[first]) & frozenset(groups[second]))
-        for first, second in sorted(
-            (names[row], names[column]) for row, column in zip(rows, columns, strict=True)
-        )
+        Overlap((names[row], names[column]), sets[row] & sets[column])
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
     )
 
 
@@ -72,26 +71,28 @@ def ordered_overlaps(groups: Membership) -> tuple[Overlap, ...]:
     common subscribers) without its subscriber and without all other groups of that subscriber.
     """
     shared = shared_overlaps(groups)
-    single: dict[str, list[Overlap]] = {}
+    if all(overlap.double for overlap in shared):
+        return shared
+    # Sets of groups are the bits of integers: whole sets are joined and cut in one operation.
+    bit = {name: 1 << at for at, name in enumerate(sorted(groups))}
+    near = [0] * len(bit)
     for overlap in shared:
-        if not overlap.double:
-            single.setdefault(next(iter(overlap.members)), []).append(overlap)
-    ringed: set[Pair] = set()
-    if single:
-        names, members, matrix = _matrix(groups)
-        row = {name: at for at, name in enumerate(names)}
-        column = {member: at for at, member in enumerate(members)}
-        by_member = matrix.T.tocsr()
-        for member, overlaps in single.items():
-            at = column[member]
-            own = by_member.indices[by_member.indptr[at] : by_member.indptr[at + 1]]
-            reached = _reached(matrix, own, at)
-            ringed.update(
-                overlap.pair
-                for overlap in overlaps
-                if reached[row[overlap.pair[0]]] & reached[row[overlap.pair[1]]]
-            )
-    return tuple(overlap for overlap in shared if overlap.double or overlap.pair in ringed)
+        first, second = (bit[name] for name in overlap.pair)
+        near[first.bit_length() - 1] |= second
+        near[second.bit_length() - 1] |= first
+    own: dict[str, int] = {}
+    for name in sorted(groups):
+        for member in set(groups[name]):
+            own[member] = own.get(member, 0) | bit[name]
+    everything = (1 << len(bit)) - 1
+
+    def on_ring(overlap: Overlap) -> bool:
+        (member,) = overlap.members
+        foreign = everything & ~own[member]
+        first, second = (near[bit[name].bit_length() - 1] & foreign for name in overlap.pair)
+        return _connected(first, second, near, foreign)
+
+    return tuple(overlap for overlap in shared if overlap.double or on_ring(overlap))
 
 
 def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
@@ -106,27 +107,17 @@ def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(tuple(part) for part in found))
 
 
-def _reached(
-    matrix: sparse.csr_matrix, own: NDArray[np.int32], member: int
-) -> dict[int, frozenset[int]]:
-    """For each group of a subscriber, the parts that the foreign groups next to it belong to.
-
-    A part is a connected component of the groups that the subscriber is not in.
-    """
-    foreign = np.setdiff1d(np.arange(matrix.shape[0]), own)
-    apart = matrix[foreign]
-    size = len(foreign)
-    # One graph of groups and subscribers is smaller than the product of groups with groups.
-    joined = sparse.bmat([[None, apart], [apart.T, None]], format="csr")
-    _, labels = connected_components(joined, directed=False)
-    return {
-        int(group): frozenset(
-            int(labels[size + other])
-            for other in matrix.indices[matrix.indptr[group] : matrix.indptr[group + 1]]
-            if other != member
-        )
-        for group in own
-    }
+def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
+    """Whether a way leads from one set of groups to another, through groups `within` only."""
+    seen = waiting = start
+    while waiting:
+        if seen & goal:
+            return True
+        lowest = waiting & -waiting
+        found = near[lowest.bit_length() - 1] & within & ~seen
+        seen |= found
+        waiting = (waiting ^ lowest) | found
+    return False
 
 
 def _matrix(groups: Membership) -> tuple[list[str], list[str], sparse.csr_matrix]:

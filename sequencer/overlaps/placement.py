@@ -1,19 +1,26 @@
 """Which node hosts which atoms, and whether that keeps the paper's limit of load.
 
-"Decentralized Message Ordering for Publish/Subscribe Systems", sections 3.3 and 4.3: overlaps that
-are equal to, subsets of or supersets of each other share a node, and no node orders more messages
-than the busiest receiver gets. Messages that only pass an atom (transit) are outside of that limit:
-`Load.passing` counts them too.
+"Decentralized Message Ordering for Publish/Subscribe Systems", sections 3.3 and 4.3: atoms of
+related overlaps share a node, and no node orders more messages than the busiest receiver gets.
+Here atoms are related if they stand next to each other on the line of the graph, which is built
+for that (bags.py): equal overlaps, subsets and supersets have groups in common. Messages that only
+pass an atom (transit) are outside of that limit: `Load.passing` counts them too.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from sequencer.overlaps.graph import Graph
+import numpy as np
+
+from sequencer.overlaps.cuts import best_cuts
+from sequencer.overlaps.graph import Graph, require_nodes
+from sequencer.overlaps.lines import Line, Run
 from sequencer.overlaps.overlaps import Membership, Pair
+from sequencer.overlaps.rates import Rates, busiest, checked_rates
 
 Placement = Mapping[Pair, int]
 
@@ -48,86 +55,63 @@ class Overload:
 
 
 def place(
-    graph: Graph, groups: Membership, rates: Mapping[str, float] | None = None
+    graph: Graph, groups: Membership, rates: Rates | None = None, *, nodes_max: int | None = None
 ) -> dict[Pair, int]:
     """A node, counted from 0, for each atom; the same for equal arguments.
 
-    `rates` are messages per group in any unit, 1 if not given. Atoms with equal overlaps share a
-    node; smaller overlaps join a node with a superset of theirs if it stays within the limit, the
-    one where they add the least load.
+    `rates` are messages per group in any unit, 1 if not given. Each node has atoms that follow one
+    another on the line, so no message comes to a node a second time. Of all ways that keep the
+    limit of load, the one with the fewest hops between nodes, counted over all messages.
+
+    At most `nodes_max` nodes are used. If that many cannot keep the limit, the largest load is
+    about the least that they can have (`cuts.SLACK`), and `check_load` tells the nodes past it.
+    ValueError for rates that are not there, or no node.
     """
-    rates = _rates(groups, rates)
-    _, limit = _busiest(groups, rates)
-    classes: dict[frozenset[str], list[Pair]] = {}
-    for pair, members in sorted(graph.atoms.items()):
-        classes.setdefault(members, []).append(pair)
-    largest: list[frozenset[str]] = []
-    ordered: list[frozenset[str]] = []
-    nodes: dict[Pair, int] = {}
-    for members in sorted(classes, key=lambda some: (-len(some), sorted(some))):
-        own = frozenset(name for pair in classes[members] for name in pair)
-        joined = (
-            (sum(rates[name] for name in own | ordered[node]), node)
-            for node, superset in enumerate(largest)
-            if members < superset
-        )
-        fitting = [
-            (load - sum(rates[name] for name in ordered[node]), node)
-            for load, node in joined
-            if load <= limit
-        ]
-        if fitting:
-            _, node = min(fitting)
-            ordered[node] |= own
-        else:
-            node = len(largest)
-            largest.append(members)
-            ordered.append(own)
-        nodes.update(dict.fromkeys(classes[members], node))
-    return nodes
+    rates = checked_rates(groups, rates)
+    require_nodes(nodes_max)
+    _, limit = busiest(groups, rates)
+    order = graph.order()
+    names = sorted({name for pair in order for name in pair})
+    number = {name: at for at, name in enumerate(names)}
+    line = np.array([[number[name] for name in pair] for pair in order], dtype=np.int64)
+    weights = np.array([rates[name] for name in names], dtype=np.float64)
+    cuts = best_cuts(line.reshape(-1, 2), weights, limit, nodes_max)
+    nodes = np.searchsorted(cuts.at, np.arange(len(order)), side="right")
+    return dict(zip(order, nodes.tolist(), strict=True))
 
 
 def loads(
-    graph: Graph,
-    groups: Membership,
-    nodes: Placement,
-    rates: Mapping[str, float] | None = None,
+    graph: Graph, groups: Membership, nodes: Placement, rates: Rates | None = None
 ) -> tuple[Load, ...]:
     """The load of every node, by node."""
-    rates = _rates(groups, rates)
-    ordering: dict[int, set[str]] = {node: set() for node in nodes.values()}
+    rates = checked_rates(groups, rates)
     passing: dict[int, set[str]] = {node: set() for node in nodes.values()}
-    for group, path in graph.paths.items():
-        for pair in path:
-            passing[nodes[pair]].add(group)
-            if group in pair:
-                ordering[nodes[pair]].add(group)
+    for group, path in node_paths(graph, nodes).items():
+        for node in path:
+            passing[node].add(group)
     return tuple(
         Load(
             node,
-            sum(rates[name] for name in sorted(ordering[node])),
+            sum(rates[name] for name in sorted(names)),
             sum(rates[name] for name in sorted(passing[node])),
         )
-        for node in sorted(ordering)
+        for node, names in sorted(_ordered(nodes).items())
     )
 
 
 def check_load(
-    graph: Graph,
-    groups: Membership,
-    nodes: Placement,
-    rates: Mapping[str, float] | None = None,
+    graph: Graph, groups: Membership, nodes: Placement, rates: Rates | None = None
 ) -> tuple[Overload, ...]:
     """All nodes that order more messages than the busiest receiver gets."""
-    some = _rates(groups, rates)
-    busiest, limit = _busiest(groups, some)
-    found: list[Overload] = []
-    for load in loads(graph, groups, nodes, some):
+    some = checked_rates(groups, rates)
+    receiver, limit = busiest(groups, some)
+    ordered = _ordered({pair: nodes[pair] for pair in graph.atoms})
+    return tuple(
+        Overload(node, load, tuple(sorted(names)), receiver, limit)
+        for node, names in sorted(ordered.items())
         # Sums of the same rates in another order may differ in the last digits.
-        if load.ordering > limit * (1 + 1e-9):
-            names = {name for pair, node in nodes.items() if node == load.node for name in pair}
-            found.append(Overload(load.node, load.ordering, tuple(sorted(names)), busiest, limit))
-    return tuple(found)
+        if (load := sum(some[name] for name in sorted(names))) > limit * (1 + 1e-9)
+    )
 
 
 def node_path(graph: Graph, nodes: Placement, group: str) -> tuple[int, ...]:
@@ -135,21 +119,30 @@ def node_path(graph: Graph, nodes: Placement, group: str) -> tuple[int, ...]:
     return tuple(node for node, _ in groupby(nodes[pair] for pair in graph.paths[group]))
 
 
-def _rates(groups: Membership, rates: Mapping[str, float] | None) -> Mapping[str, float]:
-    if rates is None:
-        return dict.fromkeys(groups, 1.0)
-    wrong = sorted(name for name in groups if not rates.get(name, -1) >= 0)
-    if wrong:
-        raise ValueError(f"no rate of 0 or more for {', '.join(wrong)}: give one for each group")
-    return rates
+def node_paths(graph: Graph, nodes: Placement) -> dict[str, tuple[int, ...]]:
+    """`node_path` of every group, by name, in time of the line and the hops, not of all paths."""
+    stretches = {id(line): _stretches(line, nodes) for line in graph.lines()}
+    paths: dict[str, tuple[int, ...]] = {}
+    for group, path in sorted(graph.paths.items()):
+        if isinstance(path, Run) and path:
+            starts, hosts = stretches[id(path.line)]
+            first = bisect_right(starts, path.start) - 1
+            paths[group] = hosts[first : bisect_right(starts, path.stop - 1)]
+        else:
+            paths[group] = node_path(graph, nodes, group)
+    return paths
 
 
-def _busiest(groups: Membership, rates: Mapping[str, float]) -> tuple[str, float]:
-    """The receiver with the most messages, and how many; the first by name of several."""
-    received: dict[str, float] = {}
-    for group in sorted(groups):
-        for member in set(groups[group]):
-            received[member] = received.get(member, 0) + rates[group]
-    if not received:
-        return "", 0.0
-    return min(received.items(), key=lambda item: (-item[1], item[0]))
+def _stretches(line: Line, nodes: Placement) -> tuple[list[int], tuple[int, ...]]:
+    """The places where the node changes along a line, and the node from there on."""
+    hosts = [nodes[pair] for pair in line.atoms]
+    starts = [at for at, node in enumerate(hosts) if not at or node != hosts[at - 1]]
+    return starts, tuple(hosts[at] for at in starts)
+
+
+def _ordered(nodes: Placement) -> dict[int, set[str]]:
+    """The groups whose messages each node numbers."""
+    found: dict[int, set[str]] = {}
+    for pair, node in nodes.items():
+        found.setdefault(node, set()).update(pair)
+    return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import groupby
 
 from sequencer.overlaps.graph import build, check
 from sequencer.overlaps.membership import GroupIngress, Message, Views
 from sequencer.overlaps.overlaps import double_overlaps, ordered_overlaps
-from sequencer.overlaps.placement import check_load, node_path, place
+from sequencer.overlaps.placement import check_load, place
 from tests.sequencer.overlaps.network import Network
 
 A = {"G0": "ABC", "G1": "BC", "G2": "ABD"}
@@ -19,16 +20,18 @@ Q0, Q1, Q2 = "BC", "AB", "BD"
 
 
 def served(groups):
-    """Sequencer (by its overlap) -> its groups; and group -> the sequencers of its path."""
+    """Sequencer (atoms with one overlap) -> its groups; and group -> the sequencers of its path."""
     graph = build(groups)
     assert check(graph, groups) == ()
-    nodes = place(graph, groups)
-    assert check_load(graph, groups, nodes) == ()
-    overlap, serves = {}, {}
-    for pair, node in nodes.items():
-        overlap[node] = "".join(sorted(graph.atoms[pair]))
-        serves.setdefault(overlap[node], set()).update(pair)
-    paths = {group: [overlap[node] for node in node_path(graph, nodes, group)] for group in groups}
+    assert check_load(graph, groups, place(graph, groups)) == ()
+    overlap = {pair: "".join(sorted(members)) for pair, members in graph.atoms.items()}
+    serves = {}
+    for pair in graph.atoms:
+        serves.setdefault(overlap[pair], set()).update(pair)
+    paths = {
+        group: [name for name, _ in groupby(overlap[pair] for pair in path)]
+        for group, path in graph.paths.items()
+    }
     return serves, paths
 
 
@@ -95,3 +98,8 @@ def test_the_steps_as_changes():
     assert (fin.last, fin.view, fin.number) == (True, before, 1)
     assert views.latest == before
     assert views.set("G4", "BD").graph == build(D)
+
+
+def test_one_node_is_enough_as_b_gets_every_message_anyway():
+    for groups in (A, B, C, D):
+        assert set(place(build(groups), groups).values()) == {0}

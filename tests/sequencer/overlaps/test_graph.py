@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from sequencer.overlaps.graph import Graph, GraphError, build, check, require
+from sequencer.overlaps.lines import Line, Run
 from sequencer.overlaps.overlaps import ordered_overlaps
 from tests.sequencer.overlaps.test_overlaps import RING, some_groups
 
@@ -78,6 +80,44 @@ def test_require_refuses_and_tells_why():
     with pytest.raises(GraphError, match="C3: an edge is taken in both directions") as refused:
         require(backwards, RING)
     assert refused.value.violations[0].criterion == "C3"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_runs_of_a_line_and_lists_of_atoms_are_judged_alike(seed):
+    rng = random.Random(seed)
+    groups = some_groups(seed, groups=7)
+    graph = build(groups)
+    lines = graph.lines()
+    paths = {}
+    for group, path in graph.paths.items():
+        if isinstance(path, Run) and rng.random() < 0.5:
+            low, high = sorted(rng.choices(range(len(path.line.atoms) + 1), k=2))
+            paths[group] = Run(path.line, low, high)
+        else:
+            paths[group] = path
+    atoms = dict(graph.atoms)
+    if atoms and rng.random() < 0.5:
+        del atoms[rng.choice(sorted(atoms))]
+    if lines and rng.random() < 0.5:
+        some = rng.choice(lines)
+        paths[rng.choice(sorted(groups))] = Line(some.atoms[::-1]).run(some.atoms[0][0])
+    runs = Graph(atoms, paths)
+    lists = Graph(atoms, {group: tuple(path) for group, path in paths.items()})
+    assert check(runs, groups) == check(lists, groups)
+    assert runs == lists
+    assert runs.edges() == lists.edges()
+    for group in groups:
+        assert runs.stamping(group) == lists.stamping(group)
+
+
+def test_a_loop_of_a_large_graph_is_found():
+    names = [f"G{number:03}" for number in range(300)]
+    atoms = {pair: frozenset("AB") for pair in pairwise(names)}
+    round_about = (*atoms, next(iter(atoms)))
+    loops = list(check(Graph(atoms, {"G": round_about[:-1], "H": round_about[-2:]}), {}))
+    assert [v.criterion for v in loops] == ["C2"]
+    assert len(loops[0].atoms) == len(atoms)
+    assert loops[0].groups == ("G", "H")
 
 
 def test_a_chain_of_groups_needs_no_detours():

@@ -8,6 +8,7 @@ from collections import deque
 import pytest
 
 from sequencer import invariants
+from sequencer.overlaps.graph import build
 from sequencer.overlaps.membership import (
     ChangeError,
     GroupIngress,
@@ -17,6 +18,7 @@ from sequencer.overlaps.membership import (
     Views,
 )
 from sequencer.overlaps.ordering import DUPLICATE, HELD, HeldLimitError, Message
+from tests.sequencer.overlaps.memberships import zipf
 
 NAMES = "ABCDE"
 
@@ -216,6 +218,16 @@ def test_refused_changes_change_nothing():
     assert views.set("G0", ["B"]).number == 3
     with pytest.raises(ValueError, match="nothing was forgotten"):
         views.forget(4)
+
+
+def test_views_are_built_for_the_nodes_that_there_are():
+    groups = zipf(10, 40, 1)
+    views = Views(nodes_max=2)
+    for name, members in groups.items():
+        view = views.add(name, members)
+    assert set(view.groups) == set(groups)
+    assert view.graph == build(groups, nodes_max=2)
+    assert view.graph != build(groups)
 
 
 def test_a_group_that_shares_nobody_is_left_alone():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import combinations, permutations
 
+import networkx as nx
 import pytest
 
 from sequencer.overlaps.overlaps import (
@@ -109,3 +110,30 @@ def test_components():
         ("B", "C"),
         ("D",),
     )
+
+
+def naive_rule(groups, overlap):
+    """Whether the groups stay connected without a subscriber and without its other groups."""
+    (member,) = overlap.members
+    own = {name for name in groups if member in groups[name]}
+    apart = nx.Graph()
+    for name in groups:
+        if name in overlap.pair or name not in own:
+            apart.add_node(("group", name))
+            others = set(groups[name]) - {member}
+            apart.add_edges_from((("group", name), ("member", other)) for other in others)
+    return nx.has_path(apart, *(("group", name) for name in overlap.pair))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_single_overlaps_are_ordered_by_the_rule_and_no_other(seed):
+    rng = random.Random(seed)
+    members = [f"s{number}" for number in range(rng.randint(2, 25))]
+    groups = {
+        f"G{number}": rng.sample(members, rng.randint(1, min(4, len(members))))
+        for number in range(rng.randint(1, 14))
+    }
+    ordered = set(ordered_overlaps(groups))
+    for overlap in shared_overlaps(groups):
+        expected = overlap.double or naive_rule(groups, overlap)
+        assert (overlap in ordered) == expected, overlap
