@@ -66,14 +66,14 @@ def _stretch(
     sent_us: dict[str, int],
     messages: int,
 ) -> Stretch:
-    number = {name: at for at, name in enumerate(sorted(where.home))}
+    number = {name: at for at, name in enumerate(where.hosts)}
     keys = [(receiver, body) for receiver, body in times_us if body.split("/")[1] != receiver]
     receivers = np.array([number[receiver] for receiver, _ in keys], dtype=np.int64)
     senders = np.array([number[body.split("/")[1]] for _, body in keys], dtype=np.int64)
     sent = np.array([sent_us[body] for _, body in keys]) / 1000
     delivered = np.array([times_us[key] for key in keys]) / 1000 - sent
     arrived = np.array([arrived_us[key] for key in keys]) / 1000 - sent
-    direct = where.direct[senders, receivers]
+    direct = np.array([where.direct[name] for name in where.hosts])[receivers, senders]
     size = len(number)
     total = np.bincount(receivers, direct, size)
     some = total > 0
@@ -123,7 +123,7 @@ def figure(
     for count, run in track([(count, run) for count in counts for run in range(runs)]):
         rng = np.random.default_rng([seed, 2, count, run])
         where = settled(topology, rng, subscribers)
-        laid = plan(zipf_groups(rng, sorted(where.home), count), where)
+        laid = plan(zipf_groups(rng, list(where.hosts), count), where)
         found[count].append((measure(laid, where, rng), len(set(laid.nodes.values()))))
     return [_joined(count, some) for count, some in found.items()]
 

@@ -10,9 +10,8 @@ import numpy as np
 from sequencer.overlaps.graph import Graph, build
 from sequencer.overlaps.membership import View, Views
 from sequencer.overlaps.nearness import Sites, near
-from sequencer.overlaps.ordering import Message
 from sequencer.overlaps.overlaps import Pair
-from sequencer.overlaps.placement import node_path, place
+from sequencer.overlaps.placement import node_paths, place
 from sequencer.simulation.carrier import NONE, Carrier, Faults
 from sequencer.simulation.events import Events
 from sequencer.simulation.network import Network
@@ -20,19 +19,27 @@ from sequencer.simulation.topology import Floats, Ints, Topology
 from sequencer.simulation.workload import Groups, rates
 
 
+# Routers round the middle of all hosts where nodes may stand, beside the transit routers.
+MIDST = 200
+# With so many hosts at most, nodes may stand at each of them too.
+HOSTS_AS_SITES_MAX = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Hosts on a topology, and the sites where nodes may stand.
+    """Hosts on a topology, and the sites where nodes may stand. Delays are in milliseconds.
 
-    `home`: subscriber -> its router; `sites`: routers; `site_apart`: sites x sites, milliseconds;
-    `host_away`: subscriber -> its distance to each site; `direct`: hosts x hosts, hosts by name.
+    `home`: subscriber -> router; `hosts`: subscribers by name; `sites`: routers; `apart`: sites x sites; `away`: subscriber ->
+    its delay to each site; `direct`: receiver -> its delay to each host, in the order of `hosts`
+    (for some receivers only, if that is all that is measured).
     """
 
     home: Mapping[str, int]
+    hosts: tuple[str, ...]
     sites: Ints
-    site_apart: Floats
-    host_away: Mapping[str, Floats]
-    direct: Floats
+    apart: Floats
+    away: Mapping[str, Floats]
+    direct: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +58,32 @@ class Plan:
     site: Mapping[int, int]
 
 
-def ground(topology: Topology, home: Mapping[str, int]) -> Ground:
-    """Distances of hosts, and of sites: the transit routers, hosts' routers, and those in the midst.
+def ground(
+    topology: Topology, home: Mapping[str, int], receivers: Sequence[str] | None = None
+) -> Ground:
+    """Delays for subscribers on these routers; `direct` for `receivers` (all if not given).
 
-    In the midst are the stub domains at the transit router that is nearest to all hosts.
+    Sites are the transit routers, the routers around the one of them that is nearest to all hosts,
+    and the hosts' own routers unless there are very many.
     """
-    names = sorted(home)
+    names = tuple(sorted(home))
     hosts = np.array([home[name] for name in names])
     transit = np.flatnonzero(topology.stub < 0)
-    from_hosts = topology.delays(np.unique(hosts))
-    row = {router: at for at, router in enumerate(np.unique(hosts).tolist())}
-    away = from_hosts[[row[router] for router in hosts.tolist()]]
-    centre = int(transit[np.argmin(away[:, transit].sum(axis=0))])
-    domain = np.flatnonzero((topology.domain == topology.domain[centre]) & (topology.stub >= 0))
-    own = domain[np.argsort(away[:, domain].sum(axis=0), kind="stable")[:200]]
-    sites = np.unique(np.concatenate([transit, hosts, own]))
+    centre = transit[np.argmin(topology.delays(transit)[:, hosts].sum(axis=1))]
+    midst = np.argsort(topology.delays([int(centre)])[0], kind="stable")[:MIDST]
+    own = hosts if len(hosts) <= HOSTS_AS_SITES_MAX else hosts[:0]
+    sites = np.unique(np.concatenate([transit, midst, own]))
+    rows = topology.delays(sites)
+    some = names if receivers is None else tuple(receivers)
+    routers, row = np.unique(np.array([home[name] for name in some]), return_inverse=True)
+    direct = topology.delays(routers)[:, hosts]
     return Ground(
         home,
+        names,
         sites,
-        topology.delays(sites)[:, sites],
-        {name: away[at, sites] for at, name in enumerate(names)},
-        away[:, hosts],
+        rows[:, sites],
+        dict(zip(names, rows[:, hosts].T, strict=True)),
+        {name: direct[at] for name, at in zip(some, row.tolist(), strict=True)},
     )
 
 
@@ -84,7 +96,7 @@ def assign(groups: Groups) -> tuple[Graph, dict[Pair, int], dict[str, tuple[int,
     some = {group: members for group, members in groups.items() if members}
     graph = build(some, rates(some))
     nodes = place(graph, some, rates(some))
-    return graph, nodes, {group: node_path(graph, nodes, group) for group in some}
+    return graph, nodes, node_paths(graph, nodes)
 
 
 def plan(groups: Groups, where: Ground, *, nodes_per_site: int = 1) -> Plan:
@@ -100,33 +112,30 @@ def plan(groups: Groups, where: Ground, *, nodes_per_site: int = 1) -> Plan:
     site = near(
         paths,
         groups,
-        Sites(where.site_apart, where.host_away),
+        Sites(where.apart, where.away),
         urgency(groups, where),
         nodes_per_site=nodes_per_site,
     )
     return Plan(groups, graph, nodes, paths, frozenset(ingress_only), site)
 
 
-def direct_ms(groups: Groups, where: Ground) -> dict[str, float]:
-    """Each subscriber's mean direct delay, over what others send it: one from each to each group.
-
-    0 for a subscriber that gets nothing from others.
-    """
-    names = sorted(where.home)
-    at = {name: number for number, name in enumerate(names)}
-    total = np.zeros(len(names))
-    count = np.zeros(len(names))
-    for members in groups.values():
-        own = np.array(sorted(at[name] for name in members), dtype=np.int64)
-        total[own] += where.direct[np.ix_(own, own)].sum(axis=0)
-        count[own] += max(len(own) - 1, 0)
-    mean = total / np.maximum(count, 1)
-    return dict(zip(names, mean.tolist(), strict=True))
-
-
 def urgency(groups: Groups, where: Ground) -> dict[str, float]:
-    """1 / (mean direct delay), at most 1: the sum of weighted delays is one of stretches."""
-    return {name: 1 / max(mean, 1.0) for name, mean in direct_ms(groups, where).items()}
+    """1 / (mean direct delay of what a subscriber gets from others; at least 1 ms), for each.
+
+    With these weights a sum of delays is one of stretches. Subscribers whose direct delays are not
+    measured get the mean of the others.
+    """
+    number = {name: at for at, name in enumerate(where.hosts)}
+    total = dict.fromkeys(where.direct, 0.0)
+    count = dict.fromkeys(where.direct, 0)
+    for members in groups.values():
+        own = np.array(sorted(number[name] for name in members), dtype=np.int64)
+        for name in members & total.keys():
+            total[name] += float(where.direct[name][own].sum())
+            count[name] += len(own) - 1
+    found = {name: 1 / max(total[name] / max(count[name], 1), 1.0) for name in sorted(total)}
+    usual = sum(found.values()) / max(len(found), 1)
+    return {name: found.get(name, usual) for name in where.hosts}
 
 
 def static_views(groups: Groups, graph: Graph) -> Views:
@@ -147,17 +156,16 @@ def network(
 ) -> Network:
     """Simulated machines as planned: node 3 is `N3`, hosts have the names of their subscribers."""
     place_of: dict[str, int] = {f"N{node}": site for node, site in laid.site.items()}
-    names = sorted(where.home)
-    number = {name: at for at, name in enumerate(names)}
+    number = {name: at for at, name in enumerate(where.hosts)}
 
     def delay_us(source: str, target: str) -> int:
         if source in place_of and target in place_of:
-            ms = where.site_apart[place_of[source], place_of[target]]
+            ms = where.apart[place_of[source], place_of[target]]
         elif source in place_of or target in place_of:
             node, host = (source, target) if source in place_of else (target, source)
-            ms = where.host_away[host][place_of[node]]
+            ms = where.away[host][place_of[node]]
         else:
-            ms = where.direct[number[source], number[target]]
+            ms = where.direct[source][number[target]]
         return round(float(ms) * 1000)
 
     events = Events()
@@ -170,15 +178,3 @@ def network(
     )
     found.carrier = Carrier(events, rng, delay_us, found.arrive, faults)
     return found
-
-
-def expected_ms(laid: Plan, where: Ground, message: Message, receiver: str) -> float:
-    """What a message takes to a receiver if nothing holds it up: the sum of its ways."""
-    sites = [laid.site[node] for node in laid.paths[message.group]]
-    between = sum(where.site_apart[one, two] for one, two in _steps(sites))
-    first, last = where.host_away[message.sender][sites[0]], where.host_away[receiver][sites[-1]]
-    return float(first + between + last)
-
-
-def _steps(sites: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(sites, sites[1:], strict=False))
