@@ -30,7 +30,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sequencer.overlaps.arrangement import Wanted, best_lines
 from sequencer.overlaps.lines import Line, Run
-from sequencer.overlaps.overlaps import Membership, Pair, ordered_overlaps
+from sequencer.overlaps.overlaps import Membership, Overlap, Pair, ordered_overlaps
 from sequencer.overlaps.rates import Rates, busiest, checked_rates
 
 Edge = tuple[Pair, Pair]
@@ -115,18 +115,28 @@ class GraphError(ValueError):
         self.violations = tuple(violations)
 
 
-def build(groups: Membership, rates: Rates | None = None, *, nodes_max: int | None = None) -> Graph:
+def build(
+    groups: Membership,
+    rates: Rates | None = None,
+    *,
+    nodes_max: int | None = None,
+    overlaps: Sequence[Overlap] | None = None,
+) -> Graph:
     """A graph for a membership that satisfies C1, C2 and C3; the same for equal arguments.
 
     All atoms that are connected through groups stand on one line, and all paths lead along it
     in one direction, from the first atom of their group to the last. The order of the line is
     the one that placement.place can cut into nodes with the fewest hops, for these `rates` and
     `nodes_max`; with others the graph is as good, only the hops may be more.
+
+    `overlaps`, sorted by pair, are those that get an atom: by default all that need one. With
+    `double_overlaps(groups)` it is the paper's graph, for comparison: rings are not kept out.
     ValueError for rates that are not there.
     """
     rates = checked_rates(groups, rates)
     require_nodes(nodes_max)
-    overlaps = ordered_overlaps(groups)
+    if overlaps is None:
+        overlaps = ordered_overlaps(groups)
     names = sorted(groups)
     number = {name: at for at, name in enumerate(names)}
     pairs = np.array(
@@ -153,11 +163,18 @@ def require_nodes(nodes_max: int | None) -> None:
         raise ValueError(f"nodes_max is {nodes_max}: no atom was placed; give 1 or more")
 
 
-def check(graph: Graph, groups: Membership) -> tuple[Violation, ...]:
-    """All that is wrong with a graph for a membership; () if it satisfies C1, C2 and C3."""
+def check(
+    graph: Graph, groups: Membership, overlaps: Sequence[Overlap] | None = None
+) -> tuple[Violation, ...]:
+    """All that is wrong with a graph for a membership; () if it satisfies C1, C2 and C3.
+
+    `overlaps` as in `build`.
+    """
+    if overlaps is None:
+        overlaps = ordered_overlaps(groups)
     edges = _edges(graph.paths.values())
     return (
-        *_check_paths(graph, groups),
+        *_check_paths(graph, groups, overlaps),
         *_check_loops(graph, edges),
         *_check_directions(graph, edges),
     )
@@ -171,14 +188,16 @@ def require(graph: Graph, groups: Membership) -> Graph:
     return graph
 
 
-def _check_paths(graph: Graph, groups: Membership) -> Iterator[Violation]:
+def _check_paths(
+    graph: Graph, groups: Membership, overlaps: Sequence[Overlap]
+) -> Iterator[Violation]:
     for group in sorted(set(groups) - set(graph.paths)):
         yield Violation("C1", "no path", (group,), ())
     passed = {
         group: path if isinstance(path, Run) else frozenset(path)
         for group, path in graph.paths.items()
     }
-    for overlap in ordered_overlaps(groups):
+    for overlap in overlaps:
         for group in overlap.pair:
             if overlap.pair not in passed.get(group, ()):
                 yield Violation(
