@@ -36,8 +36,9 @@ class Spread:
 class Counted:
     """At one setting (`at`: number of groups, or occupancy): double overlaps, atoms, nodes, hops.
 
-    Atoms are more than double overlaps by the single ones that need an order (overlaps.py). `hops`
-    are nodes that a message passes, the mean over all messages.
+    Atoms are more than double overlaps by the single ones that need an order (overlaps.py); the
+    paper has atoms for double overlaps alone, and `paper_nodes` are the nodes of such a graph.
+    `hops` are the nodes that a message passes, the mean over all messages.
     """
 
     at: float
@@ -45,6 +46,7 @@ class Counted:
     overlaps: Spread
     atoms: Spread
     nodes: Spread
+    paper_nodes: Spread
     hops: Spread
 
 
@@ -96,7 +98,7 @@ def _counted(
     settings: Sequence[float],
     runs: int,
 ) -> list[Counted]:
-    found: dict[float, list[tuple[float, float, float, float]]] = {at: [] for at in settings}
+    found: dict[float, list[tuple[float, ...]]] = {at: [] for at in settings}
     for at, run in track([(at, run) for at in settings for run in range(runs)]):
         groups = drawn(at, np.random.default_rng([*seeds, round(at * 1000), run]))
         found[at].append(_count(groups))
@@ -106,13 +108,16 @@ def _counted(
     ]
 
 
-def _count(groups: Groups) -> tuple[float, float, float, float]:
+def _count(groups: Groups) -> tuple[float, ...]:
+    double = double_overlaps(groups)
     graph, nodes, paths = assign(groups)
+    _, paper_nodes, _ = assign(groups, double)
     messages = sum(len(groups[group]) for group in paths)
     hops = sum(len(groups[group]) * max(1, len(path)) for group, path in paths.items())
     return (
-        float(len(double_overlaps(groups))),
+        float(len(double)),
         float(len(graph.atoms)),
         float(len(set(nodes.values()))),
+        float(len(set(paper_nodes.values()))),
         hops / messages if messages else 0.0,
     )

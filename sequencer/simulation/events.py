@@ -45,6 +45,6 @@ class Events:
             self.now_us, _, action = heapq.heappop(self._heap)
             self.happened += 1
             action()
-        if until_us is not None:
-            self.now_us = max(self.now_us, until_us)
+        if until_us is not None and self._heap:
+            self.now_us = until_us
         return bool(self._heap)

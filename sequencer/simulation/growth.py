@@ -64,7 +64,7 @@ def figure(
         groups = zipf_groups(rng, members, groups_count)
         laid = plan(groups, where)
         collected, needed, _ = count(laid.graph, groups)
-        most = busiest(laid, laid.nodes)
+        most = busiest(groups, laid.graph, laid.nodes)
         stretch = stretches(groups, laid.paths, where, laid.site)
         hops = sum(len(groups[group]) * len(path) for group, path in laid.paths.items())
         found.append(

@@ -51,7 +51,8 @@ def measure(
             moment,
             lambda group=group, member=member: net.publish(member, group, f"{group}/{member}"),  # type: ignore[misc]
         )
-    net.events.run()
+    # Long enough for any repetition; a host that never answers would be tried for ever.
+    net.events.run(round((span_ms + 60_000) * 1000))
     record = net.record
     wanted = sum(len(members) ** 2 for members in laid.groups.values())
     if len(record.times_us) != wanted:

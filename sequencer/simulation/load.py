@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sequencer.overlaps.graph import Graph
 from sequencer.overlaps.nearness import Sites, near
 from sequencer.overlaps.overlaps import Pair
 from sequencer.overlaps.placement import loads
@@ -66,14 +67,14 @@ class Placed:
     alone_most: float
 
 
-def busiest(laid: Plan, nodes: Mapping[Pair, int]) -> Busiest:
+def busiest(groups: Groups, graph: Graph, nodes: Mapping[Pair, int]) -> Busiest:
     """The busiest receiver, and the busiest nodes if atoms are on these nodes."""
-    some = rates(laid.groups)
+    some = rates(groups)
     received: dict[str, float] = {}
-    for group, members in laid.groups.items():
+    for group, members in groups.items():
         for member in members:
             received[member] = received.get(member, 0.0) + some[group]
-    found = loads(laid.graph, laid.groups, nodes, some)
+    found = loads(graph, groups, nodes, some)
     return Busiest(
         max(received.values(), default=0.0),
         max((load.ordering for load in found), default=0.0),
@@ -134,10 +135,9 @@ def figure(
 
 def _loads(laid: Plan, rng: np.random.Generator) -> list[float]:
     count = len(set(laid.nodes.values()))
-    planned = busiest(laid, laid.nodes)
-    dealt = busiest(
-        laid, {pair: int(rng.integers(max(count, 1))) for pair in sorted(laid.graph.atoms)}
-    )
+    planned = busiest(laid.groups, laid.graph, laid.nodes)
+    at_random = {pair: int(rng.integers(max(count, 1))) for pair in sorted(laid.graph.atoms)}
+    dealt = busiest(laid.groups, laid.graph, at_random)
     return [
         float(count),
         planned.receiver,

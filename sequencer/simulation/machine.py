@@ -63,14 +63,16 @@ class Machine:
         for effect in effects:
             effect()
 
-    def crash(self) -> None:
-        """Lose all that is not written down."""
+    def crash(self) -> int:
+        """Lose all that is not written down; returns how many effects never happened."""
+        undone = len(self.effects)
         self.up = self.committing = False
         self.life += 1
         self.armed.clear()
         self.parts.clear()
         self.changed.clear()
         self.effects.clear()
+        return undone
 
     def restart(self) -> None:
         """Go on from what is written down."""

@@ -28,6 +28,7 @@ from sequencer.simulation.machine import Machine
 
 WINDOW = 8192
 DOWN = "came to a crashed machine"
+UNDONE = "undone by a crash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Network:
 
     def crash(self, name: str) -> None:
         """A machine stops at once."""
-        self.machine(name).crash()
+        self.carrier.counts[UNDONE] += self.machine(name).crash()
 
     def restart(self, name: str) -> None:
         """A machine goes on with what it has written down."""

@@ -10,10 +10,9 @@ message, which says who its members are, comes with each delivery).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 
 import numpy as np
 
@@ -176,9 +175,9 @@ class _Run:
             self.net.events.now_us // 1000,
         )
 
-    def _plan(self, times: int, action: partial[None] | object) -> None:
+    def _plan(self, times: int, action: Callable[[], None]) -> None:
         for moment in sorted((self.rng.random(times) * self.setting.span_ms * 1000).tolist()):
-            self.net.events.after(int(moment), action)  # type: ignore[arg-type]
+            self.net.events.after(int(moment), action)
 
     def _publish(self) -> None:
         groups = self.net.views.groups
@@ -292,5 +291,5 @@ def judge(record: Record, views: Views, *, complete: bool = True) -> Anomaly | N
         or membership(histories, destinations)
         or sender_order(histories, record.sent)
         or acyclic(histories)
-        or causality(histories, chain(record.causes))
+        or causality(histories, record.causes)
     )

@@ -92,6 +92,7 @@ def _spread(axes: Any, results: Sequence[Counted], field: str, colour: str, labe
 def _nodes(results: Sequence[Counted]) -> Figure:
     picture, (axes,) = _axes()
     _spread(axes, results, "nodes", COLOURS[0], "sequencing nodes")
+    _spread(axes, results, "paper_nodes", COLOURS[2], "for double overlaps alone, as in the paper")
     _spread(axes, results, "hops", COLOURS[1], "nodes that a message passes")
     axes.axvline(
         PAPER_FLATTER_AFTER,
@@ -114,6 +115,7 @@ def _nodes(results: Sequence[Counted]) -> Figure:
 def _occupancy(results: Sequence[Counted]) -> Figure:
     picture, (axes, right) = _axes(2)
     _spread(axes, results, "nodes", COLOURS[0], "sequencing nodes")
+    _spread(axes, results, "paper_nodes", COLOURS[2], "for double overlaps alone, as in the paper")
     _spread(right, results, "overlaps", COLOURS[2], "double overlaps")
     at = [each.at for each in results]
     right.plot(
@@ -164,7 +166,7 @@ def _stamps(results: Sequence[Stamps]) -> Figure:
         axes.set(ylim=(0, some[0].vector * 1.08), ylabel="numbers on a message")
     both[0].set(xlabel="groups", title="Sizes after Zipf")
     both[1].set(xlabel="occupancy", title="32 groups", xlim=(0, 1.01))
-    both[0].legend(loc="center right", fontsize=8)
+    both[1].legend(loc="center right", fontsize=9)
     picture.suptitle("Stamps against a vector timestamp, 128 subscribers", fontsize=11)
     return picture
 

@@ -235,6 +235,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
         (
             ("groups", _number("at")),
             ("nodes", _spread("nodes")),
+            ("double overlaps alone", _spread("paper_nodes")),
             ("paper, growth", _paper_nodes),
             ("passed by a message", _spread("hops")),
             ("double overlaps", _spread("overlaps", 0)),
@@ -246,6 +247,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
         (
             ("occupancy", _number("at", 2)),
             ("nodes", _spread("nodes")),
+            ("double overlaps alone", _spread("paper_nodes")),
             ("paper, nodes", _paper_occupancy),
             ("double overlaps", _spread("overlaps", 0)),
             ("atoms", _spread("atoms", 0)),
