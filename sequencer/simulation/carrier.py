@@ -17,6 +17,9 @@ REORDERED = "reordered"
 CUT = "lost on a cut line"
 
 
+_MOST = {"cuts": 1000, "crashes": 1000, "late_ms": 10_000, "down_ms": 10_000, "commit_ms": 1000}
+
+
 @dataclass(frozen=True, slots=True)
 class Faults:
     """What goes wrong. `loss`, `duplicate` and `late` are probabilities, for each frame.
@@ -40,9 +43,9 @@ class Faults:
         for name in ("loss", "duplicate", "late"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: give 0 or more, less than 1")
-        for name in ("late_ms", "cuts", "crashes", "down_ms", "commit_ms"):
-            if not 0 <= getattr(self, name) <= 1_000_000:
-                raise ValueError(f"{name} is {getattr(self, name)}: give 0 to 1,000,000")
+        for name, most in _MOST.items():
+            if not 0 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is {getattr(self, name)}: give 0 to {most:,}")
 
 
 NONE = Faults()

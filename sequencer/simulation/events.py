@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 class EndlessError(RuntimeError):

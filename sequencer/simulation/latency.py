@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -47,10 +48,7 @@ def measure(
     ]
     moments = (rng.random(len(todo)) * span_ms * 1000).astype(np.int64).tolist()
     for (group, member), moment in zip(todo, moments, strict=True):
-        net.events.after(
-            moment,
-            lambda group=group, member=member: net.publish(member, group, f"{group}/{member}"),  # type: ignore[misc]
-        )
+        net.events.after(moment, partial(net.publish, member, group, f"{group}/{member}"))
     # Long enough for any repetition; a host that never answers would be tried for ever.
     net.events.run(round((span_ms + 60_000) * 1000))
     record = net.record

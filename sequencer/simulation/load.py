@@ -40,7 +40,7 @@ class Busiest:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Ways to place the sequencing; means over the runs, except `…_most`, the worst receiver of all.
+    """Ways to place the sequencing: means over the runs; `…_most` is the worst receiver of all.
 
     `dealt_…`: as many nodes, atoms dealt to them at random. Stretch: `near` as planned; `central`
     one sequencer for everything, at the best site; `far` the same nodes on random routers;

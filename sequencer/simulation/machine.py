@@ -16,7 +16,6 @@ from sequencer.overlaps.links import Input, Output
 from sequencer.overlaps.membership import GroupIngress, Subscriber, ViewAtom
 from sequencer.overlaps.ordering import Receiver
 
-
 Key = tuple[Any, ...]
 
 

@@ -18,7 +18,6 @@ from sequencer.simulation.network import Network
 from sequencer.simulation.topology import Floats, Ints, Topology
 from sequencer.simulation.workload import Groups, rates
 
-
 # Routers round the middle of all hosts where nodes may stand, beside the transit routers.
 MIDST = 200
 # With so many hosts at most, nodes may stand at each of them too.
@@ -29,9 +28,9 @@ HOSTS_AS_SITES_MAX = 1000
 class Ground:
     """Hosts on a topology, and the sites where nodes may stand. Delays are in milliseconds.
 
-    `home`: subscriber -> router; `hosts`: subscribers by name; `sites`: routers; `apart`: sites x sites; `away`: subscriber ->
-    its delay to each site; `direct`: receiver -> its delay to each host, in the order of `hosts`
-    (for some receivers only, if that is all that is measured).
+    `home`: subscriber -> router; `hosts`: subscribers by name; `sites`: routers; `apart`: sites x
+    sites; `away`: subscriber -> its delay to each site; `direct`: receiver -> its delay to each
+    host, in the order of `hosts` (for some receivers only, if that is all that is measured).
     """
 
     home: Mapping[str, int]
@@ -153,9 +152,7 @@ def static_views(groups: Groups, graph: Graph) -> Views:
     )
 
 
-def network(
-    laid: Plan, where: Ground, rng: np.random.Generator, faults: Faults = NONE
-) -> Network:
+def network(laid: Plan, where: Ground, rng: np.random.Generator, faults: Faults = NONE) -> Network:
     """Simulated machines as planned: node 3 is `N3`, hosts have the names of their subscribers."""
     place_of: dict[str, int] = {f"N{node}": site for node, site in laid.site.items()}
     number = {name: at for at, name in enumerate(where.hosts)}

@@ -1,8 +1,8 @@
 """How many numbers messages carry, against a vector timestamp.
 
-"Decentralized Message Ordering for Publish/Subscribe Systems", section 4.4: the method is attractive
-where a message collects fewer numbers than there are subscribers. Every member sends one message to
-each of its groups, as in section 4.2.
+"Decentralized Message Ordering for Publish/Subscribe Systems", section 4.4: the method is
+attractive where a message collects fewer numbers than there are subscribers. Every member sends one
+message to each of its groups, as in section 4.2.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stamps:
 
 
 def count(graph: Graph, groups: Groups) -> tuple[float, float, int]:
-    """Stamps on a message, and on a delivery those that the receiver needs (means), and the most."""
+    """Stamps on a message, those that its receiver needs (means over deliveries), and the most."""
     shared: dict[str, list[int]] = {group: [] for group in groups}
     for pair, members in graph.atoms.items():
         for group in pair:

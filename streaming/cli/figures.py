@@ -204,7 +204,7 @@ def _load(results: Sequence[Placed]) -> Figure:
         right.plot(place, mean, color=colour, marker="o", label=label)
         right.plot(place, most, color=colour, marker="^", linestyle=":")
     paper = [PAPER_STRETCH_MOST.get(each.groups, np.nan) for each in results]
-    right.plot(place, paper, color=PAPER, marker="x", linestyle="none", ms=9, label="paper, maximum")
+    right.plot(place, paper, "x", color=PAPER, ms=9, label="paper, maximum")
     right.set(yscale="log", ylabel="latency stretch", title="Placement: mean (●) and maximum (▲)")
     right.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
     right.set_ylim(1, 400)

@@ -120,7 +120,7 @@ def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None
         raise ConfigError(
             f"Plots need matplotlib, and it cannot be imported: {error}.",
             "Nothing was simulated.",
-            "pip install matplotlib, or leave out -o for tables alone.",
+            "pip install 'spark-sequencer[figures]', or leave out -o for tables alone.",
         ) from error
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,18 @@ def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None
             "Nothing was simulated.",
             "Give a folder with -o.",
         ) from error
-    return lambda name, results: draw(name, results, output)
+
+    def drawn(name: str, results: Sequence[Any]) -> Path:
+        try:
+            return draw(name, results, output)
+        except OSError as error:
+            raise ConfigError(
+                f"The plot of figure {name} cannot be written to {output}: {error.strerror}.",
+                "Tables above are complete.",
+                "Give another folder with -o.",
+            ) from error
+
+    return drawn
 
 
 def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:

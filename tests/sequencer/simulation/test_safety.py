@@ -145,10 +145,7 @@ def test_a_link_that_lets_repeats_through_is_found(monkeypatch):
 
 
 def test_a_receiver_that_does_not_wait_is_found(monkeypatch):
-    def take(subscriber, message, views):
-        return ordering.DELIVERED, (message,)
-
-    monkeypatch.setattr(Subscriber, "take", take)
+    monkeypatch.setattr(Subscriber, "take", lambda _, message, __: (ordering.DELIVERED, (message,)))
     assert found(faults=NONE) is not None
 
 
@@ -202,7 +199,7 @@ def test_delivering_to_a_stranger_is_found(monkeypatch):
 
     def generous(net, node, message, at):
         view = net.views.views[message.view]
-        stranger = sorted({name for some in view.groups.values() for name in some})[0]
+        stranger = min(name for some in view.groups.values() for name in some)
         seen = net.record.histories.get(stranger, ())
         strange = stranger not in view.groups[message.group] and message.body not in seen
         if strange and not message.last:
