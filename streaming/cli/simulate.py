@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from streaming.errors import ConfigError
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 FIGURES = ("2", "3", "4", "stamps", "load", "growth")
 RUNS_MAX = 10_000
@@ -63,7 +60,7 @@ def simulate(
     Exit status: 0 fine; 1 an invariant is broken (the witness and the seed are told); 2 the call
     is wrong.
 
-    Examples: sequencer simulate --figure 2 -o plots; sequencer simulate --safety --seed 7
+    Example: sequencer simulate --figure 2 -o plots, or sequencer simulate --safety --seed 7
     """
     if runs is not None and not 1 <= runs <= RUNS_MAX:
         raise ConfigError(f"--runs is {runs}.", remedy=f"Give 1 to {RUNS_MAX:,}.")
@@ -98,13 +95,15 @@ def _figures(
 ) -> None:
     from rich.console import Console  # noqa: PLC0415  (a quick --help)
 
+    from streaming.cli.simulate_tables import table  # noqa: PLC0415
+
     draw = _drawing(output)
     found = {}
     for name in chosen:
         results = measured(name, runs, seed)
         found[name] = [_plain(each) for each in results]
         if not as_json:
-            Console().print(_table(name, results))
+            Console().print(table(name, results))
         if draw is not None:
             print(f"drawn: {draw(name, results)}", file=sys.stderr)
     if as_json:
@@ -147,6 +146,7 @@ def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None
 def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
     """The results of a figure, with a line of progress on standard error."""
     from sequencer.simulation import counts, growth, latency, load, stamps  # noqa: PLC0415
+    from streaming.cli.progress import tracked  # noqa: PLC0415
 
     figures: dict[str, Callable[..., Sequence[Any]]] = {
         "2": latency.figure,
@@ -161,150 +161,8 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
     return figures[name](partial(tracked, title), seed, **some)
 
 
-def tracked(title: str, jobs: Sequence[Any]) -> Iterable[Any]:
-    """The jobs, one by one, with a bar on standard error if that is a terminal."""
-    from rich.console import Console  # noqa: PLC0415  (a quick --help)
-    from rich.progress import track  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    return track(
-        jobs, description=title, console=console, transient=True, disable=not console.is_terminal
-    )
-
-
 def _plain(result: Any) -> dict[str, Any]:
     plain = asdict(result)
     if "values" in plain:
         plain["values"] = [round(value, 4) for value in plain["values"].tolist()]
     return plain
-
-
-def _table(name: str, results: Sequence[Any]) -> Table:
-    from rich import box  # noqa: PLC0415  (a quick --help)
-    from rich.table import Table  # noqa: PLC0415
-
-    title, columns = _TABLES[name]
-    table = Table(title=f"{title}\n", box=box.MARKDOWN, title_justify="left", title_style="bold")
-    for header, _ in columns:
-        table.add_column(header, justify="right", overflow="fold")
-    for each in results:
-        table.add_row(*(value(each) for _, value in columns))
-    return table
-
-
-def _number(field: str, digits: int = 0) -> Callable[[Any], str]:
-    return lambda each: f"{getattr(each, field):,.{digits}f}"
-
-
-def _spread(field: str, digits: int = 1) -> Callable[[Any], str]:
-    def told(each: Any) -> str:
-        some = getattr(each, field)
-        low, high = (f"{value:.{digits}f}" for value in (some.p10, some.p90))
-        return f"{some.mean:.{digits}f} ({low} to {high})"
-
-    return told
-
-
-def _both(mean: str, most: str) -> Callable[[Any], str]:
-    return lambda each: f"{getattr(each, mean):.2f} / {getattr(each, most):.2f}"
-
-
-def _paper_most(each: Any) -> str:
-    return {8: "2.5", 64: "5"}.get(each.groups, "not told")
-
-
-def _paper_nodes(each: Any) -> str:
-    return "steeper" if each.at <= 20 else "more gradual"
-
-
-def _paper_occupancy(each: Any) -> str:
-    if each.at > 0.9:
-        return "one"
-    if each.at == 0.15:
-        return "the peak"
-    return "rising" if each.at < 0.15 else "falling"
-
-
-Column = tuple[str, Callable[[Any], str]]
-
-_TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
-    "2": (
-        "Figure 2: latency stretch of 128 subscribers",
-        (
-            ("groups", _number("groups")),
-            ("mean", _number("mean", 2)),
-            ("90 %", _number("p90", 2)),
-            ("maximum", _number("most", 2)),
-            ("paper, maximum", _paper_most),
-            ("single pairs, median", _number("pairs_median", 2)),
-            ("held, share", lambda each: f"{100 * each.held:.2f} %"),
-            ("nodes", _number("nodes", 1)),
-        ),
-    ),
-    "3": (
-        "Figure 3: sequencing nodes for 128 subscribers, mean (10 % to 90 %)",
-        (
-            ("groups", _number("at")),
-            ("nodes", _spread("nodes")),
-            ("double overlaps alone", _spread("paper_nodes")),
-            ("paper, growth", _paper_nodes),
-            ("passed by a message", _spread("hops")),
-            ("double overlaps", _spread("overlaps", 0)),
-            ("atoms", _spread("atoms", 0)),
-        ),
-    ),
-    "4": (
-        "Figure 4: 128 subscribers, 32 groups of any occupancy, mean (10 % to 90 %)",
-        (
-            ("occupancy", _number("at", 2)),
-            ("nodes", _spread("nodes")),
-            ("double overlaps alone", _spread("paper_nodes")),
-            ("paper, nodes", _paper_occupancy),
-            ("double overlaps", _spread("overlaps", 0)),
-            ("atoms", _spread("atoms", 0)),
-        ),
-    ),
-    "stamps": (
-        "Numbers on a message, against a vector timestamp",
-        (
-            ("by", lambda each: each.by),
-            ("at", lambda each: f"{each.at:g}"),
-            ("collected, mean", _number("collected", 1)),
-            ("needed by a receiver, mean", _number("needed", 1)),
-            ("most", _number("most")),
-            ("vector timestamp", _number("vector")),
-        ),
-    ),
-    "load": (
-        "Messages of the busiest, and latency stretch (mean / maximum) of ways to place nodes",
-        (
-            ("groups", _number("groups")),
-            ("nodes", _number("nodes", 1)),
-            ("receiver", _number("receiver")),
-            ("node", _number("ordering")),
-            ("node, transit too", _number("passing")),
-            ("node, dealt at random", _number("dealt_ordering")),
-            ("central", _number("total")),
-            ("stretch, near", _both("near", "near_most")),
-            ("central ", _both("central", "central_most")),
-            ("random routers", _both("far", "far_most")),
-            ("atoms alone", _both("alone", "alone_most")),
-        ),
-    ),
-    "growth": (
-        "Growth, groups after Zipf",
-        (
-            ("groups", _number("groups")),
-            ("subscribers", _number("subscribers")),
-            ("atoms", _number("atoms")),
-            ("nodes", _number("nodes")),
-            ("passed, mean", _number("hops", 1)),
-            ("stamps", _number("collected", 1)),
-            ("needed", _number("needed", 1)),
-            ("busiest receiver", _number("receiver")),
-            ("busiest node", _number("ordering")),
-            ("central", _number("total")),
-            ("stretch (mean / maximum)", _both("stretch", "stretch_most")),
-        ),
-    ),
-}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def judge_runs(faults: str, runs: int, seed: int, *, as_json: bool) -> None:
     """Run networks with the seeds from `seed` on; exit status 1 at the first broken invariant."""
     from sequencer.simulation.safety import run  # noqa: PLC0415  (a quick --help)
-    from streaming.cli.simulate import tracked  # noqa: PLC0415  (it imports this module)
+    from streaming.cli.progress import tracked  # noqa: PLC0415
 
     chosen = chosen_faults(faults)
     verdicts: list[Verdict] = []
