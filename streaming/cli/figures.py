@@ -230,10 +230,10 @@ def _growth(results: Sequence[Grown]) -> Figure:
             values = [getattr(each, field) for each in results]
             axes.plot(at, values, color=colour, marker="o", ms=4, label=label)
         axes.set(xscale="log", xlabel="groups")
-        axes.set_xticks(at, [f"{each.groups}\n({each.subscribers})" for each in results])
+        axes.set_xticks(at, [f"{each.groups:,}\n({each.subscribers:,})" for each in results])
         axes.minorticks_off()
         axes.legend(fontsize=8, loc="upper left")
-    both[0].set(yscale="log", title="Sizes and loads", ylabel="count")
+    both[0].set(yscale="log", title="Sizes and loads", ylabel="count", ylim=(1, 3e7))
     both[1].set(title="Paths", ylim=(0, None))
     picture.suptitle("Growth: groups (subscribers), sizes of groups after Zipf", fontsize=11)
     return picture

@@ -93,9 +93,7 @@ def _chosen(figure: str) -> tuple[str, ...]:
 def _figures(
     chosen: Sequence[str], output: Path | None, runs: int | None, seed: int, *, as_json: bool
 ) -> None:
-    from rich.console import Console  # noqa: PLC0415  (a quick --help)
-
-    from streaming.cli.simulate_tables import table  # noqa: PLC0415
+    from streaming.cli.simulate_tables import table  # noqa: PLC0415  (a quick --help)
 
     draw = _drawing(output)
     found = {}
@@ -103,7 +101,7 @@ def _figures(
         results = measured(name, runs, seed)
         found[name] = [_plain(each) for each in results]
         if not as_json:
-            Console().print(table(name, results))
+            print(table(name, results), flush=True)
         if draw is not None:
             print(f"drawn: {draw(name, results)}", file=sys.stderr)
     if as_json:

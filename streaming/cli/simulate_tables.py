@@ -6,24 +6,20 @@ The paper gives few figures in its text (sections 4.2 to 4.4), and its plots not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from typing import Any
 
 
-def table(name: str, results: Sequence[Any]) -> Table:
+def table(name: str, results: Sequence[Any]) -> str:
     """The table of a figure, in Markdown."""
-    from rich import box  # noqa: PLC0415  (a quick --help)
-    from rich.table import Table  # noqa: PLC0415
-
     title, columns = _TABLES[name]
-    told = Table(title=f"{title}\n", box=box.MARKDOWN, title_justify="left", title_style="bold")
-    for header, _ in columns:
-        told.add_column(header, justify="right", overflow="fold")
-    for each in results:
-        told.add_row(*(value(each) for _, value in columns))
-    return told
+    rows = [[header for header, _ in columns]]
+    rows += [[value(each) for _, value in columns] for each in results]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = [f"{'-' * (width - 1)}:" for width in widths]
+    lines = [
+        "| " + " | ".join(map(str.rjust, row, widths)) + " |" for row in (rows[0], rule, *rows[1:])
+    ]
+    return "\n".join((f"**{title}**", "", *lines, ""))
 
 
 def _number(field: str, digits: int = 0) -> Callable[[Any], str]:
