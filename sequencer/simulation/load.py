@@ -42,6 +42,7 @@ class Busiest:
 class Placed:
     """Ways to place the sequencing: means over the runs; `…_most` is the worst receiver of all.
 
+    `limit_kept`: the share of runs in which no node orders more than the busiest receiver gets.
     `dealt_…`: as many nodes, atoms dealt to them at random. Stretch: `near` as planned; `central`
     one sequencer for everything, at the best site; `far` the same nodes on random routers;
     `alone` every atom on a random router of its own (a lower bound: atoms that a message only
@@ -57,6 +58,7 @@ class Placed:
     dealt_ordering: float
     dealt_passing: float
     total: float
+    limit_kept: float
     near: float
     near_most: float
     central: float
@@ -146,6 +148,7 @@ def _loads(laid: Plan, rng: np.random.Generator) -> list[float]:
         dealt.ordering,
         dealt.passing,
         planned.total,
+        float(planned.ordering <= planned.receiver * (1 + 1e-9)),
     ]
 
 

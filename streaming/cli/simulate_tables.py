@@ -115,6 +115,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("node, transit too", _number("passing")),
             ("node, dealt at random", _number("dealt_ordering")),
             ("central", _number("total")),
+            ("limit kept", lambda each: f"{100 * each.limit_kept:.0f} %"),
             ("stretch, near", _both("near", "near_most")),
             ("central ", _both("central", "central_most")),
             ("random routers", _both("far", "far_most")),

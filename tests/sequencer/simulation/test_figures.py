@@ -128,6 +128,7 @@ def test_no_node_orders_more_than_the_busiest_receiver_gets():
     low, high = load.figure(plain, 1, runs=2, subscribers=64, counts=(8, 32), shape=MIDDLE)
     for each in (low, high):
         assert each.ordering <= each.receiver < each.total
+        assert each.limit_kept == 1
         assert each.ordering <= each.passing <= each.total
         assert each.ordering <= each.dealt_ordering <= each.total
         assert 1 <= each.central <= each.near * 1.05
