@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak bench clean
+.PHONY: help setup demo test check test-only soak bench figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ soak: $(READY) ## the long forms: random kills, broker outages, thousands of sim
 
 bench: $(READY) ## throughput and latency beside a stateless Spark copy (about half an hour)
 	@$(BIN)/python bench/bench.py
+
+figures: $(READY) ## draw the paper's figures and ours into docs/figures (some minutes)
+	@$(BIN)/sequencer simulate --output docs/figures
 
 clean: ## remove what make made
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -15,6 +15,7 @@ from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.run import run
 from streaming.cli.send import send
+from streaming.cli.simulate import simulate
 from streaming.cli.status import status
 from streaming.cli.tail import tail
 from streaming.cli.topics import topics
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
-for command in (demo, run, check, topics, status, verify, send, tail, broker):
+for command in (demo, run, check, topics, status, verify, send, tail, broker, simulate):
     app.command()(command)
 
 

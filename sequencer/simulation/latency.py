@@ -1,0 +1,150 @@
+"""Figure 2: what ordering costs in time, as *latency stretch*.
+
+"Decentralized Message Ordering for Publish/Subscribe Systems", section 4.2: each host sends a
+message to each of its groups, through the sequencing network and directly; times are averaged, and
+the ratio of the averages is the stretch of the host that receives. Here too; messages from a host
+to itself are left out, as their direct way takes no time at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sequencer.simulation.counts import Track
+from sequencer.simulation.plan import Ground, Plan, ground, network, plan
+from sequencer.simulation.topology import Floats, Shape, Topology, transit_stub
+from sequencer.simulation.workload import clustered_hosts, names, zipf_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Of one run, an entry for each subscriber that gets anything from others, by name.
+
+    `delivered` until delivery, `arrived` until arrival (what is held on top is the difference),
+    `pairs` are ratios of single (sender, group, receiver) deliveries, unsorted.
+    """
+
+    delivered: Floats
+    arrived: Floats
+    pairs: Floats
+    messages: int
+    deliveries: int
+
+
+def measure(
+    laid: Plan, where: Ground, rng: np.random.Generator, *, span_ms: float = 10_000
+) -> Stretch:
+    """Run the network: every member sends to every group of its own, at random moments of a span.
+
+    RuntimeError if a message has not come to everyone: the figure would be one of survivors.
+    """
+    net = network(laid, where, rng)
+    todo = [
+        (group, member) for group in sorted(laid.groups) for member in sorted(laid.groups[group])
+    ]
+    moments = (rng.random(len(todo)) * span_ms * 1000).astype(np.int64).tolist()
+    for (group, member), moment in zip(todo, moments, strict=True):
+        net.events.after(moment, partial(net.publish, member, group, f"{group}/{member}"))
+    # Long enough for any repetition; a host that never answers would be tried for ever.
+    net.events.run(round((span_ms + 60_000) * 1000))
+    record = net.record
+    wanted = sum(len(members) ** 2 for members in laid.groups.values())
+    if len(record.times_us) != wanted:
+        raise RuntimeError(f"{len(record.times_us)} of {wanted} deliveries took place")
+    return _stretch(where, record.times_us, record.arrived_us, record.sent_us, len(todo))
+
+
+def _stretch(
+    where: Ground,
+    times_us: dict[tuple[str, str], int],
+    arrived_us: dict[tuple[str, str], int],
+    sent_us: dict[str, int],
+    messages: int,
+) -> Stretch:
+    number = {name: at for at, name in enumerate(where.hosts)}
+    keys = [(receiver, body) for receiver, body in times_us if body.split("/")[1] != receiver]
+    receivers = np.array([number[receiver] for receiver, _ in keys], dtype=np.int64)
+    senders = np.array([number[body.split("/")[1]] for _, body in keys], dtype=np.int64)
+    sent = np.array([sent_us[body] for _, body in keys]) / 1000
+    delivered = np.array([times_us[key] for key in keys]) / 1000 - sent
+    arrived = np.array([arrived_us[key] for key in keys]) / 1000 - sent
+    direct = np.array([where.direct[name] for name in where.hosts])[receivers, senders]
+    size = len(number)
+    total = np.bincount(receivers, direct, size)
+    some = total > 0
+    apart = direct > 0
+    return Stretch(
+        np.bincount(receivers, delivered, size)[some] / total[some],
+        np.bincount(receivers, arrived, size)[some] / total[some],
+        delivered[apart] / direct[apart],
+        messages,
+        len(keys),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StretchOf:
+    """Figure 2 at one number of groups, over all runs.
+
+    `values` are stretches of all subscribers in all runs, sorted; `nodes` the mean number of
+    sequencing nodes, `pairs_median` the median ratio of single deliveries, `held` the mean share
+    of the time to delivery that a message waits at its receiver.
+    """
+
+    groups: int
+    runs: int
+    values: Floats
+    mean: float
+    p90: float
+    most: float
+    pairs_median: float
+    held: float
+    nodes: float
+    deliveries: int
+
+
+def figure(
+    track: Track[tuple[int, int]],
+    seed: int,
+    *,
+    runs: int = 10,
+    subscribers: int = 128,
+    counts: Sequence[int] = (8, 16, 32, 64),
+    shape: Shape | None = None,
+) -> list[StretchOf]:
+    """Figure 2: one topology, and hosts and groups of their own in every run."""
+    topology = transit_stub(np.random.default_rng([seed, 1]), shape)
+    found: dict[int, list[tuple[Stretch, int]]] = {count: [] for count in counts}
+    for count, run in track([(count, run) for count in counts for run in range(runs)]):
+        rng = np.random.default_rng([seed, 2, count, run])
+        where = settled(topology, rng, subscribers)
+        laid = plan(zipf_groups(rng, list(where.hosts), count), where)
+        found[count].append((measure(laid, where, rng), len(set(laid.nodes.values()))))
+    return [_joined(count, some) for count, some in found.items()]
+
+
+def settled(topology: Topology, rng: np.random.Generator, subscribers: int) -> Ground:
+    """Subscribers on hosts of a topology, in clusters."""
+    hosts = clustered_hosts(topology, rng, subscribers).tolist()
+    return ground(topology, dict(zip(names("H", subscribers), hosts, strict=True)))
+
+
+def _joined(count: int, some: list[tuple[Stretch, int]]) -> StretchOf:
+    values = np.sort(np.concatenate([each.delivered for each, _ in some]))
+    arrived = np.concatenate([each.arrived for each, _ in some])
+    return StretchOf(
+        count,
+        len(some),
+        values,
+        float(values.mean()),
+        float(np.percentile(values, 90)),
+        float(values.max()),
+        float(np.median(np.concatenate([each.pairs for each, _ in some]))),
+        float(1 - arrived.mean() / values.mean()),
+        float(np.mean([nodes for _, nodes in some])),
+        sum(each.deliveries for each, _ in some),
+    )

@@ -1,0 +1,260 @@
+"""The sequencing network on simulated machines: hosts, sequencing nodes and all their links.
+
+What runs is the core itself: `links` between machines, `membership` for ingress, atoms and
+subscribers. Each ordered pair of machines has one link, so all edges between the atoms of two nodes
+keep their order, and nothing that is lost, repeated or reordered below is seen above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sequencer.overlaps.links import Ack, Frame, Input, Output
+from sequencer.overlaps.membership import (
+    GroupIngress,
+    RemovedGroupError,
+    Subscriber,
+    ViewAtom,
+    Views,
+)
+from sequencer.overlaps.ordering import Message
+from sequencer.overlaps.overlaps import Pair
+from sequencer.simulation.carrier import Carrier
+from sequencer.simulation.events import Events
+from sequencer.simulation.machine import Machine
+
+WINDOW = 8192
+DOWN = "came to a crashed machine"
+UNDONE = "undone by a crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A message on its way to the atom at this place of its path."""
+
+    message: Message
+    at: int
+
+
+@dataclass(slots=True)
+class Record:
+    """What can be seen from outside. Bodies of messages are unique.
+
+    `histories`: subscriber -> bodies in order of delivery; `times_us`: (subscriber, body) -> when;
+    `sent`: (sender, group) -> bodies; `causes`: (last delivery before sending, body); `views`:
+    body -> the views under which it was delivered; `refused`: bodies for groups that had ended.
+    """
+
+    histories: dict[str, list[str]] = field(default_factory=dict)
+    times_us: dict[tuple[str, str], int] = field(default_factory=dict)
+    arrived_us: dict[tuple[str, str], int] = field(default_factory=dict)
+    sent: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    sent_us: dict[str, int] = field(default_factory=dict)
+    causes: list[tuple[str, str]] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+    views: dict[str, set[int]] = field(default_factory=dict)
+    stamps: dict[str, int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    held_most: int = 0
+    retired: int = 0
+
+
+@dataclass(slots=True)
+class Network:
+    """Machines and what they do with what arrives.
+
+    `hosting`: view -> which node has which atom; `ingress_at`: group -> the node that numbers it.
+    `commit_us`: from a change to the commit that makes it visible, `durable`: whether commits are
+    written at all (without crashes nobody reads them).
+    """
+
+    events: Events
+    views: Views
+    hosting: dict[int, Mapping[Pair, str]] = field(default_factory=dict)
+    ingress_at: dict[str, str] = field(default_factory=dict)
+    commit_us: int = 0
+    durable: bool = False
+    machines: dict[str, Machine] = field(default_factory=dict)
+    record: Record = field(default_factory=Record)
+    reader: Callable[[str, Message], None] | None = None
+    carrier: Carrier = field(init=False)
+
+    def machine(self, name: str) -> Machine:
+        """The machine of this name."""
+        return self.machines.setdefault(name, Machine(name))
+
+    def publish(self, sender: str, group: str, body: str) -> bool:
+        """A host sends a message to a group; False if the host is down and nothing was sent."""
+        host = self.machine(sender)
+        if not host.up:
+            return False
+        history = self.record.histories.get(sender)
+        cause = history[-1] if history else None
+        self._send(host, self.ingress_at[group], Message(group, sender, body))
+        host.effects.append(partial(self._note_sent, sender, group, body, cause))
+        self._commit_soon(host)
+        return True
+
+    def switch(self, group: str) -> None:
+        """Tell the ingress of a group of changes; it is told at its restart if it is down now."""
+        node = self.machine(self.ingress_at[group])
+        if not node.up:
+            return
+        while (some := self._ingress(node, group).switch(self.views)) is not None:
+            for message in some:
+                self._onward(node, message, 0)
+        self._commit_soon(node)
+
+    def crash(self, name: str) -> None:
+        """A machine stops at once."""
+        self.carrier.counts[UNDONE] += self.machine(name).crash()
+
+    def restart(self, name: str) -> None:
+        """A machine goes on with what it has written down."""
+        machine = self.machine(name)
+        machine.restart()
+        for peer in [key[1] for key in machine.parts if key[0] == "output"]:
+            self._arm(machine, peer, 0)
+        for group in [group for group, where in sorted(self.ingress_at.items()) if where == name]:
+            self.switch(group)
+
+    def arrive(self, source: str, target: str, frame: Frame | Ack) -> None:
+        """A frame or an acknowledgment has come to a machine."""
+        machine = self.machine(target)
+        if not machine.up:
+            self.carrier.counts[DOWN] += 1
+            return
+        if isinstance(frame, Ack):
+            machine.part(("output", source), self._output).acknowledge(frame)
+        else:
+            payloads, ack = machine.part(("input", source), self._input).receive(frame)
+            for payload in payloads:
+                self._take(machine, payload)
+            machine.effects.append(partial(self.carrier.send, target, source, ack))
+        self._commit_soon(machine)
+
+    def waiting(self) -> int:
+        """What is on its way or held: frames without acknowledgment, and held messages."""
+        count = 0
+        for machine in self.machines.values():
+            for key, part in machine.parts.items():
+                if key[0] == "output":
+                    count += len(part.waiting)
+                elif key[0] == "subscriber":
+                    count += part.holding
+        return count
+
+    def _take(self, machine: Machine, payload: Any) -> None:
+        match payload:
+            case Hop(message, at):
+                self._onward(machine, message, at)
+            case Message(number=-1, group=group):
+                try:
+                    some = self._ingress(machine, group).publish(payload, self.views)
+                except RemovedGroupError:
+                    machine.effects.append(partial(self.record.refused.add, payload.body))
+                    return
+                for message in some:
+                    self._onward(machine, message, 0)
+            case Message():
+                self._deliver(machine, payload)
+
+    def _onward(self, machine: Machine, message: Message, at: int) -> None:
+        """Through all atoms of this machine that come next, and on to the next machine."""
+        view = self.views.views[message.view]
+        path = view.graph.paths[message.group]
+        hosting = self.hosting[message.view]
+        while at < len(path) and hosting[path[at]] == machine.name:
+            key = ("atom", message.view, path[at])
+            atom = machine.part(key, partial(ViewAtom.of, view, path[at]))
+            message = atom.stamp(message)
+            if atom.retired:
+                machine.drop(key)
+                machine.effects.append(self._note_retired)
+            at += 1
+        if at < len(path):
+            self._send(machine, hosting[path[at]], Hop(message, at))
+        else:
+            for member in sorted(view.groups[message.group]):
+                self._send(machine, member, message)
+
+    def _deliver(self, machine: Machine, message: Message) -> None:
+        subscriber = machine.part(("subscriber",), partial(Subscriber, machine.name))
+        self.record.arrived_us.setdefault((machine.name, message.body), self.events.now_us)
+        _, delivered = subscriber.take(message, self.views)
+        self.record.held_most = max(self.record.held_most, subscriber.holding)
+        for each in delivered:
+            if not each.last:
+                machine.effects.append(partial(self._note_delivered, machine.name, each))
+
+    def _send(self, machine: Machine, target: str, payload: Any) -> None:
+        output = machine.part(
+            ("output", target), partial(self._output, self.carrier.delay_us(machine.name, target))
+        )
+        frame = output.send(payload, self.events.now_us // 1000)
+        machine.effects.append(partial(self.carrier.send, machine.name, target, frame))
+        self._arm(machine, target, output.retry_ms * 1000)
+
+    def _arm(self, machine: Machine, target: str, wait_us: int) -> None:
+        if target not in machine.armed:
+            machine.armed.add(target)
+            self.events.after(wait_us, partial(self._tick, machine, target, machine.life))
+
+    def _tick(self, machine: Machine, target: str, life: int) -> None:
+        """Send again what has not been acknowledged in time."""
+        if not machine.up or machine.life != life:
+            return
+        machine.armed.discard(target)
+        output: Output | None = machine.parts.get(("output", target))
+        if output is None or not output.waiting:
+            return
+        now_ms = self.events.now_us // 1000
+        for frame in output.tick(now_ms):
+            machine.changed.add(("output", target))
+            machine.effects.append(partial(self.carrier.send, machine.name, target, frame))
+        due = output.next_due_ms()
+        self._commit_soon(machine)
+        self._arm(machine, target, max(1, (due or 0) - now_ms) * 1000)
+
+    def _commit_soon(self, machine: Machine) -> None:
+        if self.commit_us == 0:
+            machine.commit(write=self.durable)
+        elif not machine.committing:
+            machine.committing = True
+            self.events.after(self.commit_us, partial(self._commit, machine, machine.life))
+
+    def _commit(self, machine: Machine, life: int) -> None:
+        if machine.up and machine.life == life:
+            machine.committing = False
+            machine.commit(write=self.durable)
+
+    def _ingress(self, machine: Machine, group: str) -> GroupIngress:
+        ingress: GroupIngress = machine.part(("ingress", group), partial(GroupIngress, group))
+        return ingress
+
+    def _output(self, delay_us: int = 0) -> Output:
+        return Output(window_max=WINDOW, retry_ms=2 * delay_us // 1000 + 100, retry_max_ms=2000)
+
+    def _input(self) -> Input:
+        return Input(window_max=WINDOW)
+
+    def _note_sent(self, sender: str, group: str, body: str, cause: str | None) -> None:
+        self.record.sent.setdefault((sender, group), []).append(body)
+        self.record.sent_us[body] = self.events.now_us
+        self.record.groups[body] = group
+        if cause is not None:
+            self.record.causes.append((cause, body))
+
+    def _note_retired(self) -> None:
+        self.record.retired += 1
+
+    def _note_delivered(self, name: str, message: Message) -> None:
+        self.record.histories.setdefault(name, []).append(message.body)
+        self.record.times_us[name, message.body] = self.events.now_us
+        self.record.views.setdefault(message.body, set()).add(message.view)
+        self.record.stamps[message.body] = len(message.stamps)
+        if self.reader is not None:
+            self.reader(name, message)

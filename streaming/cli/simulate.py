@@ -1,0 +1,166 @@
+"""`sequencer simulate`: the paper's figures, and the network under faults."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streaming.errors import ConfigError
+
+FIGURES = ("2", "3", "4", "stamps", "load", "growth")
+RUNS_MAX = 10_000
+
+
+def simulate(
+    figure: Annotated[
+        str, typer.Option("--figure", help="2, 3, 4, stamps, load, growth or all.")
+    ] = "all",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Draw plots into this folder."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", help="Runs for each point; each figure has its own.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="One number repeats everything.")] = 1,
+    safety: Annotated[
+        bool, typer.Option("--safety", help="Run the network under faults and judge it instead.")
+    ] = False,
+    faults: Annotated[
+        str,
+        typer.Option(
+            "--faults", help="With --safety: what goes wrong, as name=value,… (see below), or none."
+        ),
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Results for programs.")] = False,
+) -> None:
+    """Simulate the ordering of overlapping groups, in one process, without Kafka or Spark.
+
+    The real protocol runs on simulated machines in a network of 10,000 routers. Without options
+    all figures are measured, some minutes of work; tables go to standard output, each with what
+    the paper ("Decentralized Message Ordering for Publish/Subscribe Systems") says beside it.
+
+    Figures: 2 latency stretch; 3 sequencing nodes by groups; 4 nodes and overlaps by occupancy;
+    stamps: numbers on a message against a vector timestamp; load: the busiest node, and other
+    placements; growth: up to 1,000 groups and 10,000 subscribers (one run, about a minute).
+
+    --safety: many small networks (--runs, default 20), each with lost, repeated and reordered
+    frames, cut lines, crashed machines, and groups that change; then the faults end and everything
+    must be delivered. The deliveries are judged: one order for all, exactly once, members only,
+    senders' order, causality. --faults changes what goes wrong; names and defaults: loss=0.1,
+    duplicate=0.1, late=0.2, late_ms=100, cuts=4, crashes=8, down_ms=2000, commit_ms=2.
+
+    Exit status: 0 fine; 1 an invariant is broken (the witness and the seed are told); 2 the call
+    is wrong.
+
+    Example: sequencer simulate --figure 2 -o plots, or sequencer simulate --safety --seed 7
+    """
+    if runs is not None and not 1 <= runs <= RUNS_MAX:
+        raise ConfigError(f"--runs is {runs}.", remedy=f"Give 1 to {RUNS_MAX:,}.")
+    if seed < 0:
+        raise ConfigError(f"--seed is {seed}.", remedy="Give 0 or more.")
+    if safety:
+        from streaming.cli.simulate_safety import judge_runs  # noqa: PLC0415  (a quick --help)
+
+        if output is not None or figure != "all":
+            raise ConfigError(
+                "--safety draws nothing.", remedy="Leave out --figure and -o, or --safety."
+            )
+        judge_runs(faults, runs or 20, seed, as_json=as_json)
+        return
+    if faults:
+        raise ConfigError("--faults belongs to --safety.", remedy="Add --safety.")
+    _figures(_chosen(figure), output, runs, seed, as_json=as_json)
+
+
+def _chosen(figure: str) -> tuple[str, ...]:
+    if figure == "all":
+        return FIGURES
+    if figure not in FIGURES:
+        raise ConfigError(
+            f"There is no figure {figure}.", remedy=f"Choose {', '.join(FIGURES)} or all."
+        )
+    return (figure,)
+
+
+def _figures(
+    chosen: Sequence[str], output: Path | None, runs: int | None, seed: int, *, as_json: bool
+) -> None:
+    from streaming.cli.simulate_tables import table  # noqa: PLC0415  (a quick --help)
+
+    draw = _drawing(output)
+    found = {}
+    for name in chosen:
+        results = measured(name, runs, seed)
+        found[name] = [_plain(each) for each in results]
+        if not as_json:
+            print(table(name, results), flush=True)
+        if draw is not None:
+            print(f"drawn: {draw(name, results)}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"seed": seed, "figures": found}, indent=2))
+
+
+def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None:
+    if output is None:
+        return None
+    try:
+        from streaming.cli.figures import draw  # noqa: PLC0415  (matplotlib may be missing)
+    except ImportError as error:
+        raise ConfigError(
+            f"Plots need matplotlib, and it cannot be imported: {error}.",
+            "Nothing was simulated.",
+            "pip install 'spark-sequencer[figures]', or leave out -o for tables alone.",
+        ) from error
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"Plots cannot be written to {output}: {error.strerror}.",
+            "Nothing was simulated.",
+            "Give a folder with -o.",
+        ) from error
+
+    def drawn(name: str, results: Sequence[Any]) -> Path:
+        try:
+            return draw(name, results, output)
+        except OSError as error:
+            raise ConfigError(
+                f"The plot of figure {name} cannot be written to {output}: {error.strerror}.",
+                "Tables above are complete.",
+                "Give another folder with -o.",
+            ) from error
+
+    return drawn
+
+
+def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
+    """The results of a figure, with a line of progress on standard error."""
+    from sequencer.simulation import counts, growth, latency, load, stamps  # noqa: PLC0415
+    from streaming.cli.progress import tracked  # noqa: PLC0415
+
+    figures: dict[str, Callable[..., Sequence[Any]]] = {
+        "2": latency.figure,
+        "3": counts.by_groups,
+        "4": counts.by_occupancy,
+        "stamps": stamps.figure,
+        "load": load.figure,
+        "growth": growth.figure,
+    }
+    some = {} if runs is None or name == "growth" else {"runs": runs}
+    title = f"figure {name}" if name.isdigit() else name
+    return figures[name](partial(tracked, title), seed, **some)
+
+
+def _plain(result: Any) -> dict[str, Any]:
+    plain = asdict(result)
+    if "values" in plain:
+        plain["values"] = [round(value, 4) for value in plain["values"].tolist()]
+    return plain

@@ -1,0 +1,141 @@
+"""Tables of what `sequencer simulate` measures, with what the paper says beside it.
+
+The paper gives few figures in its text (sections 4.2 to 4.4), and its plots not as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def table(name: str, results: Sequence[Any]) -> str:
+    """The table of a figure, in Markdown."""
+    title, columns = _TABLES[name]
+    rows = [[header for header, _ in columns]]
+    rows += [[value(each) for _, value in columns] for each in results]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = [f"{'-' * (width - 1)}:" for width in widths]
+    lines = [
+        "| " + " | ".join(map(str.rjust, row, widths)) + " |" for row in (rows[0], rule, *rows[1:])
+    ]
+    return "\n".join((f"**{title}**", "", *lines, ""))
+
+
+def _number(field: str, digits: int = 0) -> Callable[[Any], str]:
+    return lambda each: f"{getattr(each, field):,.{digits}f}"
+
+
+def _spread(field: str, digits: int = 1) -> Callable[[Any], str]:
+    def told(each: Any) -> str:
+        some = getattr(each, field)
+        low, high = (f"{value:.{digits}f}" for value in (some.p10, some.p90))
+        return f"{some.mean:.{digits}f} ({low} to {high})"
+
+    return told
+
+
+def _both(mean: str, most: str) -> Callable[[Any], str]:
+    return lambda each: f"{getattr(each, mean):.2f} / {getattr(each, most):.2f}"
+
+
+def _paper_most(each: Any) -> str:
+    return {8: "2.5", 64: "5"}.get(each.groups, "not told")
+
+
+def _paper_nodes(each: Any) -> str:
+    return "steeper" if each.at <= 20 else "more gradual"
+
+
+def _paper_occupancy(each: Any) -> str:
+    if each.at > 0.9:
+        return "one"
+    if each.at == 0.15:
+        return "the peak"
+    return "rising" if each.at < 0.15 else "falling"
+
+
+Column = tuple[str, Callable[[Any], str]]
+
+_TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
+    "2": (
+        "Figure 2: latency stretch of 128 subscribers",
+        (
+            ("groups", _number("groups")),
+            ("mean", _number("mean", 2)),
+            ("90 %", _number("p90", 2)),
+            ("maximum", _number("most", 2)),
+            ("paper, maximum", _paper_most),
+            ("single pairs, median", _number("pairs_median", 2)),
+            ("held, share", lambda each: f"{100 * each.held:.2f} %"),
+            ("nodes", _number("nodes", 1)),
+        ),
+    ),
+    "3": (
+        "Figure 3: sequencing nodes for 128 subscribers, mean (10 % to 90 %)",
+        (
+            ("groups", _number("at")),
+            ("nodes", _spread("nodes")),
+            ("double overlaps alone", _spread("paper_nodes")),
+            ("paper, growth", _paper_nodes),
+            ("passed by a message", _spread("hops")),
+            ("double overlaps", _spread("overlaps", 0)),
+            ("atoms", _spread("atoms", 0)),
+        ),
+    ),
+    "4": (
+        "Figure 4: 128 subscribers, 32 groups of any occupancy, mean (10 % to 90 %)",
+        (
+            ("occupancy", _number("at", 2)),
+            ("nodes", _spread("nodes")),
+            ("double overlaps alone", _spread("paper_nodes")),
+            ("paper, nodes", _paper_occupancy),
+            ("double overlaps", _spread("overlaps", 0)),
+            ("atoms", _spread("atoms", 0)),
+        ),
+    ),
+    "stamps": (
+        "Numbers on a message, against a vector timestamp",
+        (
+            ("by", lambda each: each.by),
+            ("at", lambda each: f"{each.at:g}"),
+            ("collected, mean", _number("collected", 1)),
+            ("needed by a receiver, mean", _number("needed", 1)),
+            ("most", _number("most")),
+            ("vector timestamp", _number("vector")),
+        ),
+    ),
+    "load": (
+        "Messages of the busiest, and latency stretch (mean / maximum) of ways to place nodes",
+        (
+            ("groups", _number("groups")),
+            ("nodes", _number("nodes", 1)),
+            ("receiver", _number("receiver")),
+            ("node", _number("ordering")),
+            ("node, transit too", _number("passing")),
+            ("node, dealt at random", _number("dealt_ordering")),
+            ("central", _number("total")),
+            ("limit kept", lambda each: f"{100 * each.limit_kept:.0f} %"),
+            ("stretch, near", _both("near", "near_most")),
+            ("central ", _both("central", "central_most")),
+            ("random routers", _both("far", "far_most")),
+            ("atoms alone", _both("alone", "alone_most")),
+        ),
+    ),
+    "growth": (
+        "Growth, groups after Zipf",
+        (
+            ("groups", _number("groups")),
+            ("subscribers", _number("subscribers")),
+            ("atoms", _number("atoms")),
+            ("nodes", _number("nodes")),
+            ("passed, mean", _number("hops", 1)),
+            ("stamps", _number("collected", 1)),
+            ("needed", _number("needed", 1)),
+            ("busiest receiver", _number("receiver")),
+            ("busiest node", _number("ordering")),
+            ("central", _number("total")),
+            ("stretch (mean / maximum)", _both("stretch", "stretch_most")),
+        ),
+    ),
+}

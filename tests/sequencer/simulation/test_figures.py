@@ -1,0 +1,175 @@
+"""The figures in a short form: what the paper says of them holds, and they are exact where easy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sequencer.overlaps.graph import build
+from sequencer.simulation import counts, growth, latency, load, stamps
+from sequencer.simulation.plan import assign, network, plan
+from sequencer.simulation.topology import SMALL, Shape, transit_stub
+from sequencer.simulation.workload import names, rates, zipf_groups
+
+MIDDLE = Shape(domains=4, transits=4, stubs=2, stub_routers=10)
+
+
+def plain(jobs):
+    return jobs
+
+
+def laid_out(seed=1, subscribers=24, groups=8):
+    topology = transit_stub(np.random.default_rng([seed, 1]), MIDDLE)
+    rng = np.random.default_rng([seed, 2])
+    where = latency.settled(topology, rng, subscribers)
+    return plan(zipf_groups(rng, list(where.hosts), groups), where), where, rng
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_message_alone_takes_the_sum_of_its_ways(seed):
+    """The network that runs, and the sum along the path, agree to the microsecond's rounding."""
+    laid, where, rng = laid_out(seed)
+    spread_out = latency.measure(laid, where, rng, span_ms=1e7)
+    summed = load.stretches(laid.groups, laid.paths, where, laid.site)
+    assert np.allclose(spread_out.delivered, summed, rtol=1e-3)
+    assert np.allclose(spread_out.delivered, spread_out.arrived)
+
+
+def test_messages_that_meet_wait_for_each_other_and_all_come():
+    laid, where, rng = laid_out(2, 40, 16)
+    crowded = latency.measure(laid, where, rng, span_ms=20)
+    assert (crowded.delivered >= crowded.arrived - 1e-9).all()
+    assert crowded.delivered.mean() > crowded.arrived.mean()
+    assert crowded.messages == sum(map(len, laid.groups.values()))
+
+
+def test_a_run_in_which_something_does_not_come_is_no_measure(monkeypatch):
+    laid, where, rng = laid_out()
+    monkeypatch.setattr(latency, "network", lambda *args: deaf(network(*args)))
+    with pytest.raises(RuntimeError, match="deliveries took place"):
+        latency.measure(laid, where, rng)
+
+
+def deaf(net):
+    net.machine("H00").up = False
+    return net
+
+
+def test_every_node_stands_alone_and_all_groups_have_one():
+    laid, where, _ = laid_out(3, 40, 30)
+    assert len(set(laid.site.values())) == len(laid.site)
+    assert set(laid.paths) == set(laid.groups)
+    assert all(laid.paths.values())
+    assert max(laid.site.values()) < len(where.sites)
+
+
+def test_stretch_stays_below_the_papers_maximum():
+    """Section 4.2: at most 2.5 with 8 groups and 5 with 64."""
+    low, high = latency.figure(plain, 1, runs=1, counts=(8, 64), shape=MIDDLE)
+    assert 1 <= low.values.min() < low.mean < low.most < 2.5
+    assert 1 <= high.values.min() < high.mean < high.most < 5
+    assert len(high.values) == 128
+
+
+def test_nodes_grow_more_gradually_after_twenty_groups():
+    """Section 4.3."""
+    first, middle, last = counts.by_groups(plain, 1, runs=6, counts=(1, 20, 64))
+    assert first.nodes.mean == 0
+    early = (middle.nodes.mean - first.nodes.mean) / 19
+    late = (last.nodes.mean - middle.nodes.mean) / 44
+    assert 0 < late < 0.75 * early
+    assert last.nodes.p10 <= last.nodes.mean <= last.nodes.p90
+    assert middle.overlaps.mean < middle.atoms.mean
+
+
+def test_nodes_have_a_peak_and_come_down_to_one():
+    """Section 4.4: a peak at 0.15 (for the paper's atoms), one node above 0.9."""
+    told = counts.by_occupancy(plain, 1, runs=4, occupancies=(0, 0.05, 0.15, 0.3, 0.6, 0.95, 1))
+    nodes = [each.paper_nodes.mean for each in told]
+    assert nodes[0] == 0
+    assert max(nodes) == nodes[2]
+    assert nodes[2:] == sorted(nodes[2:], reverse=True)
+    assert nodes[-2:] == [1, 1]
+    assert told[-1].overlaps.mean == 32 * 31 / 2
+
+
+def test_stamps_are_counted_as_messages_collect_them():
+    """Against the network that runs, and a count over all deliveries one by one."""
+    laid, where, rng = laid_out(1, 20, 8)
+    collected, needed, most = stamps.count(laid.graph, laid.groups)
+    net = network(laid, where, rng)
+    one_by_one = []
+    for group, members in laid.groups.items():
+        for member in sorted(members):
+            net.publish(member, group, f"{group}/{member}")
+        for receiver in members:
+            pairs = [pair for pair, some in laid.graph.atoms.items() if group in pair]
+            shared = sum(receiver in laid.graph.atoms[pair] for pair in pairs)
+            one_by_one += [shared] * len(members)
+    net.events.run()
+    assert collected == pytest.approx(np.mean(list(net.record.stamps.values())))
+    assert most == max(net.record.stamps.values())
+    assert needed == pytest.approx(np.mean(one_by_one))
+
+
+def test_stamps_are_fewer_than_the_entries_of_a_vector():
+    told = stamps.figure(plain, 1, runs=1, counts=(8, 64), occupancies=(0.1, 1))
+    assert [(each.by, each.at) for each in told] == [
+        ("groups", 8),
+        ("groups", 64),
+        ("occupancy", 0.1),
+        ("occupancy", 1),
+    ]
+    assert all(each.needed <= each.collected <= each.most < each.vector == 128 for each in told)
+    assert told[-1].most == 31
+
+
+def test_no_node_orders_more_than_the_busiest_receiver_gets():
+    low, high = load.figure(plain, 1, runs=2, subscribers=64, counts=(8, 32), shape=MIDDLE)
+    for each in (low, high):
+        assert each.ordering <= each.receiver < each.total
+        assert each.limit_kept == 1
+        assert each.ordering <= each.passing <= each.total
+        assert each.ordering <= each.dealt_ordering <= each.total
+        assert 1 <= each.central <= each.near * 1.05
+        assert each.near < each.far < each.alone
+        assert each.near <= each.near_most
+
+
+def test_the_busiest_as_counted_by_hand():
+    groups = {name: frozenset(some) for name, some in {"G0": "ABC", "G1": "BC"}.items()}
+    graph, nodes, paths = assign(groups)
+    assert rates(groups) == {"G0": 3, "G1": 2}
+    assert len(paths["G0"]) == 1
+    most = load.busiest(groups, graph, nodes)
+    assert (most.receiver, most.ordering, most.passing, most.total) == (5, 5, 5, 5)
+
+
+def test_growth_short():
+    small, large = growth.figure(plain, 1, sizes=((8, 40), (40, 200)), shape=MIDDLE)
+    assert small.atoms < large.atoms == len(build_again(40, 200).atoms)
+    assert large.ordering <= large.receiver < large.total
+    assert 1 <= large.stretch <= large.stretch_most
+
+
+def build_again(groups, subscribers):
+    rng = np.random.default_rng([1, 6, groups, subscribers])
+    members = names("H", subscribers)
+    topology = transit_stub(np.random.default_rng([1, 1]), MIDDLE)
+    hosts = growth.clustered_hosts(topology, rng, subscribers)
+    assert len(hosts) == subscribers
+    rng.choice(members, min(growth.RECEIVERS_MEASURED, subscribers), replace=False)
+    return build(zipf_groups(rng, members, groups))
+
+
+@pytest.mark.slow
+def test_growth_to_a_thousand_groups():
+    (grown,) = growth.figure(plain, 1, sizes=((1000, 10_000),))
+    assert grown.ordering <= grown.receiver
+    assert grown.nodes < 1000
+    assert grown.needed < 50
+
+
+def test_small_shapes_work_too():
+    (only,) = latency.figure(plain, 3, runs=1, subscribers=8, counts=(2,), shape=SMALL)
+    assert only.groups == 2
