@@ -71,13 +71,13 @@ def route(
     ``shard_of`` gives the shard of a node. Equal arguments give equal views.
     """
     members = {name: tuple(sorted(set(groups[name]))) for name in sorted(groups)}
-    graph = require(build(members), members)
-    placed = place(graph, members)
+    graph = require(build(members, nodes_max=nodes), members)
+    placed = place(graph, members, nodes_max=nodes)
     pairs = tuple(sorted(graph.atoms))
     place_of = {pair: at for at, pair in enumerate(pairs)}
     paths = {}
     for name in members:
-        stretches = groupby(graph.paths[name], lambda pair: shard_of(placed[pair] % nodes))
+        stretches = groupby(graph.paths[name], lambda pair: shard_of(placed[pair]))
         paths[name] = tuple(
             Run(shard, tuple(place_of[pair] for pair in passed if name in pair))
             for shard, passed in stretches
