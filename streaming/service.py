@@ -31,7 +31,8 @@ RESTART_SECONDS = (1, 2, 5, 10, 30)
 ONCE_TRIES_MAX = 3
 
 PYTHON_WORKERS = {
-    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower()
+    "spark.python.daemon.module": "streaming.worker_daemon",
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
 
