@@ -99,11 +99,14 @@ def run(session, given, folder):
             .start()
         )
     names = (given.output, f"{given.output}.rejects", f"{given.output}.events")
+    output, rejects, events = names
     plan = ChannelPlan(
-        given.output,
-        "p",
-        (given.topic,),
-        *names,
+        service=given.output,
+        pipeline="p",
+        inputs=(given.topic,),
+        output=output,
+        rejects=rejects,
+        events=events,
         partitions=dict.fromkeys(names, given.partitions),
         rules=Rules(LinearLabels()),
         delivery=given.kind,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from streaming import errors, kafka, topics
 from streaming.checkpoint import Checkpoint, Identity
-from streaming.codec import Totals
 from streaming.config import Config
 from streaming.errors import InputLost, JobFailed, SequencerError
 from streaming.plan import ChannelPlan, Headers
 from streaming.query import Carrier, Progress, build, start
+from streaming.totals import Totals
 
 STOP_SECONDS_MAX = 55
 

@@ -11,11 +11,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from streaming.channel_operator import order
-from streaming.codec import Totals
 from streaming.faults import fault_point
 from streaming.pack import pack
 from streaming.plan import BatchContext, ChannelPlan
 from streaming.sink import SUMMARY, Sink
+from streaming.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

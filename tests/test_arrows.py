@@ -38,12 +38,12 @@ PURE = {
     "warnings",
 }
 LAYERS = [
-    {"errors", "faults"},
-    {"columns", "plan", "jars", "clients", "credentials"},
+    {"errors", "faults", "worker_daemon"},
+    {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials"},
     {"config"},
-    {"pack", "kafka", "embedded"},
-    {"codec", "topics", "checkpoint"},
-    {"channel_operator", "writer"},
+    {"pack", "output", "kafka", "embedded"},
+    {"codec", "topics", "checkpoint", "exchange"},
+    {"channel_operator", "group_operator", "multicast_operator", "writer"},
     {"sink"},
     {"query"},
     {"pipeline"},

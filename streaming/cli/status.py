@@ -43,7 +43,7 @@ def status(
 
 def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
     from streaming.checkpoint import Checkpoint  # noqa: PLC0415
-    from streaming.codec import Totals  # noqa: PLC0415
+    from streaming.totals import Totals  # noqa: PLC0415
 
     last = Checkpoint(root, name).status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))

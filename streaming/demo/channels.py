@@ -18,10 +18,10 @@ from typing import Any
 
 from streaming import kafka
 from streaming.checkpoint import Checkpoint
-from streaming.codec import Totals
 from streaming.demo import flights
 from streaming.embedded import EmbeddedBroker
 from streaming.errors import JobFailed
+from streaming.totals import Totals
 
 PIPELINE = "flights"
 PARTITIONS = 4
