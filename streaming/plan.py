@@ -95,9 +95,13 @@ class ExchangePlan(Plan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan(ExchangePlan):
-    """One pipeline of discipline ``group``; ``groups`` is the first membership."""
+    """One pipeline of discipline ``group``; ``groups`` is the first membership.
+
+    ``ingress`` has the shards of groups whose ingress is not where their name says.
+    """
 
     groups: dict[str, tuple[str, ...]]
+    ingress: dict[str, int] = field(default_factory=dict)
     nodes: int = 4
     across_groups: bool = False
 

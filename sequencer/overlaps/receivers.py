@@ -11,6 +11,7 @@ nothing waits for ever. In return a shard decides once for a message, not once f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 import numpy as np
@@ -80,7 +81,11 @@ class Receivers:
 
 
 class _Search:
-    """Delivers one message after the other, looking only at what a delivery may have freed."""
+    """Delivers one message after the other, looking only at what a delivery may have freed.
+
+    Of several that can be delivered it takes the one that came first. Where one shard numbers all
+    messages they can be delivered as they come, and a sender's order holds across groups.
+    """
 
     def __init__(
         self,
@@ -111,41 +116,45 @@ class _Search:
     def run(self) -> Ints:
         """The messages that can be delivered, in order; the receivers are up to date then."""
         order: list[int] = []
-        for line in dict.fromkeys(self.line):
-            look = [line]
-            while look:
-                n = self._next(look[-1])
-                if n is None:
-                    look.pop()
-                    continue
+        look = [n for line in dict.fromkeys(self.line) if (n := self._next(line)) is not None]
+        heapify(look)
+        while look:
+            n = heappop(look)
+            if self._next(self.line[n]) == n and self._can_go(n):
                 order.append(n)
-                self._deliver(n, look)
+                for line in self._deliver(n):
+                    if (found := self._next(line)) is not None:
+                        heappush(look, found)
         self.receivers.line_next = np.array(self.line_next, dtype=np.int64)
         self.receivers.atom_next = np.array(self.atom_next, dtype=np.int64)
         return np.array(order, dtype=np.int64)
 
     def _next(self, line: int) -> int | None:
-        """The next message of a line, if it can be delivered."""
-        n = self.at.get(line, {}).get(self.line_next[line])
-        if n is None or self.waits[self.view[n]]:
-            return None
-        following = self.atom_next
-        return n if all(following[atom] == stamp for atom, stamp in self.stamps[n]) else None
+        """The next message of a line, if it is here."""
+        return self.at.get(line, {}).get(self.line_next[line])
 
-    def _deliver(self, n: int, look: list[int]) -> None:
+    def _can_go(self, n: int) -> bool:
+        if self.waits[self.view[n]]:
+            return False
+        following = self.atom_next
+        return all(following[atom] == stamp for atom, stamp in self.stamps[n])
+
+    def _deliver(self, n: int) -> list[int]:
+        """Count a delivery; the lines whose next message it may have freed."""
         line = self.line[n]
+        freed = [line]
         self.line_next[line] += 1
         for atom, stamp in self.stamps[n]:
             self.atom_next[atom] = stamp + 1
             first, second = self.lines_of[atom]
-            look.append(second if first == line else first)
+            freed.append(second if first == line else first)
         if self.last[n]:
             self.receivers.open[line] = False
             for view, lines in self.waits.items():
                 if line in lines:
                     lines.discard(line)
-                    look += [at for at in self.at if self.tables.view[at] == view]
-        look.append(line)
+                    freed += [at for at in self.at if self.tables.view[at] == view]
+        return freed
 
 
 def _here(hops: Hops, tables: Tables) -> tuple[Ragged, Ragged]:
