@@ -259,11 +259,11 @@ def chosen(config: Config, names: list[str]) -> list[str]:
     names = known(config, names)
     for name in names:
         discipline = config.pipelines[name].discipline
-        if discipline != "channel":
+        if discipline == "multicast":
             raise ConfigError(
                 f"pipelines.{name}.discipline: this version does not serve {discipline!r} yet.",
                 "Nothing was started.",
-                "Use --pipeline to run the pipelines of discipline 'channel' alone.",
+                "Use --pipeline to run the other pipelines alone.",
             )
     return names
 

@@ -27,6 +27,7 @@ PRODUCER = {
     "linger.ms": 5,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": QUEUE_MAX,
+    "message.max.bytes": 100_000_000,  # what is too large is the topics' to say
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
     "transaction.timeout.ms": 60_000,
