@@ -91,9 +91,11 @@ class Pipeline:
             "create_topics": service.create_topics,
             "producer": kafka.confluent(self.config),
         }
+        # Shards that send each other messages are no more than can work at the same time.
+        exchanging = {"shards": min(service.shards, identity.state_partitions)}
         if isinstance(settings, GroupPipeline):
             plan = GroupPlan(
-                **common,
+                **common | exchanging,
                 commands=settings.commands,
                 transit=settings.transit,
                 groups={name: tuple(members) for name, members in identity.groups.items()},
