@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from bench import JOB, create, job, produce_all, read_latencies, say
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from bench import JOB, create, job, produce_all, read_latencies, say
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.embedded import EmbeddedBroker
@@ -157,7 +158,7 @@ def hops(groups, nodes):
         for name, runs in view.paths.items():
             first = runs[0].shard if runs else ingress(name, plan)
             stops = [first, *(run.shard for run in runs)]
-            inside = sum(a != b for a, b in zip(stops, stops[1:], strict=False))
+            inside = sum(a != b for a, b in pairwise(stops))
             found += [inside + (home(each, plan) != stops[-1]) for each in groups[name]]
     return found
 
@@ -169,9 +170,8 @@ def stamps_bytes(bootstrap, topic, count=20_000):
     sizes = []
     deadline = time.monotonic() + 60
     while len(sizes) < count and time.monotonic() < deadline:
-        for message in consumer.consume(1000, 1.0):
-            if not message.error():
-                sizes.append(len(dict(message.headers()).get("stamps", b"")))
+        some = [each for each in consumer.consume(1000, 1.0) if not each.error()]
+        sizes += [len(dict(each.headers()).get("stamps", b"")) for each in some]
     consumer.close()
     return statistics.mean(sizes)
 
@@ -191,7 +191,8 @@ def table(rows):
         )
     if rows and rows[0].latencies:
         print(
-            "\n| groups | job | p50 ms | p99 ms | p50 / copy | ms a batch |\n|---|---|---|---|---|---|"
+            "\n| groups | job | p50 ms | p99 ms | p50 / copy | ms a batch |"
+            "\n|---|---|---|---|---|---|"
         )
         for row in rows:
             for kind, (p50, p99, batch) in row.latencies.items():

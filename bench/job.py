@@ -13,7 +13,7 @@ import tempfile
 import time
 from dataclasses import replace
 
-from pyspark.sql import functions as F
+from pyspark.sql import functions
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
@@ -71,8 +71,9 @@ def main():
                 for p in query.recentProgress
                 if p["numInputRows"]
             ]
-        written = job.written[: len(batches)]
-        print(json.dumps([(*batch, done) for batch, done in zip(batches, written, strict=False)]))
+            pairs = zip(batches, job.written, strict=False)
+            told = [(*batch, done) for batch, done in pairs]
+        print(json.dumps(told))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -121,9 +122,11 @@ class Copy:
         )
         rows = source.select("key", "value", "headers")
         if self.given.groups:
-            sizes = [F.lit(each) for item in self.sizes() for each in item]
-            size = F.create_map(*sizes)[F.col("headers")[0]["value"].cast("string")]
-            rows = rows.withColumn("copy", F.explode(F.sequence(F.lit(1), size))).drop("copy")
+            sizes = [functions.lit(each) for item in self.sizes() for each in item]
+            size = functions.create_map(*sizes)[functions.col("headers")[0]["value"].cast("string")]
+            rows = rows.withColumn(
+                "copy", functions.explode(functions.sequence(functions.lit(1), size))
+            ).drop("copy")
         self.query = (
             rows.writeStream.format("kafka")
             .option("kafka.bootstrap.servers", self.given.bootstrap)
