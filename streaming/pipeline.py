@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ class Pipeline:
         name: str,
         checkpoint: Checkpoint,
         *,
+        say: Callable[[str], None],
         once: bool,
         accept_repeats: bool,
     ) -> None:
@@ -43,6 +45,7 @@ class Pipeline:
         self.config = config
         self.name = name
         self.checkpoint = checkpoint
+        self.say = say
         self.once = once
         self.accept_repeats = accept_repeats
         self.progress = Progress()
@@ -94,6 +97,11 @@ class Pipeline:
         # Shards that send each other messages are no more than can work at the same time.
         exchanging = {"shards": min(service.shards, identity.state_partitions)}
         if isinstance(settings, GroupPipeline):
+            if identity.groups != self._identity().groups:
+                self.say(
+                    f"pipelines.{self.name}.groups is not what the checkpoint began with; it is "
+                    f"passed over. Change groups by commands on {settings.commands}."
+                )
             plan = GroupPlan(
                 **common | exchanging,
                 commands=settings.commands,

@@ -119,6 +119,7 @@ class Service:
             self.config,
             checkpoint.pipeline,
             checkpoint,
+            say=say,
             once=self.once,
             accept_repeats=self.accept_repeats,
         )
