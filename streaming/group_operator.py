@@ -9,11 +9,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sequencer.overlaps.hops import Hops
@@ -205,18 +205,24 @@ class GroupCore(Core):
         owner, who = members.owners(), members.values
         names = pa.array([name.encode() for name in tables.subscribers], pa.binary())
         sequence, incarnation = self._counts(who, tables.subscribers, now_ms)
-        out = rows.take(pa.array(delivered.row[owner]))
         if self._shown is None or self._shown.tables is not tables:
             self._shown = stamps_shown(tables)
+        out = rows.take(pa.array(delivered.row))
+        message = pa.array(owner.astype(np.int32))
+
+        def copied(column: pa.Array) -> pa.DictionaryArray:
+            """What all copies of a message share crosses to the sink once."""
+            return pa.DictionaryArray.from_arrays(message, flat(column))
+
         return pa.table(
             {
-                "key": names.take(pa.array(who)),
-                "value": out["value"],
-                "headers": out["headers"],
-                "timestamp": out["timestamp"],
-                "sender": out["key"],
-                "group-sequence": pa.array(delivered.number[owner]),
-                "group-version": pa.array(tables.view[place][owner]),
+                "key": pa.DictionaryArray.from_arrays(pa.array(who.astype(np.int32)), names),
+                "value": copied(out["value"]),
+                "headers": copied(out["headers"]),
+                "timestamp": copied(out["timestamp"]),
+                "sender": copied(out["key"]),
+                "group-sequence": copied(pa.array(delivered.number)),
+                "group-version": copied(pa.array(tables.view[place])),
                 "stamps": self._shown.texts(delivered, owner, who),
                 "sequence": pa.array(sequence),
                 "incarnation": pa.array(incarnation),
@@ -244,12 +250,13 @@ class GroupCore(Core):
         """The deliveries by topic: one for all, or one for each subscriber."""
         if "{subscriber}" not in self.plan.output:
             return [(self.plan.output, deliveries)]
-        keys = deliveries["key"].to_pylist()
+        keys = flat(deliveries["key"])
+        who = keys.indices.to_numpy()
         found: list[output.Write] = []
-        for key in sorted(set(keys)):
-            topic = self.plan.output.replace("{subscriber}", key.decode())
-            found.append((topic, deliveries.filter(pc.equal(deliveries["key"], key))))
-        return found
+        for at in np.unique(who).tolist():
+            topic = self.plan.output.replace("{subscriber}", keys.dictionary[at].as_py().decode())
+            found.append((topic, deliveries.take(pa.array(np.flatnonzero(who == at)))))
+        return sorted(found, key=itemgetter(0))
 
     def _rejects(self, records: pa.Table, bad: Mapping[int, str]) -> pa.Table:
         at = sorted(bad)

@@ -2,7 +2,8 @@
 
 A table has the columns `key`, `value`, `headers` (null: none), and may have `timestamp` (ms; else
 Kafka's own) and `partition` (else that of the key). Every other column is a header to add, named
-without the configured prefix, behind the record's own; a null adds none.
+without the configured prefix, behind the record's own; a null adds none. A header whose name is one
+of the columns' stands behind "header:". Columns may be dictionaries.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before bool
 alone has no topic. ``wrote_before``: whether an earlier batch of the shard wrote anything."""
 
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+HEADER = "header:"
 REJECT = ("key", "value", "headers", "timestamp")
 
 Write = tuple[str, pa.Table]

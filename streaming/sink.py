@@ -17,8 +17,9 @@ the others write it; the bytes are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise, repeat
 from typing import Any
 
@@ -27,7 +28,7 @@ import pyarrow as pa
 from streaming.columns import flat, partitions_of
 from streaming.faults import fault_point
 from streaming.ipc import from_ipc
-from streaming.output import RECORD_COLUMNS
+from streaming.output import HEADER, RECORD_COLUMNS
 from streaming.plan import BatchContext, Plan
 from streaming.writer import Writer, writer_for
 
@@ -81,31 +82,43 @@ def _partition_id() -> int:
 
 def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
     """Write a table (see `streaming.output`) to a topic."""
+    columns = {name: flat(table[name]) for name in table.column_names}
     added = [
-        (plan.headers(name), _texts(flat(table[name])))
-        for name in table.column_names
+        (plan.headers(name.removeprefix(HEADER)), _each(column, _texts))
+        for name, column in columns.items()
         if name not in RECORD_COLUMNS
     ]
-    keys = flat(table["key"])
-    if "partition" in table.column_names:
-        partitions = flat(table["partition"]).to_pylist()
-    else:  # records without a key go where an empty key would
+    if "partition" in columns:
+        partitions = columns["partition"].to_pylist()
+    else:
         count = writer.partitions(topic)
-        partitions = partitions_of(keys.fill_null(b""), count).tolist()
-    timed = "timestamp" in table.column_names
+        partitions = _each(columns["key"], partial(_partitions, count=count))
+    timed = "timestamp" in columns
     writer.produce_all(
         topic,
-        _objects(keys),
-        _objects(flat(table["value"])),
-        _with_headers(flat(table["headers"]), added),
-        flat(table["timestamp"]).to_pylist() if timed else [0] * len(table),
+        _each(columns["key"], _objects),
+        _each(columns["value"], _objects),
+        _with_headers(columns["headers"], added),
+        _each(columns["timestamp"], _objects) if timed else [0] * len(table),
         partitions,
     )
 
 
+def _each(column: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
+    """The column as Python objects; what a dictionary has once is converted once, and shared."""
+    if not pa.types.is_dictionary(column.type):
+        return convert(column)
+    known = convert(column.dictionary)
+    return [known[at] for at in column.indices.to_pylist()]
+
+
+def _partitions(keys: pa.Array, count: int) -> list[int]:
+    """Where records go; those without a key go where an empty key would."""
+    partitions: list[int] = partitions_of(keys.fill_null(b""), count).tolist()
+    return partitions
+
+
 def _texts(column: pa.Array) -> list[bytes | None]:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if not pa.types.is_binary(column.type):
         column = column.cast(pa.string()).cast(pa.binary())
     return _objects(column)
@@ -122,12 +135,6 @@ def _with_headers(
     """Each row's own headers, then the added ones, as lists of pairs."""
     if headers.null_count == len(headers) and not added:
         return [None] * len(headers)
-    first, stop = (headers.offsets[0].as_py(), headers.offsets[-1].as_py())
-    pairs_array = headers.values.slice(first, stop - first)
-    names = pairs_array.field("key").dictionary_encode()
-    known = names.dictionary.to_pylist()
-    keys = [known[code] for code in names.indices.to_pylist()]
-    pairs = list(zip(keys, _objects(pairs_array.field("value")), strict=True))
     tails: Iterable[Any]
     if any(None in values for _, values in added):
         columns = [[() if v is None else ((name, v),) for v in values] for name, values in added]
@@ -136,12 +143,20 @@ def _with_headers(
         tails = zip(*([(name, value) for value in values] for name, values in added), strict=True)
     else:
         tails = repeat((), len(headers))
+    own = _each(headers, _pairs)
+    return [[*pairs, *tail] for pairs, tail in zip(own, tails, strict=True)]
+
+
+def _pairs(headers: pa.Array) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of each row; none where they are null."""
+    first, stop = (headers.offsets[0].as_py(), headers.offsets[-1].as_py())
+    array = headers.values.slice(first, stop - first)
+    names = array.field("key").dictionary_encode()
+    known = names.dictionary.to_pylist()
+    keys = [known[code] for code in names.indices.to_pylist()]
+    pairs = list(zip(keys, _objects(array.field("value")), strict=True))
     bounds = (headers.offsets.to_numpy() - first).tolist()
-    if headers.null_count:
-        null = headers.is_null().to_pylist()
-        spans = [
-            (a, a if none else b) for a, b, none in zip(bounds, bounds[1:], null, strict=False)
-        ]
-    else:
-        spans = list(pairwise(bounds))
-    return [[*pairs[a:b], *tail] for (a, b), tail in zip(spans, tails, strict=True)]
+    if not headers.null_count:
+        return [pairs[a:b] for a, b in pairwise(bounds)]
+    null = headers.is_null().to_pylist()
+    return [[] if none else pairs[a:b] for (a, b), none in zip(pairwise(bounds), null, strict=True)]
