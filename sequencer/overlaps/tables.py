@@ -61,7 +61,7 @@ class Tables:
     with members, ascending), ``members`` (places in ``subscribers``: the members in this shard).
     By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
     ``here`` (whether a subscriber of this shard is in both groups), ``double`` (whether two or more
-    subscribers anywhere are), ``pair_lines`` (the places of its two lines).
+    subscribers anywhere are, and neither group has left the view), ``pair_lines`` (the places of its two lines).
     """
 
     shard: int
@@ -119,7 +119,7 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         here=np.array(
             [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
         ),
-        double=np.array([view.double(view.pairs[at]) for view, at in _pairs(views)], np.bool_),
+        double=np.array([_is_double(directory, view, at) for view, at in _pairs(views)], np.bool_),
         pair_lines=_pair_lines(views),
         subscribers=local,
     )
@@ -131,6 +131,12 @@ def _bases(views: list[RoutedView]) -> list[int]:
 
 def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
     return ((view, at) for view in views for at in range(len(view.pairs)))
+
+
+def _is_double(directory: Directory, view: RoutedView, at: int) -> bool:
+    pair = view.pairs[at]
+    here = all(directory.view_of.get(name) == view.number for name in pair)
+    return here and view.double(pair)
 
 
 def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
