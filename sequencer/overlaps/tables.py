@@ -61,7 +61,7 @@ class Tables:
     with members, ascending), ``members`` (places in ``subscribers``: the members in this shard).
     By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
     ``here`` (whether a subscriber of this shard is in both groups), ``double`` (whether two or more
-    subscribers anywhere are, and neither group has left the view), ``pair_lines`` (the places of its two lines).
+    subscribers anywhere are, and neither group was removed), ``pair_lines`` (its lines' places).
     """
 
     shard: int
@@ -135,8 +135,7 @@ def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
 
 def _is_double(directory: Directory, view: RoutedView, at: int) -> bool:
     pair = view.pairs[at]
-    here = all(directory.view_of.get(name) == view.number for name in pair)
-    return here and view.double(pair)
+    return view.double(pair) and all(name in directory.groups for name in pair)
 
 
 def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
