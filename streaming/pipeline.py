@@ -269,7 +269,7 @@ def _offsets(progress: Any, name: str) -> dict[str, dict[str, int]]:
     for source in progress["sources"] if progress else ():
         if source["description"].startswith("Kafka"):
             offsets = source[name]
-            return dict(json.loads(offsets) if isinstance(offsets, str) else offsets or {})
+            return dict((json.loads(offsets) if isinstance(offsets, str) else offsets) or {})
     return {}
 
 
