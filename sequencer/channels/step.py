@@ -127,11 +127,8 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[_Table, Int64s]:
     Arrivals without a channel have row -1.
     """
     known = len(state)
-    both = pa.chunked_array([state.keys, arrivals.channel]).combine_chunks()
-    coded = pc.dictionary_encode(both)
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.combine_chunks()
-    codes = pc.fill_null(coded.indices, NONE).to_numpy(zero_copy_only=False)[known:]
+    coded = pc.dictionary_encode(pa.concat_arrays([state.keys, arrivals.channel]))
+    codes = coded.indices[known:].fill_null(NONE).to_numpy().astype(np.int64)
     more = len(coded.dictionary) - known
     columns = {
         name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
@@ -139,7 +136,7 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[_Table, Int64s]:
     }
     columns["fin"][known:] = NONE
     exists = np.arange(known + more) < known
-    return _Table(coded.dictionary, known, columns, exists), codes.astype(np.int64)
+    return _Table(coded.dictionary, known, columns, exists), codes
 
 
 def _judge_alone(
