@@ -14,7 +14,6 @@ from streaming.cli.check import check
 from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.graph import graph
-from streaming.cli.graph import graph
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate

@@ -55,12 +55,19 @@ def graph(
         _put(drawn(view, f"{name}: groups, atoms and sequencing nodes"), output)
     print(f"{name}: {summary(view)}.", file=sys.stderr)
     if view.overloads:
-        some = ", ".join(str(each.node) for each in view.overloads)
-        print(
-            f"  Above the limit, what the busiest receiver gets: node {some}. With more of them "
-            f"(pipelines.{name}.nodes) each orders less, and messages take more hops.",
-            file=sys.stderr,
-        )
+        print(f"  {_above(view, name, chosen)}", file=sys.stderr)
+
+
+def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
+    """Which nodes order more than the busiest receiver gets, and what helps."""
+    some = ", ".join(str(each.node) for each in view.overloads)
+    told = f"Above the limit, what the busiest receiver gets: node {some}."
+    if chosen.sequencing_nodes < chosen.nodes:
+        return f"{told} One node orders all with pipelines.{name}.sender_order = across-groups."
+    return (
+        f"{told} With more of them (pipelines.{name}.nodes) each orders less, "
+        "and messages take more hops."
+    )
 
 
 def plain(view: Overview) -> dict[str, Any]:

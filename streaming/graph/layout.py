@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from sequencer.overlaps.lines import Line
 from sequencer.overlaps.overlaps import Pair
 from sequencer.overlaps.overview import Overview
-from streaming.graph.text import cut, width
+from sequencer.overlaps.placement import Load
+from streaming.graph.text import count, cut, width
 
 NAME_MAX = 24
 LANE = 16.0
 COLUMNS_WIDTH = 1400.0
 COLUMN_MIN, COLUMN_MAX = 6.0, 32.0
 NAMED_COLUMN_MIN = 15.0
-BOX_MIN, BOX_PAD, BOX_GAP = 190.0, 14.0, 34.0
-BOX_HEAD = 74.0
+BOX_MIN, BOX_PAD, BOX_GAP = 140.0, 14.0, 34.0
+BOX_HEAD, HEAD_PAD = 74.0, 12.0
 BAND_PAD = 14.0
 MARGIN = 24.0
 TOP = 78.0
@@ -102,14 +103,14 @@ def lay_out(view: Overview) -> Layout:
     total = max(sum(columns.values()), 1)
     column = min(max(COLUMNS_WIDTH / total, COLUMN_MIN), COLUMN_MAX)
     # The boxes begin at 0 at first; names at the starts of paths tell how far they have to move.
-    boxes = _boxes(columns, column)
+    boxes = _boxes(view, columns, column)
     xs = [_xs(view, line, boxes, columns) for line in lines]
     starts = (
         (group, _start(group, at[run[0]], boxes[view.placed[run[0]]]))
         for line, at in zip(lines, xs, strict=True)
         for group, run in line.runs()
     )
-    names = (width(cut(group, NAME_MAX)) + 6 - start for group, start in starts)
+    names = (name_width(group) + 6 - start for group, start in starts)
     left = MARGIN + max(0.0, max(names, default=0.0))
     boxes = {node: Box(node, box.left + left, box.right + left) for node, box in boxes.items()}
     lanes: list[Lane] = []
@@ -128,8 +129,20 @@ def lay_out(view: Overview) -> Layout:
         lanes += band
         y += LANE * (len(band) - 1) + BAND_PAD
     ends = [lane.end + 10 + width(end_label(view, lane.group)) for lane in lanes]
+    if column >= NAMED_COLUMN_MIN:
+        ends += [dot.x + SLOPE * width(atom_name(dot.pair)) for dot in dots]
     right = max([*ends, *(box.right for box in boxes.values())], default=left)
     return Layout(tuple(boxes.values()), tuple(lanes), tuple(dots), column, right, y)
+
+
+def name_width(group: str) -> float:
+    """The width of a group's name at the start of its path."""
+    return width(cut(group, NAME_MAX), bold=True)
+
+
+def load_told(view: Overview, load: Load) -> str:
+    """The load of a node beside the limit."""
+    return f"orders {count(load.ordering)}, limit {count(view.limit)}"
 
 
 def atom_name(pair: Pair) -> str:
@@ -150,11 +163,14 @@ def _columns(view: Overview, lines: list[Line]) -> dict[int, int]:
     return dict(sorted(found.items()))
 
 
-def _boxes(columns: Mapping[int, int], column: float) -> dict[int, Box]:
+def _boxes(view: Overview, columns: Mapping[int, int], column: float) -> dict[int, Box]:
+    """The boxes from 0 on, each as wide as its atoms, or the text on its top, need it."""
+    told = max((width(load_told(view, load)) for load in view.loads), default=0.0)
+    least = max(BOX_MIN, told + 2 * HEAD_PAD)
     boxes: dict[int, Box] = {}
     left = 0.0
-    for node, count in columns.items():
-        right = left + max(count * column + 2 * BOX_PAD, BOX_MIN)
+    for node, atoms in columns.items():
+        right = left + max(atoms * column + 2 * BOX_PAD, least)
         boxes[node] = Box(node, left, right)
         left = right + BOX_GAP
     return boxes
@@ -178,7 +194,7 @@ def _xs(
 def _start(group: str, x: float, box: Box) -> float:
     """Where a path starts: before its first atom; outside of the box if its name needs it."""
     inside = x - STUB
-    name = width(cut(group, NAME_MAX)) + 6
+    name = name_width(group) + 6
     return inside if inside - name > box.left else box.left - 8
 
 

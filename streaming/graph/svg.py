@@ -23,7 +23,7 @@ ATOMS_MAX = 10_000
 GROUPS_MAX = 2_000
 TITLE_MAX = 100
 WIDTH_MIN = 860.0
-BAR = 130.0
+BAR = 114.0
 CHIP_GAP = 18.0
 
 
@@ -55,7 +55,9 @@ def drawn(view: Overview, name: str) -> str:
     wide = max(layout.right + at.MARGIN, WIDTH_MIN)
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "sequencing"})
     title(root, cut(name, TITLE_MAX))
-    numbers = {group: place for place, group in enumerate(view.groups)}
+    # Neighbours have different colours, so numbers follow the lanes.
+    drawn_order = (*(lane.group for lane in layout.lanes), *view.ingress_only)
+    numbers = {group: place for place, group in enumerate(drawn_order)}
     add(root, "style").text = CSS + highlights(len(numbers))
     background = add(root, "rect", {"class": "paper"})
     _head(root, view, name)
@@ -114,7 +116,7 @@ def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load
     )
     corner, size = (box.left, at.TOP), (box.right - box.left, layout.bottom - at.TOP)
     rectangle(group, "box", corner, size).set("rx", "8")
-    x, y = box.left + 12, at.TOP
+    x, y = box.left + at.HEAD_PAD, at.TOP
     text(group, x, y + 20, f"node {box.node}", "strong")
     text(group, x + 64, y + 20, counted(len(own), "atom"), "quiet")
     most = max([view.limit, *(each.passing for each in view.loads)]) or 1.0
@@ -122,8 +124,7 @@ def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load
         rectangle(group, kind, (x, y + 29), (BAR * messages / most, 8))
     limit = x + BAR * view.limit / most
     add(group, "path", {"class": "limit", "d": f"M{number(limit)} {number(y + 26)}v14"})
-    told = f"orders {count(load.ordering)}, limit {count(view.limit)}"
-    text(group, x, y + 52, told, "load")
+    text(group, x, y + 52, at.load_told(view, load), "load")
     text(group, x, y + 65, f"passes {count(load.passing)}", "quiet")
 
 
