@@ -64,7 +64,9 @@ def _panel(axes: Any, step: Step) -> None:
             fill = colour if stop in numbering else "white"
             axes.plot(stop, row, "o", ms=9, mfc=fill, mec=colour, mew=2, zorder=4)
         members = ", ".join(sorted(step.groups[group]))
-        axes.text(LEFT - 0.08, row, f"{group}  {{{members}}}", ha="right", va="center", color=colour)
+        axes.text(
+            LEFT - 0.08, row, f"{group}  {{{members}}}", ha="right", va="center", color=colour
+        )
     axes.set(xlim=(LEFT - 0.9, RIGHT), ylim=(lowest - 0.6, 1.05))
     axes.set_title(step.title, loc="left", weight="bold")
     axes.axis("off")

@@ -8,7 +8,7 @@ import pytest
 
 from sequencer.invariants import ACYCLIC, CAUSALITY, EXACTLY_ONCE, MEMBERSHIP, PAIRWISE_ORDER
 from sequencer.overlaps import ordering
-from sequencer.overlaps.links import Ack, Input
+from sequencer.overlaps.links import Ack, Input, Output
 from sequencer.overlaps.membership import GroupIngress, Subscriber, ViewAtom
 from sequencer.overlaps.ordering import Atom, Ingress, Receiver
 from sequencer.simulation import machine, network
@@ -142,6 +142,17 @@ def test_a_link_that_lets_repeats_through_is_found(monkeypatch):
 
     monkeypatch.setattr(network, "Input", Repeating)
     assert found(faults=Faults(duplicate=0.5)) == EXACTLY_ONCE
+
+
+def test_a_link_that_sends_nothing_again_is_found(monkeypatch):
+    """What is lost once is lost: nothing wrong is delivered, and the rest waits for ever."""
+    monkeypatch.setattr(Output, "tick", lambda *_: ())
+    monkeypatch.setattr(Output, "next_due_ms", lambda _: None)
+    quiet = Setting(calm_ms_max=20_000)
+    assert run(1, NONE, quiet).anomaly is None
+    verdict = run(1, Faults(loss=0.1), quiet)
+    assert (verdict.anomaly.name, verdict.phase) == (LIVENESS, LIVENESS)
+    assert "frames or messages still wait" in str(verdict.anomaly.witness[0])
 
 
 def test_a_receiver_that_does_not_wait_is_found(monkeypatch):
