@@ -281,10 +281,10 @@ def judge(record: Record, views: Views, *, complete: bool = True) -> Anomaly | N
         if some and body in record.refused:
             return Anomaly(EXACTLY_ONCE, (Fact(f"{body} was refused, and delivered"),))
         if some:
-            destinations[body] = views.views[some[0]].groups[group]
+            destinations[body] = sorted(views.views[some[0]].groups[group])
         elif body not in record.refused:
             sender = next(key[0] for key, sent in record.sent.items() if body in sent)
-            destinations[body] = views.groups.get(group, (sender,))
+            destinations[body] = sorted(views.groups.get(group, (sender,)))
     histories = record.histories
     return (
         exactly_once(histories, destinations, complete=complete)

@@ -8,8 +8,9 @@ import pytest
 
 from sequencer.invariants import ACYCLIC, CAUSALITY, EXACTLY_ONCE, MEMBERSHIP, PAIRWISE_ORDER
 from sequencer.overlaps import ordering
+from sequencer.overlaps.atoms import ViewAtom
 from sequencer.overlaps.links import Ack, Input, Output
-from sequencer.overlaps.membership import GroupIngress, Subscriber, ViewAtom
+from sequencer.overlaps.membership import GroupIngress, Subscriber
 from sequencer.overlaps.ordering import Atom, Ingress, Receiver
 from sequencer.simulation import machine, network
 from sequencer.simulation.carrier import CUT, DUPLICATED, LOST, NONE, REORDERED, Faults
@@ -208,14 +209,14 @@ def test_a_restart_that_forgets_atoms_is_found(monkeypatch):
 def test_delivering_to_a_stranger_is_found(monkeypatch):
     deliver = Network._onward
 
-    def generous(net, node, message, at):
+    def generous(net, node, message, *ways):
         view = net.views.views[message.view]
         stranger = min(name for some in view.groups.values() for name in some)
         seen = net.record.histories.get(stranger, ())
         strange = stranger not in view.groups[message.group] and message.body not in seen
         if strange and not message.last:
             net._note_delivered(stranger, message)
-        deliver(net, node, message, at)
+        deliver(net, node, message, *ways)
 
     monkeypatch.setattr(Network, "_onward", generous)
     assert found(faults=NONE) == MEMBERSHIP
