@@ -58,6 +58,19 @@ def fill(bootstrap, topic, count, channels):
     rounds = count // channels
     place = np.arange(rounds)[None, :] + rng.uniform(0, WINDOW, (channels, rounds))
     labels = np.argsort(place, axis=1, kind="stable")
+    value = bytes(SIZE)
+    produce_all(
+        bootstrap,
+        (
+            (topic, value, b"c%07d" % channel, [("label", b"%d" % label)])
+            for turn in range(rounds)
+            for channel, label in enumerate(labels[:, turn].tolist())
+        ),
+    )
+
+
+def produce_all(bootstrap, records):
+    """Write (topic, value, key, headers), as fast as it goes."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -66,17 +79,13 @@ def fill(bootstrap, topic, count, channels):
             "partitioner": "murmur2_random",
         }
     )
-    value = bytes(SIZE)
-    for turn in range(rounds):
-        for channel, label in enumerate(labels[:, turn].tolist()):
-            while True:
-                try:
-                    producer.produce(
-                        topic, value, b"c%07d" % channel, headers=[("label", b"%d" % label)]
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+    for topic, value, key, headers in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
     assert producer.flush(120) == 0
 
 
@@ -86,7 +95,7 @@ def throughput(bootstrap, topic, kind, messages):
     batches = job(
         kind, bootstrap, topic, output, "--batch", str(messages // 4), "--until", str(2 * messages)
     )
-    full = [(rows, ms) for rows, ms, _ in batches if rows > messages // 8]
+    full = [(rows, ms) for rows, ms, *_ in batches if rows > messages // 8]
     warm = full[len(full) // 2 :]
     rate = sum(rows for rows, _ in warm) / sum(ms for _, ms in warm) * 1000
     say(f"{topic} {kind}: {rate:,.0f} messages/s warm, over {len(warm)} batches")
@@ -122,7 +131,7 @@ def latency(bootstrap, kind, given):
         said, _ = process.communicate(timeout=300)
     spent = json.loads(said.splitlines()[-1])[-30:]
     for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"):
-        say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s in spent):.0f} ms")
+        say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s, _ in spent):.0f} ms")
     p50, p99 = np.percentile(found, [50, 99])
     say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(found):,} messages")
     return p50, p99

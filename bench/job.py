@@ -1,7 +1,9 @@
-"""One job of the benchmark in a process of its own: a stateless copy, or the channel pipeline.
+"""One job of the benchmark in a process of its own: a stateless copy, or one of the pipelines.
 
-Prints one JSON line: the batches (rows, ms) in order. `--seconds` runs with a trigger of 0 ms so
-long (for latency); without it the job stops after --until messages.
+Prints one JSON line: the batches (rows, ms, phases, records written so far) in order. `--seconds`
+runs so long (for latency); without it the job stops when it has written `--until` records.
+With `--groups` (JSON) it is the discipline `group`, and the copy writes each message as often as
+its group has members.
 """
 
 import argparse
@@ -9,21 +11,27 @@ import json
 import shutil
 import tempfile
 import time
+from dataclasses import replace
+
+from pyspark.sql import functions
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
-from streaming.plan import ChannelPlan
+from streaming.group_operator import first_ingress
+from streaming.plan import ChannelPlan, GroupPlan
 from streaming.query import Carrier, Progress, build, start
 from streaming.service import spark_session
 
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",
+    "spark.python.daemon.module": "pyspark.daemon",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
     ),
 }
 """The copy runs as Spark comes, without what the service sets."""
+SESSION = {"service": {"name": "bench"}, "pipelines": {"p": {"discipline": "channel"}}}
 
 
 def main():
@@ -34,90 +42,151 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--until", type=int, default=0, help="stop after so many messages")
+    parser.add_argument("--until", type=int, default=0, help="stop after so many records written")
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--groups", type=json.loads, default={})
+    parser.add_argument("--nodes", type=int, default=4)
     given = parser.parse_args()
     tables = {
-        "service": {"name": given.output},
+        **SESSION,
         "kafka": {"bootstrap_servers": given.bootstrap},
         "spark": {
             "spark.master": "local[2]",
             "spark.driver.memory": "4g",
             **(STOCK if given.kind == "copy" else {}),
         },
-        "pipelines": {"p": {"discipline": "channel"}},
     }
     folder = tempfile.mkdtemp(prefix="bench-")
     try:
         with spark_session(parse_config(tables, {}, "bench")) as session:
-            query = run(session, given, folder)
+            job = Copy(session, given) if given.kind == "copy" else Ordered(session, given)
+            query = job.start(folder)
             if given.seconds:
                 time.sleep(given.seconds)
-                query.stop()
             else:
-                wait_for(query, given.until)
-                query.stop()
+                wait_for(job, query, given.until)
+            query.stop()
             batches = [
                 (p["numInputRows"], p["durationMs"]["triggerExecution"], p["durationMs"])
                 for p in query.recentProgress
+                if p["numInputRows"]
             ]
-        print(json.dumps(batches))
+            pairs = zip(batches, job.written, strict=False)
+            told = [(*batch, done) for batch, done in pairs]
+        print(json.dumps(told))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def wait_for(query, count, limit_s=1800):
-    """Wait until the query has read so many rows."""
+def wait_for(job, query, count, limit_s=1800):
+    """Wait until the job has written so many records."""
     deadline = time.monotonic() + limit_s
-    while sum(p["numInputRows"] for p in query.recentProgress) < count:
+    while (job.written or [0])[-1] < count:
         if not query.isActive or time.monotonic() > deadline:
             raise SystemExit(f"the query did not finish: {query.exception()}")
         time.sleep(0.2)
 
 
-def run(session, given, folder):
-    options = {
+def options(given):
+    return {
         "kafka.bootstrap.servers": given.bootstrap,
         "maxOffsetsPerTrigger": str(given.batch),
     }
-    if given.kind == "copy":
+
+
+class Copy:
+    """Kafka to Kafka without state, by Spark alone."""
+
+    def __init__(self, session, given):
+        self.session, self.given = session, given
+        self.query = None
+
+    @property
+    def written(self):
+        """Records written after each batch, as far as Spark says."""
+        counts, whole = [], 0
+        for p in self.query.recentProgress:
+            if p["numInputRows"]:
+                whole += max(p["sink"]["numOutputRows"], 0)
+                counts.append(whole)
+        return counts
+
+    def start(self, folder):
         source = (
-            session.readStream.format("kafka")
-            .options(**options)
-            .option("subscribe", given.topic)
+            self.session.readStream.format("kafka")
+            .options(**options(self.given))
+            .option("subscribe", self.given.topic)
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
             .load()
         )
-        return (
-            source.select("key", "value", "headers")
-            .writeStream.format("kafka")
-            .option("kafka.bootstrap.servers", given.bootstrap)
-            .option("topic", given.output)
+        rows = source.select("key", "value", "headers")
+        if self.given.groups:
+            sizes = [functions.lit(each) for item in self.sizes() for each in item]
+            size = functions.create_map(*sizes)[functions.col("headers")[0]["value"].cast("string")]
+            rows = rows.withColumn(
+                "copy", functions.explode(functions.sequence(functions.lit(1), size))
+            ).drop("copy")
+        self.query = (
+            rows.writeStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.given.bootstrap)
+            .option("topic", self.given.output)
             .option("checkpointLocation", folder)
             .trigger(processingTime="0 milliseconds")
             .start()
         )
-    names = (given.output, f"{given.output}.rejects", f"{given.output}.events")
-    plan = ChannelPlan(
-        given.output,
-        "p",
-        (given.topic,),
-        *names,
-        partitions=dict.fromkeys(names, given.partitions),
-        rules=Rules(LinearLabels()),
-        delivery=given.kind,
-        shards=16,
-        state_partitions=2,
-        producer={"bootstrap.servers": given.bootstrap},
-    )
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    carrier = Carrier(plan, Progress(), lambda _: None)
-    frame = build(session, plan, options)
-    query = start(frame, plan, folder, carrier, trigger_ms=0)
-    carrier.begin(str(query.id))
-    return query
+        return self.query
 
+    def sizes(self):
+        return [(name, len(members)) for name, members in self.given.groups.items()]
+
+
+class Ordered:
+    """A pipeline of the service."""
+
+    def __init__(self, session, given):
+        self.session, self.given = session, given
+        self.written = []
+
+    def start(self, folder):
+        plan = self.plan()
+        self.session.conf.set("spark.sql.shuffle.partitions", "2")
+        carrier = Carrier(plan, Progress(), self.note)
+        frame = build(self.session, plan, options(self.given))
+        query = start(frame, plan, folder, carrier, trigger_ms=0)
+        carrier.begin(str(query.id))
+        return query
+
+    def note(self, progress):
+        totals = progress.totals()
+        done = totals.delivered if self.given.groups else totals.seen
+        self.written.append(done)
+
+    def plan(self):
+        given = self.given
+        names = [given.output, *(f"{given.output}.{role}" for role in ROLES)]
+        output, rejects, events, commands, transit = names
+        common = {
+            "service": given.output,
+            "pipeline": "p",
+            "inputs": (given.topic,),
+            "output": output,
+            "rejects": rejects,
+            "events": events,
+            "partitions": dict.fromkeys(names, given.partitions),
+            "delivery": given.kind,
+            "state_partitions": 2,
+            "producer": {"bootstrap.servers": given.bootstrap},
+        }
+        if not given.groups:
+            return ChannelPlan(**common, shards=16, rules=Rules(LinearLabels()))
+        groups = {name: tuple(members) for name, members in given.groups.items()}
+        topics = {"commands": commands, "transit": transit}
+        plan = GroupPlan(**common, **topics, shards=2, groups=groups, nodes=given.nodes)
+        return replace(plan, ingress=first_ingress(plan))
+
+
+ROLES = ("rejects", "events", "commands", "transit")
 
 if __name__ == "__main__":
     main()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,20 +21,19 @@ from sequencer.channels import (
     Reason,
     step,
 )
-from streaming.codec import RECORD, STATE, Shard, Totals, decode_shard, encode_shard
+from streaming import output
+from streaming.codec import RECORD, STATE, Shard, decode_shard, encode_shard
 from streaming.columns import flat, last_header, partitions_of
 from streaming.errors import GapTimeout
-from streaming.pack import from_ipc, header_name, to_ipc
+from streaming.ipc import from_ipc
+from streaming.output import OUTPUT, Write, output_rows
+from streaming.pack import header_name
 from streaming.plan import ChannelPlan
+from streaming.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
-
-OUTPUT = "shard int, deliveries binary, rejects binary, events string, totals string"
-OUTPUT += ", wrote_before boolean"
-"""One row for each shard that did something: two Arrow streams, JSON events, JSON counts, and
-whether an earlier batch of this shard had output."""
 
 
 def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
@@ -62,7 +59,7 @@ class ChannelOperator:
         shard = decode_shard(state.get if state.exists else None, schema)
         now_ms = state.getCurrentProcessingTimeMs()
         try:
-            after, row = step_shard(shard, packs, now_ms, self.plan)
+            after, writes = step_shard(shard, packs, now_ms, self.plan)
         except GapFailure as gap:
             channel = gap.channel.decode(errors="backslashreplace")
             raise GapTimeout(
@@ -72,10 +69,12 @@ class ChannelOperator:
                 "This batch took no effect.",
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
+        tell = bool(packs or writes)
+        rows = output_rows(key[0], writes, after.totals) if tell else None
         state.update(encode_shard(after))
         _set_timer(state, after, now_ms, self.plan)
-        if row is not None:
-            yield pd.DataFrame({"shard": [key[0]], **{name: [each] for name, each in row.items()}})
+        if rows is not None:
+            yield rows
 
 
 def record_schema(plan: ChannelPlan) -> pa.Schema:
@@ -93,8 +92,8 @@ def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None
 
 def step_shard(
     shard: Shard, packs: list[bytes], now_ms: int, plan: ChannelPlan
-) -> tuple[Shard, dict[str, Any] | None]:
-    """Take one batch's packs of a shard; the new shard and its output (None where there is none).
+) -> tuple[Shard, list[Write]]:
+    """Take one batch's packs of a shard; the new shard and what it writes.
 
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
     batch gives the same bytes.
@@ -112,19 +111,14 @@ def step_shard(
     records = rows.take(pa.array(place[outcome.held_row])).combine_chunks()
     deliveries = _deliveries(rows, place, outcome, plan)
     rejects, dropped = _rejects(rows, place, outcome, plan)
-    events = [_event(each, plan.pipeline, now_ms) for each in outcome.events]
-    wrote = bool(len(outcome.delivered.row) or len(rejects) or events)
+    told = [_event(each, plan.pipeline, now_ms) for each in outcome.events]
     totals = _count(shard.totals, outcome, len(batch), dropped)
-    after = Shard(outcome.state, records, totals)
-    if not (wrote or len(batch)):
-        return after, None
-    return after, {
-        "deliveries": to_ipc(deliveries) if len(deliveries) else b"",
-        "rejects": to_ipc(rejects) if len(rejects) else b"",
-        "events": json.dumps(events) if events else "",
-        "totals": totals.to_json(),
-        "wrote_before": shard.totals.has_output,
-    }
+    writes = [
+        (plan.output, deliveries),
+        (plan.rejects, rejects),
+        (plan.events, output.events(told)),
+    ]
+    return Shard(outcome.state, records, totals), [each for each in writes if len(each[1])]
 
 
 def _unpack(packs: list[bytes], schema: pa.Schema) -> tuple[pa.Table, pa.ChunkedArray | None]:
@@ -170,13 +164,13 @@ def _blank_where(values: pa.Array, present: np.ndarray) -> pa.Array:
 
 
 def _deliveries(rows: pa.Table, place: np.ndarray, outcome: Outcome, plan: ChannelPlan) -> pa.Table:
-    """Key, value, headers, timestamp, output partition, sequence and incarnation of deliveries."""
+    """The delivered records for the sink; their partition is that of the channel."""
     delivered = outcome.delivered
     out = rows.select(["key", "value", "headers", "timestamp"]).take(pa.array(place[delivered.row]))
     codes, inverse = np.unique(delivered.channel, return_inverse=True)
     keys = outcome.channels.take(pa.array(codes))  # type: ignore[attr-defined]
     partitions = partitions_of(keys, plan.partitions[plan.output])[inverse]
-    out = out.append_column("partition_out", pa.array(partitions))
+    out = out.append_column("partition", pa.array(partitions))
     out = out.append_column("sequence", pa.array(delivered.sequence))
     return out.append_column("incarnation", pa.array(delivered.incarnation)).combine_chunks()
 
@@ -184,33 +178,28 @@ def _deliveries(rows: pa.Table, place: np.ndarray, outcome: Outcome, plan: Chann
 def _rejects(
     rows: pa.Table, place: np.ndarray, outcome: Outcome, plan: ChannelPlan
 ) -> tuple[pa.Table, int]:
-    """The rejected records with their reason's number, and how many duplicates were dropped."""
+    """The rejected records for the sink, and how many duplicates were dropped."""
     row, reason = outcome.rejected_row, outcome.rejected_reason
     dropped = 0
     if plan.drop_duplicates:
         keep = reason != Reason.DUPLICATE
         dropped = int(len(keep) - keep.sum())
         row, reason = row[keep], reason[keep]
-    names = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
-    out = rows.select(names).take(pa.array(place[row]))
-    return out.append_column("reason", pa.array(reason)).combine_chunks(), dropped
+    reasons = pa.array(REASONS).take(pa.array(reason))
+    return output.rejects(rows.take(pa.array(place[row])), reasons, plan.inputs), dropped
 
 
-def _event(event: Event, pipeline: str, now_ms: int) -> dict[str, Any]:
+def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
     channel = event.channel.decode(errors="backslashreplace")
-    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
     place = f"{event.incarnation}:{event.epoch}:{event.place}"
-    return {
-        "key": event.channel.hex(),
-        "value": {
-            "event": event.kind,
-            "id": f"{pipeline}:{event.kind}:{channel}:{place}",
-            "at": at.replace("+00:00", "Z"),
-            "channel": channel,
-            "epoch": event.epoch,
-            "incarnation": event.incarnation,
-            **event.fields,
-        },
+    return event.channel, {
+        "event": event.kind,
+        "id": f"{pipeline}:{event.kind}:{channel}:{place}",
+        "at": output.at(now_ms),
+        "channel": channel,
+        "epoch": event.epoch,
+        "incarnation": event.incarnation,
+        **event.fields,
     }
 
 

@@ -24,13 +24,17 @@ STATUS = "status.json"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What may not change while a checkpoint lives."""
+    """What may not change while a checkpoint lives; ``groups`` is the first membership."""
 
     discipline: str
     shards: int
     state_partitions: int
     labels: dict[str, Any] = field(default_factory=dict)
     channel: str = ""
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    nodes: int = 0
+    sender_order: str = ""
+    order: str = ""
 
 
 class Checkpoint:
@@ -48,8 +52,8 @@ class Checkpoint:
     def pin(self, wanted: Identity) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
 
-        ``wanted.state_partitions`` is a wish that an older checkpoint overrides. Raises ConfigError
-        where anything else differs.
+        ``wanted.state_partitions`` and ``wanted.groups`` are wishes that an older checkpoint
+        overrides. Raises ConfigError where anything else differs.
         """
         found = self._read(IDENTITY)
         if found is None:
@@ -61,6 +65,9 @@ class Checkpoint:
             ("discipline", "give the pipeline another name"),
             ("labels", "set the pipeline's labels back"),
             ("channel", "set the pipeline's channel expression back"),
+            ("nodes", "set the pipeline's nodes back"),
+            ("sender_order", "set the pipeline's sender_order back"),
+            ("order", "set the pipeline's order back"),
         ):
             was, now = getattr(pinned, name), getattr(wanted, name)
             if was != now:

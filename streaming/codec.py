@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,8 @@ from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Skipped
 from streaming.columns import HEADERS, flat
 from streaming.errors import StateFormatError
-from streaming.pack import from_ipc, to_ipc
+from streaming.ipc import from_ipc, to_ipc
+from streaming.totals import Totals
 
 STATE_FORMAT = 1
 STATE = "format int, channels binary, skipped binary, held binary, totals string"
@@ -35,45 +34,6 @@ RECORD = pa.schema(
 in ms. ``channel`` is there only where it is not the key."""
 
 HELD_COLUMNS = ("_channel", "_position", "_since_ms", "_fin")
-
-
-@dataclass(slots=True)
-class Totals:
-    """A shard's counts since its state began; of records, but ``gaps`` counts events."""
-
-    seen: int = 0
-    delivered: int = 0
-    dropped: int = 0
-    gaps: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
-    held: int = 0
-    blocked: int = 0
-    channels: int = 0
-
-    @property
-    def has_output(self) -> bool:
-        """Whether anything was ever written for the shard."""
-        return bool(self.delivered or self.rejected or self.gaps)
-
-    def to_json(self) -> str:
-        """One line; keys sorted, so that equal totals give equal bytes."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-
-    @classmethod
-    def sum(cls, parts: Iterable[Totals]) -> Totals:
-        """All of them together."""
-        whole = cls()
-        for part in parts:
-            for name in ("seen", "delivered", "dropped", "gaps", "held", "blocked", "channels"):
-                setattr(whole, name, getattr(whole, name) + getattr(part, name))
-            for reason, count in part.rejected.items():
-                whole.rejected[reason] = whole.rejected.get(reason, 0) + count
-        return whole
-
-    @classmethod
-    def from_json(cls, text: str) -> Totals:
-        """The inverse of :meth:`to_json`."""
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

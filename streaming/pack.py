@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from streaming.columns import flat
 from streaming.errors import ConfigError
-from streaming.plan import ChannelPlan
+from streaming.ipc import to_ipc
+from streaming.plan import ChannelPlan, Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,15 +47,10 @@ def expand_headers(expression: str) -> str:
     return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1)), expression)
 
 
-def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
-    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``.
-
-    Raises ConfigError where a SQL expression of the plan cannot be understood.
-    """
-    topic = " ".join(f"when '{name}' then {at}" for at, name in enumerate(plan.inputs))
-    channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
-    columns = [
-        f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard",
+def source_columns(plan: Plan) -> list[str]:
+    """SQL for what every record brings: where it was, its time, key, value and headers."""
+    topic = " ".join(f"when '{name}' then {at}" for at, name in enumerate(plan.reads))
+    return [
         f"cast(case topic {topic} end as int) as topic",
         "partition",
         "offset",
@@ -63,6 +59,16 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
         "value",
         "headers",
     ]
+
+
+def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
+    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``.
+
+    Raises ConfigError where a SQL expression of the plan cannot be understood.
+    """
+    channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
+    shard = f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard"
+    columns = [shard, *source_columns(plan)]
     if not plan.keyed:
         columns.append(f"{channel} as channel")
     if header_name(plan.label) is None:
@@ -123,21 +129,6 @@ def _pack_rows(batches: list[pa.RecordBatch], keys: list[int]) -> pa.RecordBatch
         ],
         names=["shard", "rows"],
     )
-
-
-def to_ipc(table: pa.Table) -> bytes:
-    """The table as one Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def from_ipc(data: bytes) -> pa.Table:
-    """The table of an Arrow IPC stream; its columns point into ``data``."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
 
 
 def shard_keys(shards: int, partitions: int) -> list[int]:

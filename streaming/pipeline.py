@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from streaming import errors, kafka, topics
 from streaming.checkpoint import Checkpoint, Identity
-from streaming.codec import Totals
-from streaming.config import Config
+from streaming.config import Config, GroupPipeline, MulticastPipeline
+from streaming.config.values import SUBSCRIBER
 from streaming.errors import InputLost, JobFailed, SequencerError
-from streaming.plan import ChannelPlan, Headers
+from streaming.group_operator import first_ingress
+from streaming.plan import ChannelPlan, GroupPlan, Headers, Plan
 from streaming.query import Carrier, Progress, build, start
+from streaming.totals import Totals
 
 STOP_SECONDS_MAX = 55
 
@@ -34,6 +37,7 @@ class Pipeline:
         name: str,
         checkpoint: Checkpoint,
         *,
+        say: Callable[[str], None],
         once: bool,
         accept_repeats: bool,
     ) -> None:
@@ -41,6 +45,7 @@ class Pipeline:
         self.config = config
         self.name = name
         self.checkpoint = checkpoint
+        self.say = say
         self.once = once
         self.accept_repeats = accept_repeats
         self.progress = Progress()
@@ -68,37 +73,67 @@ class Pipeline:
         )
         self.carrier.begin(str(self.query.id))
 
-    def _plan(self) -> ChannelPlan:
+    def _plan(self) -> Plan:
         settings = self.config.pipelines[self.name]
         service = self.config.service
-        names = [settings.output, settings.rejects, settings.events]
-        identity = self.checkpoint.pin(
-            Identity(
-                discipline=settings.discipline,
-                shards=service.shards,
-                state_partitions=self._state_partitions(),
-                labels=settings.labels.model_dump(mode="json"),
-                channel=settings.channel,
+        identity = self.checkpoint.pin(self._identity())
+        written = [name for name in settings.written.values() if SUBSCRIBER not in name]
+        common: dict[str, Any] = {
+            "service": service.name,
+            "pipeline": self.name,
+            "inputs": tuple(sorted(settings.input)),
+            "output": settings.output,
+            "rejects": settings.rejects,
+            "events": settings.events,
+            "partitions": topics.partitions(self.config, written),
+            "headers": Headers(service.header_prefix),
+            "delivery": service.delivery,
+            "shards": service.shards,
+            "state_partitions": identity.state_partitions,
+            "retire_after_ms": settings.retire_after.ms,
+            "create_topics": service.create_topics,
+            "producer": kafka.confluent(self.config),
+        }
+        # Shards that send each other messages are no more than can work at the same time.
+        exchanging = {"shards": min(service.shards, identity.state_partitions)}
+        if isinstance(settings, GroupPipeline):
+            if identity.groups != self._identity().groups:
+                self.say(
+                    f"pipelines.{self.name}.groups is not what the checkpoint began with; it is "
+                    f"passed over. Change groups by commands on {settings.commands}."
+                )
+            plan = GroupPlan(
+                **common | exchanging,
+                commands=settings.commands,
+                transit=settings.transit,
+                groups={name: tuple(members) for name, members in identity.groups.items()},
+                nodes=settings.nodes,
+                across_groups=settings.sender_order == "across-groups",
             )
-        )
+            return replace(plan, ingress=first_ingress(plan))
         return ChannelPlan(
-            service=service.name,
-            pipeline=self.name,
-            inputs=tuple(sorted(settings.input)),
-            output=settings.output,
-            rejects=settings.rejects,
-            events=settings.events,
-            partitions=topics.partitions(self.config, names),
+            **common,
             rules=self.config.rules(self.name),
             channel=settings.channel,
             label=settings.label,
             drop_duplicates=settings.duplicates == "drop",
-            headers=Headers(service.header_prefix),
-            delivery=service.delivery,
-            shards=service.shards,
-            state_partitions=identity.state_partitions,
-            producer=kafka.confluent(self.config),
         )
+
+    def _identity(self) -> Identity:
+        settings = self.config.pipelines[self.name]
+        common: dict[str, Any] = {
+            "discipline": settings.discipline,
+            "shards": self.config.service.shards,
+            "state_partitions": self._state_partitions(),
+        }
+        if isinstance(settings, GroupPipeline):
+            groups = {name: sorted(members) for name, members in sorted(settings.groups.items())}
+            order = settings.sender_order
+            return Identity(**common, groups=groups, nodes=settings.nodes, sender_order=order)
+        if isinstance(settings, MulticastPipeline):
+            return Identity(**common, order=settings.order)
+        labels = settings.labels.model_dump(mode="json")
+        return Identity(**common, labels=labels, channel=settings.channel)
 
     def _state_partitions(self) -> int:
         """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
@@ -123,9 +158,15 @@ class Pipeline:
     def finish_when_through(self) -> None:
         """With ``--once``: stop after the batch that reaches the ends first seen here."""
         assert self.query is not None  # noqa: S101  (only called while it runs)
+        settings = self.config.pipelines[self.name]
         if self._ends is None:
-            self._ends = topics.ends(self.config, self.config.pipelines[self.name].input)
-        if _reached(self.query.lastProgress, self._ends):
+            read = (*settings.input, *filter(None, [getattr(settings, "commands", None)]))
+            self._ends = topics.ends(self.config, read)
+        last = self.query.lastProgress
+        if not _reached(last, self._ends):
+            return
+        transit = getattr(settings, "transit", None)
+        if transit is None or _reached(last, topics.ends(self.config, (transit,))):
             self.ask_to_stop()
             self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
             self.finished = True

@@ -23,13 +23,13 @@ class Headers:
         return self.prefix + name
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelPlan:
-    """One pipeline of discipline ``channel``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What plans of every discipline have.
 
     ``inputs`` are sorted: a record's topic travels as its place in this list. ``partitions`` gives
-    the number of partitions of each topic written to. ``label`` and ``channel`` are SQL
-    expressions; the two defaults (``header('label')`` and ``key``) take a faster way.
+    the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
+    out to be missing is created.
     """
 
     service: str
@@ -39,20 +39,18 @@ class ChannelPlan:
     rejects: str
     events: str
     partitions: dict[str, int]
-    rules: Rules
-    channel: str = "key"
-    label: str = "header('label')"
-    drop_duplicates: bool = False
     headers: Headers = field(default_factory=Headers)
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
     shards: int = 16
     state_partitions: int = 2
+    retire_after_ms: int = 7 * 86_400_000
+    create_topics: bool = False
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
     @property
-    def keyed(self) -> bool:
-        """Whether the channel is the record's key, so that it need not travel twice."""
-        return self.channel == "key"
+    def reads(self) -> tuple[str, ...]:
+        """All topics that the query reads; the inputs come first."""
+        return self.inputs
 
     def transactional_id(self, partition: int) -> str:
         """Of the producer that writes for a state partition; unique to it in the Kafka cluster."""
@@ -61,6 +59,58 @@ class ChannelPlan:
     def progress_group(self, partition: int) -> str:
         """Group whose committed offset is the last batch that a state partition wrote."""
         return f"{self.service}.{self.pipeline}.{partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPlan(Plan):
+    """One pipeline of discipline ``channel``.
+
+    ``label`` and ``channel`` are SQL expressions; the two defaults (``header('label')`` and
+    ``key``) take a faster way.
+    """
+
+    rules: Rules
+    channel: str = "key"
+    label: str = "header('label')"
+    drop_duplicates: bool = False
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the channel is the record's key, so that it need not travel twice."""
+        return self.channel == "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangePlan(Plan):
+    """A pipeline whose shards send each other messages, by way of the topic ``transit``."""
+
+    commands: str
+    transit: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The inputs, the commands, the transit topic."""
+        return (*self.inputs, self.commands, self.transit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan(ExchangePlan):
+    """One pipeline of discipline ``group``; ``groups`` is the first membership.
+
+    ``ingress`` has the shards of groups whose ingress is not where their name says.
+    """
+
+    groups: dict[str, tuple[str, ...]]
+    ingress: dict[str, int] = field(default_factory=dict)
+    nodes: int = 4
+    across_groups: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MulticastPlan(ExchangePlan):
+    """One pipeline of discipline ``multicast``."""
+
+    order: Literal["clock", "counter"] = "clock"
 
 
 @dataclass(frozen=True, slots=True)

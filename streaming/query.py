@@ -11,11 +11,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from streaming.channel_operator import order
-from streaming.codec import Totals
+from streaming.exchange import exchange
 from streaming.faults import fault_point
+from streaming.group_operator import GroupOperator, route
 from streaming.pack import pack
-from streaming.plan import BatchContext, ChannelPlan
+from streaming.plan import BatchContext, ChannelPlan, GroupPlan, Plan
 from streaming.sink import SUMMARY, Sink
+from streaming.totals import Totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,19 +71,23 @@ class BatchFailed(Exception):  # noqa: N818
     """
 
 
-def build(spark: SparkSession, plan: ChannelPlan, options: dict[str, str]) -> DataFrame:
+def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
     source = (
         spark.readStream.format("kafka")
         .options(**options)
-        .option("subscribe", ",".join(plan.inputs))
+        .option("subscribe", ",".join(plan.reads))
         .option("includeHeaders", "true")
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
     )
-    return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+    if isinstance(plan, ChannelPlan):
+        return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+    if isinstance(plan, GroupPlan):
+        return exchange(source, plan, route(plan), GroupOperator(plan))
+    raise NotImplementedError(type(plan).__name__)
 
 
 def _ticks(spark: SparkSession) -> DataFrame:
@@ -102,9 +108,7 @@ _environment_lock = threading.Lock()
 class Carrier:
     """What foreachBatch does: run the sink over a batch, then note what it reports."""
 
-    def __init__(
-        self, plan: ChannelPlan, progress: Progress, notify: Callable[[Progress], None]
-    ) -> None:
+    def __init__(self, plan: Plan, progress: Progress, notify: Callable[[Progress], None]) -> None:
         self.plan = plan
         self.progress = progress
         self.notify = notify
@@ -165,7 +169,7 @@ def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
 
 def start(
     frame: DataFrame,
-    plan: ChannelPlan,
+    plan: Plan,
     checkpoint: str,
     carrier: Carrier,
     *,

@@ -31,7 +31,8 @@ RESTART_SECONDS = (1, 2, 5, 10, 30)
 ONCE_TRIES_MAX = 3
 
 PYTHON_WORKERS = {
-    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower()
+    "spark.python.daemon.module": "streaming.worker_daemon",
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
 
@@ -118,6 +119,7 @@ class Service:
             self.config,
             checkpoint.pipeline,
             checkpoint,
+            say=say,
             once=self.once,
             accept_repeats=self.accept_repeats,
         )
@@ -258,11 +260,11 @@ def chosen(config: Config, names: list[str]) -> list[str]:
     names = known(config, names)
     for name in names:
         discipline = config.pipelines[name].discipline
-        if discipline != "channel":
+        if discipline == "multicast":
             raise ConfigError(
                 f"pipelines.{name}.discipline: this version does not serve {discipline!r} yet.",
                 "Nothing was started.",
-                "Use --pipeline to run the pipelines of discipline 'channel' alone.",
+                "Use --pipeline to run the other pipelines alone.",
             )
     return names
 

@@ -17,19 +17,19 @@ the others write it; the bytes are the same.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise, repeat
 from typing import Any
 
 import pyarrow as pa
 
-from sequencer.channels import REASONS
 from streaming.columns import flat, partitions_of
 from streaming.faults import fault_point
-from streaming.pack import from_ipc
-from streaming.plan import BatchContext, ChannelPlan
+from streaming.ipc import from_ipc
+from streaming.output import HEADER, RECORD_COLUMNS
+from streaming.plan import BatchContext, Plan
 from streaming.writer import Writer, writer_for
 
 SUMMARY = "partition int, shard int, totals string, wrote boolean"
@@ -39,7 +39,7 @@ SUMMARY = "partition int, shard int, totals string, wrote boolean"
 class Sink:
     """The function that Spark runs over a state partition's output rows."""
 
-    plan: ChannelPlan
+    plan: Plan
     context: BatchContext
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,16 +48,17 @@ class Sink:
         if not rows:
             return
         partition = _partition_id()
-        outputs = [row for row in rows if row["deliveries"] or row["rejects"] or row["events"]]
+        outputs = [row for row in rows if row["topic"]]
         fault_point("2-3")
         if outputs:
             self._write(partition, outputs)
+        told = [row for row in rows if row["totals"]]
         yield pa.RecordBatch.from_pydict(
             {
-                "partition": pa.array([partition] * len(rows), pa.int32()),
-                "shard": pa.array([row["shard"] for row in rows], pa.int32()),
-                "totals": [row["totals"] for row in rows],
-                "wrote": [bool(outputs)] * len(rows),
+                "partition": pa.array([partition] * len(told), pa.int32()),
+                "shard": pa.array([row["shard"] for row in told], pa.int32()),
+                "totals": [row["totals"] for row in told],
+                "wrote": [bool(outputs)] * len(told),
             }
         )
 
@@ -68,9 +69,7 @@ class Sink:
             return
         with writer.batch(self.context.batch, self.context.query):
             for row in outputs:
-                _deliver(writer, row["deliveries"], self.plan)
-                _reject(writer, row["rejects"], self.plan)
-                _announce(writer, row["events"], self.plan)
+                _produce(writer, row["topic"], from_ipc(row["rows"]), self.plan)
 
 
 def _partition_id() -> int:
@@ -81,62 +80,48 @@ def _partition_id() -> int:
     return int(task.partitionId())
 
 
-def _deliver(writer: Writer, blob: bytes, plan: ChannelPlan) -> None:
-    if not blob:
-        return
-    table = from_ipc(blob)
-    added = [(plan.headers("sequence"), table["sequence"])]
-    added.append((plan.headers("incarnation"), table["incarnation"]))
-    texts = [
-        (name, _objects(flat(column).cast(pa.string()).cast(pa.binary()))) for name, column in added
-    ]
-    headers = _with_headers(flat(table["headers"]), texts)
-    writer.produce_all(
-        plan.output,
-        _objects(flat(table["key"])),
-        _objects(flat(table["value"])),
-        headers,
-        flat(table["timestamp"]).to_pylist(),
-        flat(table["partition_out"]).to_pylist(),
-    )
-
-
-def _reject(writer: Writer, blob: bytes, plan: ChannelPlan) -> None:
-    if not blob:
-        return
-    table = from_ipc(blob)
-    reasons = [text.encode() for text in REASONS]
+def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
+    """Write a table (see `streaming.output`) to a topic."""
+    columns = {name: flat(table[name]) for name in table.column_names}
     added = [
-        ("reject-reason", [reasons[each] for each in table["reason"].to_pylist()]),
-        ("reject-topic", [plan.inputs[each].encode() for each in table["topic"].to_pylist()]),
-        ("reject-partition", [b"%d" % each for each in table["partition"].to_pylist()]),
-        ("reject-offset", [b"%d" % each for each in table["offset"].to_pylist()]),
+        (plan.headers(name.removeprefix(HEADER)), _each(column, _texts))
+        for name, column in columns.items()
+        if name not in RECORD_COLUMNS
     ]
-    headers = _with_headers(
-        flat(table["headers"]), [(plan.headers(name), values) for name, values in added]
-    )
-    keys = flat(table["key"])
-    filled = keys.fill_null(b"")  # records without a key go where an empty key would
+    if "partition" in columns:
+        partitions = columns["partition"].to_pylist()
+    else:
+        count = writer.partitions(topic)
+        partitions = _each(columns["key"], partial(_partitions, count=count))
+    timed = "timestamp" in columns
     writer.produce_all(
-        plan.rejects,
-        _objects(keys),
-        _objects(flat(table["value"])),
-        headers,
-        flat(table["timestamp"]).to_pylist(),
-        partitions_of(filled, plan.partitions[plan.rejects]).tolist(),
+        topic,
+        _each(columns["key"], _objects),
+        _each(columns["value"], _objects),
+        _with_headers(columns["headers"], added),
+        _each(columns["timestamp"], _objects) if timed else [0] * len(table),
+        partitions,
     )
 
 
-def _announce(writer: Writer, blob: str, plan: ChannelPlan) -> None:
-    if not blob:
-        return
-    events = json.loads(blob)
-    keys = [bytes.fromhex(event["key"]) for event in events]
-    values = [json.dumps(event["value"], ensure_ascii=False).encode() for event in events]
-    partitions = partitions_of(pa.array(keys, pa.binary()), plan.partitions[plan.events])
-    writer.produce_all(
-        plan.events, keys, values, [None] * len(events), [0] * len(events), partitions.tolist()
-    )
+def _each(column: pa.Array, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
+    """The column as Python objects; what a dictionary has once is converted once, and shared."""
+    if not pa.types.is_dictionary(column.type):
+        return convert(column)
+    known = convert(column.dictionary)
+    return [known[at] for at in column.indices.to_pylist()]
+
+
+def _partitions(keys: pa.Array, count: int) -> list[int]:
+    """Where records go; those without a key go where an empty key would."""
+    partitions: list[int] = partitions_of(keys.fill_null(b""), count).tolist()
+    return partitions
+
+
+def _texts(column: pa.Array) -> list[bytes | None]:
+    if not pa.types.is_binary(column.type):
+        column = column.cast(pa.string()).cast(pa.binary())
+    return _objects(column)
 
 
 def _objects(column: pa.Array) -> list[Any]:
@@ -145,22 +130,33 @@ def _objects(column: pa.Array) -> list[Any]:
 
 
 def _with_headers(
-    headers: pa.Array, added: list[tuple[str, list[bytes]]]
-) -> list[list[tuple[str, bytes | None]]]:
+    headers: pa.Array, added: list[tuple[str, list[bytes | None]]]
+) -> Sequence[list[tuple[str, bytes | None]] | None]:
     """Each row's own headers, then the added ones, as lists of pairs."""
+    if headers.null_count == len(headers) and not added:
+        return [None] * len(headers)
+    tails: Iterable[Any]
+    if any(None in values for _, values in added):
+        columns = [[() if v is None else ((name, v),) for v in values] for name, values in added]
+        tails = (list(chain.from_iterable(each)) for each in zip(*columns, strict=True))
+    elif added:
+        tails = zip(*([(name, value) for value in values] for name, values in added), strict=True)
+    else:
+        tails = repeat((), len(headers))
+    own = _each(headers, _pairs)
+    return [[*pairs, *tail] for pairs, tail in zip(own, tails, strict=True)]
+
+
+def _pairs(headers: pa.Array) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of each row; none where they are null."""
     first, stop = (headers.offsets[0].as_py(), headers.offsets[-1].as_py())
-    pairs_array = headers.values.slice(first, stop - first)
-    names = pairs_array.field("key").dictionary_encode()
+    array = headers.values.slice(first, stop - first)
+    names = array.field("key").dictionary_encode()
     known = names.dictionary.to_pylist()
     keys = [known[code] for code in names.indices.to_pylist()]
-    pairs = list(zip(keys, _objects(pairs_array.field("value")), strict=True))
-    tails = zip(*([(name, value) for value in values] for name, values in added), strict=True)
+    pairs = list(zip(keys, _objects(array.field("value")), strict=True))
     bounds = (headers.offsets.to_numpy() - first).tolist()
-    if headers.null_count:
-        null = headers.is_null().to_pylist()
-        spans = [
-            (a, a if none else b) for a, b, none in zip(bounds, bounds[1:], null, strict=False)
-        ]
-    else:
-        spans = list(pairwise(bounds))
-    return [[*pairs[a:b], *tail] for (a, b), tail in zip(spans, tails, strict=True)]
+    if not headers.null_count:
+        return [pairs[a:b] for a, b in pairwise(bounds)]
+    null = headers.is_null().to_pylist()
+    return [[] if none else pairs[a:b] for (a, b), none in zip(pairwise(bounds), null, strict=True)]

@@ -14,6 +14,9 @@ PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
 POLL_SECONDS = 0.1
 FROM_USERS = ("input", "commands")
+RECORD_BYTES_DEFAULT = 1_048_588
+ADDED_BYTES = 128 * 1024
+"""What a record may grow by: headers that the service adds, the envelope of a transit chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,9 @@ def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
 def create(config: Config, *, inputs: bool) -> list[str]:
     """Create what is missing; the names created. Idempotent.
 
-    Topics that nobody but the users writes to (inputs, commands) only where ``inputs`` says so: a
-    missing one is more often a slip of the pen. A new topic gets as many partitions as its
-    pipeline's first input has, else 8, and the brokers' own replication.
+    Inputs that nobody but the users writes to only where ``inputs`` says so: a missing one is more
+    often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
+    else 8, the brokers' own replication, and room for records as large as inputs have.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
     from confluent_kafka.admin import NewTopic  # noqa: PLC0415
@@ -54,12 +57,20 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     wanted = [
         topic
         for topic in _needed(config, there)
-        if topic.partitions is None and (inputs or topic.role not in FROM_USERS)
+        if topic.partitions is None and (inputs or topic.role != "input")
     ]
     if not wanted:
         return []
     admin = kafka.admin(config)
-    new = [NewTopic(topic.name, _partitions_of(topic, config, there)) for topic in wanted]
+    room = str(record_bytes_max(config, there) + ADDED_BYTES)
+    new = [
+        NewTopic(
+            topic.name,
+            _partitions_of(topic, config, there),
+            config={} if topic.role in FROM_USERS else {"max.message.bytes": room},
+        )
+        for topic in wanted
+    ]
     futures = admin.create_topics(new, request_timeout=SECONDS_MAX, operation_timeout=SECONDS_MAX)
     made: list[str] = []
     refused: list[str] = []
@@ -79,6 +90,24 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         )
     _wait_for(config, {topic.name for topic in wanted})
     return made
+
+
+def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
+    """The largest record that an existing input may have; Kafka's default where it does not say."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
+
+    names = {name for each in config.pipelines.values() for name in each.input if name in there}
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(names)]
+    found = [RECORD_BYTES_DEFAULT]
+    if not asked:
+        return RECORD_BYTES_DEFAULT
+    for future in kafka.admin(config).describe_configs(asked).values():
+        try:
+            found.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
+        except (KafkaException, TimeoutError, KeyError, ValueError):
+            continue  # no right to ask: the default has to do
+    return max(found)
 
 
 def _wait_for(config: Config, names: set[str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.errors import Fenced, KafkaUnavailable, ProgressMissing
 from streaming.faults import fault_point
-from streaming.plan import BatchContext, ChannelPlan
+from streaming.plan import BatchContext, Plan
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -27,6 +27,7 @@ PRODUCER = {
     "linger.ms": 5,
     "batch.size": 1_000_000,
     "queue.buffering.max.messages": QUEUE_MAX,
+    "message.max.bytes": 100_000_000,  # what is too large is the topics' to say
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
     "transaction.timeout.ms": 60_000,
@@ -41,6 +42,9 @@ _spares: dict[str, Any] = {}
 """A connected producer for each transactional id that this worker has used, ready to take over: the
 next batch of a partition may come back to this worker after another one had it."""
 
+_found: dict[str, int] = {}
+"""Partitions of topics that were looked up, as a plan does not know them."""
+
 _progress: dict[str, Any] = {}
 """This worker's consumers by progress group: they ask for committed offsets, and join nothing."""
 
@@ -48,7 +52,7 @@ _progress: dict[str, Any] = {}
 class Writer:
     """A producer of one state partition. Use :meth:`batch` around what belongs to one batch."""
 
-    def __init__(self, plan: ChannelPlan, partition: int) -> None:
+    def __init__(self, plan: Plan, partition: int) -> None:
         self.plan = plan
         self.partition = partition
         self.last_batch = -1
@@ -103,6 +107,42 @@ class Writer:
         fault_point("4-5")
         if self.transactional and self.spare[0] not in _spares:
             threading.Thread(target=self._keep_spare, daemon=True).start()
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; a missing one is created where the plan says so.
+
+        Raises KafkaUnavailable where it is missing and stays so.
+        """
+        count = self.plan.partitions.get(topic) or _found.get(topic)
+        if count is None:
+            with _kafka(f"look up the topic {topic}"):
+                count = _found[topic] = self._look_up(topic)
+        return count
+
+    def _look_up(self, topic: str) -> int:
+        from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
+
+        deadline = time.monotonic() + KAFKA_SECONDS_MAX
+        admin = AdminClient(dict(self.plan.producer), logger=_quiet())
+        told = False
+        while time.monotonic() < deadline:
+            there = admin.list_topics(timeout=KAFKA_SECONDS_MAX).topics
+            if topic in there and there[topic].partitions:
+                return len(there[topic].partitions)
+            if not self.plan.create_topics:
+                break
+            if not told:
+                with contextlib.suppress(Exception):  # whoever was first; else the time runs out
+                    made = admin.create_topics([NewTopic(topic, 1)], operation_timeout=30)
+                    made[topic].result(KAFKA_SECONDS_MAX)
+                told = True
+            time.sleep(0.1)
+        raise KafkaUnavailable(
+            f"The topic {topic} is missing"
+            + ("." if not self.plan.create_topics else " and could not be created."),
+            "The batch is not written and will be repeated.",
+            "Create it; the job goes on by itself then.",
+        )
 
     def produce_all(
         self,
@@ -185,7 +225,7 @@ class Writer:
 
 
 def writer_for(
-    plan: ChannelPlan, partition: int, context: BatchContext, *, in_doubt: bool
+    plan: Plan, partition: int, context: BatchContext, *, in_doubt: bool
 ) -> Writer | None:
     """The partition's writer, ready for the context's batch; None if the batch is written already.
 

@@ -38,12 +38,13 @@ PURE = {
     "warnings",
 }
 LAYERS = [
-    {"errors", "faults"},
-    {"columns", "plan", "jars", "clients", "credentials"},
+    {"errors", "faults", "worker_daemon"},
+    {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials"},
     {"config"},
-    {"pack", "kafka", "embedded"},
-    {"codec", "topics", "checkpoint"},
-    {"channel_operator", "writer"},
+    {"pack", "output", "kafka", "embedded"},
+    {"codec", "topics", "checkpoint", "exchange", "group_views", "group_commands"},
+    {"group_codec"},
+    {"channel_operator", "group_operator", "multicast_operator", "writer"},
     {"sink"},
     {"query"},
     {"pipeline"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,10 @@ class Hops:
             self.atom.take(which),
             self.stamp.take(which),
         )
+
+    def with_rows(self, row: Ints) -> Hops:
+        """The same messages; what they carry is in other rows."""
+        return replace(self, row=row)
 
     def where(self, mask: NDArray[np.bool_]) -> Hops:
         """Those that a mask says."""

@@ -11,7 +11,7 @@ nothing waits for ever. In return a shard decides once for a message, not once f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,14 @@ class Receivers:
             self.atom_next += np.bincount(atoms.values, minlength=len(self.atom_next))
             self.open[place[both.last]] = False
             return both
-        order = _Search(self, tables, after, both, place, atoms, stamps).run()
+        search = _Search(self, both, place, atoms, stamps)
+        for view in np.unique(tables.view[place]).tolist():
+            search.wait(view, tables, self.waits_for(view, tables, after))
+        order = search.run()
+        self.line_next += np.bincount(place[order], minlength=len(self.line_next))
+        numbered = atoms.take(order).values
+        self.atom_next += np.bincount(numbered, minlength=len(self.atom_next))
+        self.open[place[order[both.last[order]]]] = False
         taken = np.zeros(len(both), dtype=np.bool_)
         taken[order] = True
         self.held = both.take(np.flatnonzero(~taken))
@@ -80,72 +87,74 @@ class Receivers:
 
 
 class _Search:
-    """Delivers one message after the other, looking only at what a delivery may have freed."""
+    """Finds what can be delivered: each message after its predecessors in its line and atoms.
+
+    Of several that can be delivered it takes the one that came first. Where one shard numbers all
+    messages they can be delivered as they come, and a sender's order holds across groups.
+
+    ``left`` counts for each message the numbers that are not next yet; ``behind`` lists for each
+    message those that have one of its numbers plus one.
+    """
 
     def __init__(
-        self,
-        receivers: Receivers,
-        tables: Tables,
-        after: dict[int, tuple[int, ...]],
-        both: Hops,
-        place: Ints,
-        atoms: Ragged,
-        stamps: Ragged,
+        self, receivers: Receivers, both: Hops, place: Ints, atoms: Ragged, stamps: Ragged
     ) -> None:
-        self.receivers = receivers
-        self.tables = tables
-        self.line = place.tolist()
+        count = len(both)
+        owner = np.concatenate((np.arange(count), atoms.owners()))
+        counter = np.concatenate((place, atoms.values + len(receivers.line_next)))
+        number = np.concatenate((both.number, stamps.values))
+        following = np.concatenate((receivers.line_next, receivers.atom_next))
+        order = np.lexsort((number, counter))
+        owner, counter, number = owner[order], counter[order], number[order]
+        same = counter[1:] == counter[:-1]
+        chained = np.flatnonzero(same & (number[1:] == number[:-1] + 1)) + 1
+        ready = number == following[counter]
+        self.left = np.bincount(owner[~ready], minlength=count).tolist()
+        before, after = owner[chained - 1], owner[chained]
+        order = np.argsort(before, kind="stable")
+        self.behind = after[order].tolist()
+        counts = np.bincount(before, minlength=count)
+        self.bounds = np.concatenate(([0], np.cumsum(counts))).tolist()
+        self.place = place
         self.last = both.last.tolist()
-        self.view = tables.view[place].tolist()
-        bounds = atoms.bounds.tolist()
-        pairs = list(zip(atoms.values.tolist(), stamps.values.tolist(), strict=True))
-        self.stamps = [pairs[a:b] for a, b in pairwise(bounds)]
-        self.line_next = receivers.line_next.tolist()
-        self.atom_next = receivers.atom_next.tolist()
-        self.lines_of = tables.pair_lines.tolist()
-        self.waits = {v: receivers.waits_for(v, tables, after) for v in dict.fromkeys(self.view)}
-        self.at: dict[int, dict[int, int]] = {}
-        for n, (line, number) in enumerate(zip(self.line, both.number.tolist(), strict=True)):
-            self.at.setdefault(line, {})[number] = n
+        self.ends: dict[int, list[tuple[set[int], list[int]]]] = {}
+
+    def wait(self, view: int, tables: Tables, lines: set[int]) -> None:
+        """The view's messages wait until these lines have ended."""
+        if lines:
+            held = np.flatnonzero(tables.view[self.place] == view).tolist()
+            for n in held:
+                self.left[n] += 1
+            for line in lines:
+                self.ends.setdefault(line, []).append((lines, held))
 
     def run(self) -> Ints:
-        """The messages that can be delivered, in order; the receivers are up to date then."""
+        """The messages that can be delivered, in order."""
+        left, behind, bounds = self.left, self.behind, self.bounds
         order: list[int] = []
-        for line in dict.fromkeys(self.line):
-            look = [line]
-            while look:
-                n = self._next(look[-1])
-                if n is None:
-                    look.pop()
-                    continue
-                order.append(n)
-                self._deliver(n, look)
-        self.receivers.line_next = np.array(self.line_next, dtype=np.int64)
-        self.receivers.atom_next = np.array(self.atom_next, dtype=np.int64)
+        ready = [n for n, count in enumerate(left) if not count]  # sorted, so a heap
+        while ready:
+            n = heappop(ready)
+            order.append(n)
+            for other in behind[bounds[n] : bounds[n + 1]]:
+                left[other] -= 1
+                if not left[other]:
+                    heappush(ready, other)
+            if self.last[n]:
+                for other in self._ended(int(self.place[n])):
+                    left[other] -= 1
+                    if not left[other]:
+                        heappush(ready, other)
         return np.array(order, dtype=np.int64)
 
-    def _next(self, line: int) -> int | None:
-        """The next message of a line, if it can be delivered."""
-        n = self.at.get(line, {}).get(self.line_next[line])
-        if n is None or self.waits[self.view[n]]:
-            return None
-        following = self.atom_next
-        return n if all(following[atom] == stamp for atom, stamp in self.stamps[n]) else None
-
-    def _deliver(self, n: int, look: list[int]) -> None:
-        line = self.line[n]
-        self.line_next[line] += 1
-        for atom, stamp in self.stamps[n]:
-            self.atom_next[atom] = stamp + 1
-            first, second = self.lines_of[atom]
-            look.append(second if first == line else first)
-        if self.last[n]:
-            self.receivers.open[line] = False
-            for view, lines in self.waits.items():
-                if line in lines:
-                    lines.discard(line)
-                    look += [at for at in self.at if self.tables.view[at] == view]
-        look.append(line)
+    def _ended(self, line: int) -> list[int]:
+        """The messages of views that waited for this line last."""
+        freed: list[int] = []
+        for lines, held in self.ends.pop(line, []):
+            lines.discard(line)
+            if not lines:
+                freed += held
+        return freed
 
 
 def _here(hops: Hops, tables: Tables) -> tuple[Ragged, Ragged]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +21,8 @@ from sequencer.overlaps.graph import build, require
 from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.overlaps import Pair, components
 from sequencer.overlaps.placement import place
+
+ROUTES_KEPT = 64
 
 IDLE_SHARE = 2
 """A view is built anew when only one in so many of its lines is still in use."""
@@ -70,19 +73,28 @@ def route(
 
     ``shard_of`` gives the shard of a node. Equal arguments give equal views.
     """
-    members = {name: tuple(sorted(set(groups[name]))) for name in sorted(groups)}
+    members = tuple((name, tuple(sorted(set(groups[name])))) for name in sorted(groups))
+    return replace(_routed(members, nodes, tuple(map(shard_of, range(nodes)))), number=number)
+
+
+@lru_cache(maxsize=ROUTES_KEPT)
+def _routed(
+    groups: tuple[tuple[str, tuple[str, ...]], ...], nodes: int, shards: tuple[int, ...]
+) -> RoutedView:
+    """As `route`. All shards of a process ask for the same, and building a graph takes its time."""
+    members = dict(groups)
     graph = require(build(members, nodes_max=nodes), members)
     placed = place(graph, members, nodes_max=nodes)
     pairs = tuple(sorted(graph.atoms))
     place_of = {pair: at for at, pair in enumerate(pairs)}
     paths = {}
     for name in members:
-        stretches = groupby(graph.paths[name], lambda pair: shard_of(placed[pair]))
+        stretches = groupby(graph.paths[name], lambda pair: shards[placed[pair]])
         paths[name] = tuple(
             Run(shard, tuple(place_of[pair] for pair in passed if name in pair))
             for shard, passed in stretches
         )
-    return RoutedView(number, 0, 0, members, pairs, paths)
+    return RoutedView(0, 0, 0, members, pairs, paths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,27 +100,25 @@ class GroupShard:
             self._retire()
         return Stepped(outgoing, refused, delivered.where(~delivered.last), self._keep())
 
-    def state(self) -> dict[str, Any]:
-        """All there is to know besides ``place`` and the directory's arguments, as plain values.
-
-        Call it between steps, when no change is waiting for one.
-        """
+    def settle(self) -> None:
+        """Take changes into account that wait for the next step; before the state is kept."""
         if self.stale:
             self._compile()
-        return {
-            "directory": self.directory.to_json(),
-            **{name: getattr(self, name) for name in _ARRAYS},
-            **{f"receivers.{name}": getattr(self.receivers, name) for name in _RECEIVERS},
-        }
 
-    def load(self, state: Mapping[str, Any], held: Hops) -> None:
-        """Become what ``state`` was taken from, with what its receivers held."""
-        self.directory.load(state["directory"])
+    def arrays(self) -> dict[str, Ints]:
+        """The state besides the directory and what receivers hold, settled; booleans too."""
+        own = {name: getattr(self, name) for name in _ARRAYS}
+        return own | {f"receivers.{name}": getattr(self.receivers, name) for name in _RECEIVERS}
+
+    def load(self, directory: str, arrays: Mapping[str, Ints], held: Hops) -> None:
+        """Become what the directory's JSON, the arrays and what was held were taken from."""
+        self.directory.load(directory)
         self.tables = tables(self.directory, self.place.shard, self.place.home)
-        for name in _ARRAYS:
-            setattr(self, name, state[name].copy())
-        own = {name: state[f"receivers.{name}"].copy() for name in _RECEIVERS}
-        self.receivers = Receivers(**own, held=held)
+        self._fresh(self.tables)
+        for name, array in self.arrays().items():
+            array[:] = arrays[name]
+        self.receivers.held = held
+        self.ended, self.stale = [], False
 
     def _end_lines(self) -> Hops:
         """The last messages of lines that ended, of those that begin here."""
@@ -221,26 +218,19 @@ class GroupShard:
 
     def _compile(self) -> None:
         """Make the tables anew, and carry over what is known of lines, atoms and runs."""
-        old, state = self.tables, self.state_arrays()
+        old, was = self.tables, self.arrays()
+        held = self.receivers.held
         self.tables = tables(self.directory, self.place.shard, self.place.home)
         self._fresh(self.tables)
         line, was_line = _both(self.tables.line, old.line)
         atom, was_atom = _both(self.tables.atom, old.atom)
-        for name in ("line_next", "ingress_open"):
-            getattr(self, name)[line] = state[name][was_line]
-        self.atom_next[atom] = state["atom_next"][was_atom]
-        run = _ranges(self.tables.first_run, line)
-        self.run_open[run] = state["run_open"][_ranges(old.first_run, was_line)]
-        receivers, was = self.receivers, state["receivers"]
-        receivers.line_next[line] = was.line_next[was_line]
-        receivers.open[line] = was.open[was_line]
-        receivers.atom_next[atom] = was.atom_next[was_atom]
-        receivers.held = was.held
+        run = _ranges(self.tables.first_run, line), _ranges(old.first_run, was_line)
+        places = {"line": (line, was_line), "atom": (atom, was_atom), "run": run}
+        for name, array in self.arrays().items():
+            here, there = places[_BY[name]]
+            array[here] = was[name][there]
+        self.receivers.held = held
         self.stale = False
-
-    def state_arrays(self) -> dict[str, Any]:
-        """The arrays by name, and the receivers."""
-        return {name: getattr(self, name) for name in (*_ARRAYS, "receivers")}
 
     def _fresh(self, tables: Tables) -> None:
         """Everything open, nothing numbered."""
@@ -257,6 +247,16 @@ class GroupShard:
 
 _ARRAYS = ("line_next", "ingress_open", "atom_next", "run_open")
 _RECEIVERS = ("line_next", "atom_next", "open")
+_BY = {
+    "line_next": "line",
+    "ingress_open": "line",
+    "atom_next": "atom",
+    "run_open": "run",
+    "receivers.line_next": "line",
+    "receivers.atom_next": "atom",
+    "receivers.open": "line",
+}
+"""What each array goes by."""
 
 
 def _both(new: Ints, old: Ints) -> tuple[Ints, Ints]:

@@ -60,7 +60,8 @@ class Tables:
     By line's place: ``line`` (its number), ``view``, ``group``, ``first_run``, ``targets`` (shards
     with members, ascending), ``members`` (places in ``subscribers``: the members in this shard).
     By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
-    ``here`` (whether a subscriber of this shard is in both groups).
+    ``here`` (whether a subscriber of this shard is in both groups), ``double`` (whether two or more
+    subscribers anywhere are), ``pair_lines`` (the places of its two lines).
     """
 
     shard: int
@@ -74,6 +75,7 @@ class Tables:
     members: Ragged
     atom: Ints
     here: NDArray[np.bool_]
+    double: NDArray[np.bool_]
     pair_lines: Ints
     subscribers: tuple[str, ...]
 
@@ -117,13 +119,14 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         here=np.array(
             [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
         ),
+        double=np.array([view.double(view.pairs[at]) for view, at in _pairs(views)], np.bool_),
         pair_lines=_pair_lines(views),
         subscribers=local,
     )
 
 
 def _bases(views: list[RoutedView]) -> list[int]:
-    return list(accumulate((len(view.pairs) for view in views[:-1]), initial=0))
+    return [0, *accumulate(len(view.pairs) for view in views)][: len(views)]
 
 
 def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:

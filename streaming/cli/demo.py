@@ -29,7 +29,8 @@ def demo(
 
     Example: sequencer demo --flights 100000 --keep var/demo
     """
-    from streaming.demo.channels import Demo, told  # noqa: PLC0415  (a quick --help)
+    from streaming.demo.channels import Demo  # noqa: PLC0415  (a quick --help)
+    from streaming.demo.stage import told  # noqa: PLC0415
 
     good = Demo(flights, per_second, seed, keep).run()
     if not good:

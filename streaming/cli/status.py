@@ -9,6 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
+KEYS = {"channel": "channels", "group": "subscribers", "multicast": "peers"}
+"""What the output's keys are."""
+
+ROWS = (
+    "in",
+    "delivered",
+    "undelivered",
+    "rejected",
+    "dropped",
+    "held",
+    "transit",
+    "gaps",
+    "blocked",
+)
+
 
 def status(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
@@ -20,7 +35,8 @@ def status(
     """Show what the pipelines of CONFIG have done since their checkpoint began.
 
     Works while the service runs and when it does not; the figures are those of the last batch.
-    Counts are of records; "gaps" counts announced gaps, "blocked" the channels with something held.
+    Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,
+    "transit" the messages on their way between shards.
 
     Exit status: 0; 2 the configuration cannot work.
 
@@ -43,7 +59,7 @@ def status(
 
 def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
     from streaming.checkpoint import Checkpoint  # noqa: PLC0415
-    from streaming.codec import Totals  # noqa: PLC0415
+    from streaming.totals import Totals  # noqa: PLC0415
 
     last = Checkpoint(root, name).status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))
@@ -56,7 +72,9 @@ def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
         "held": totals["held"],
         "gaps": totals["gaps"],
         "blocked": totals["blocked"],
-        "channels": totals["channels"],
+        KEYS[discipline]: totals["channels"],
+        **({} if discipline == "channel" else {"transit": totals["transit"]}),
+        **({"undelivered": totals["undelivered"]} if discipline == "multicast" else {}),
         "batch": last.get("batch"),
         "batch_ms": last.get("batch_ms"),
         "at": last.get("at"),
@@ -72,9 +90,10 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
     for name in found:
         table.add_column(name, justify="right")
     reasons = sorted({reason for figures in found.values() for reason in figures["rejected"]})
-    for name in ("in", "delivered", "rejected", "dropped", "held", "gaps", "blocked", "channels"):
-        each = [figures[name] for figures in found.values()]
-        table.add_row(name, *(f"{sum(n.values()) if isinstance(n, dict) else n:,}" for n in each))
+    for name in (*ROWS, *KEYS.values()):
+        each = [figures.get(name) for figures in found.values()]
+        if any(n is not None for n in each):
+            table.add_row(name, *(_told(n) for n in each))
         if name == "rejected":
             for reason in reasons:
                 counts = [figures["rejected"].get(reason, 0) for figures in found.values()]
@@ -83,3 +102,9 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
         told = [figures[name] for figures in found.values()]
         table.add_row(name, *("never ran" if one is None else str(one) for one in told))
     Console().print(table)
+
+
+def _told(number: Any) -> str:
+    if number is None:
+        return ""
+    return f"{sum(number.values()) if isinstance(number, dict) else number:,}"

@@ -75,7 +75,9 @@ class Pipeline(Table):
     @property
     def written(self) -> dict[str, str]:
         """The topics that the pipeline writes to, by role."""
-        return {"output": self.output, "rejects": self.rejects, "events": self.events}
+        found = {"output": self.output, "rejects": self.rejects, "events": self.events}
+        transit = getattr(self, "transit", None)
+        return found if transit is None else {**found, "transit": transit}
 
     def topics(self) -> list[tuple[str, str]]:
         """Role and name of each topic that the pipeline reads or writes, as far as known.

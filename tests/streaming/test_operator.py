@@ -13,13 +13,19 @@ from streaming.channel_operator import record_schema, step_shard
 from streaming.codec import STATE_FORMAT, decode_shard, encode_shard
 from streaming.columns import HEADERS, last_header, murmur2, partitions_of
 from streaming.errors import StateFormatError
-from streaming.pack import expand_headers, from_ipc, header_name, shard_keys, to_ipc
+from streaming.ipc import from_ipc, to_ipc
+from streaming.output import output_rows
+from streaming.pack import expand_headers, header_name, shard_keys
 from streaming.plan import ChannelPlan
 
 
 def plan(rules):
     names = ("out", "rejects", "events")
-    return ChannelPlan("s", "p", ("in",), *names, partitions=dict.fromkeys(names, 3), rules=rules)
+    roles = dict(zip(("output", "rejects", "events"), names, strict=True))
+    partitions = dict.fromkeys(names, 3)
+    return ChannelPlan(
+        service="s", pipeline="p", inputs=("in",), partitions=partitions, rules=rules, **roles
+    )
 
 
 def rows(rng, count, labels):
@@ -86,15 +92,15 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
         for batch in range(5):
             shard = decode_shard(row, schema)
             given = packs(records[batch * 60 : batch * 60 + 60], rng, schema)
-            after, output = step_shard(shard, given, 1000 + 30 * batch, p)
+            after, writes = step_shard(shard, given, 1000 + 30 * batch, p)
+            outputs.append(output_rows(0, writes, after.totals).to_dict("list"))
             row = encode_shard(after)
-            outputs.append(output)
         ends.append((row, outputs))
     assert ends[0] == ends[1] == ends[2]
     totals = json.loads(ends[0][0][4])
     ended = totals["delivered"] + sum(totals["rejected"].values()) + totals["held"]
     assert totals["seen"] == 300 == ended
-    assert ends[0][1][1]["wrote_before"]
+    assert ends[0][1][1]["wrote_before"][0]
 
 
 def test_state_of_another_format_is_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import zlib
 from collections import deque
@@ -136,9 +135,9 @@ class Network:
 
     def _restart(self, shard):
         """The shard's state goes through its plain form and back."""
-        state, held = shard.state(), shard.receivers.held
-        json.loads(state["directory"])
-        shard.load(state, held)
+        shard.settle()
+        arrays = {name: array.copy() for name, array in shard.arrays().items()}
+        shard.load(shard.directory.to_json(), arrays, shard.receivers.held)
 
     def settle(self):
         while any(self.links.values()) or self.waiting:
@@ -222,6 +221,19 @@ def test_messages_to_no_group_are_refused_with_the_reason():
     network.waiting.append(("G1", "A", "later"))
     network.round()
     assert network.refused[-1] == ("later", "unknown-group"), "forgotten after a while"
+
+
+def test_the_last_group_can_go_and_come_back():
+    network = Network({"G0": ["A"]}, shards=2, nodes=2)
+    network.publish("G0", "A")
+    network.round()
+    assert network.change("remove", "G0") is None
+    network.settle()
+    network.round()
+    assert network.change("add", "G0", ["A", "B"]) is None
+    network.publish("G0", "A")
+    network.settle()
+    network.judge()
 
 
 def test_refused_changes_change_nothing():

@@ -1,0 +1,208 @@
+"""Groups beside a Spark copy that writes the same records, for more and more groups.
+
+Subscribers and Zipf sizes of groups as in "Decentralized Message Ordering for Publish/Subscribe
+Systems", section 4.1. Rates are of the second half of a job's batches, in records written; ratios
+are to the copy of the same run.
+
+    python bench/groups.py                    # 8, 16, 32 and 64 groups
+    python bench/groups.py --groups 32 --records 500000 --no-latency
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from bench import JOB, create, job, produce_all, read_latencies, say
+from sequencer.overlaps.routes import Directory
+from sequencer.simulation.workload import names, zipf_groups
+from streaming.embedded import EmbeddedBroker
+from streaming.group_operator import home, ingress
+from streaming.plan import GroupPlan
+
+SUBSCRIBERS = 128
+KINDS = ("copy", "at-least-once", "exactly-once")
+WARM_UP_SECONDS = 120
+SENDERS = 50
+VECTOR_BYTES = 8 * SUBSCRIBERS
+
+
+@dataclass
+class Row:
+    groups: int
+    fan_out: float
+    hops: list
+    stamps: float = 0.0
+    rates: dict = None
+    latencies: dict = None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--groups", type=int, nargs="+", default=[8, 16, 32, 64])
+    parser.add_argument("--records", type=int, default=2_000_000, help="written by each job")
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--no-latency", action="store_true")
+    parser.add_argument("--rate", type=int, default=3_000, help="records/s written, for latency")
+    parser.add_argument("--seconds", type=float, default=60, help="measured, for latency")
+    given = parser.parse_args()
+    rows = []
+    with EmbeddedBroker() as broker:
+        for count in given.groups:
+            groups = zipf_groups(np.random.default_rng(1), names("s", SUBSCRIBERS), count)
+            groups = {name: sorted(members) for name, members in groups.items()}
+            fan_out = statistics.mean(map(len, groups.values()))
+            row = Row(count, fan_out, hops(groups, given.nodes), rates={}, latencies={})
+            topic = f"in-{count}"
+            messages = round(given.records / fan_out)
+            fill(broker.bootstrap, topic, messages, list(groups))
+            for kind in KINDS:
+                row.rates[kind] = throughput(broker.bootstrap, topic, kind, groups, given, messages)
+            row.stamps = stamps_bytes(broker.bootstrap, f"{topic}-exactly-once")
+            if not given.no_latency:
+                for kind in KINDS:
+                    row.latencies[kind] = latency(broker.bootstrap, kind, groups, given, count)
+            rows.append(row)
+    table(rows)
+
+
+def fill(bootstrap, topic, count, groups):
+    create(bootstrap, topic)
+    rng = np.random.default_rng(2)
+    value = bytes(100)
+    produce_all(
+        bootstrap,
+        (
+            (topic, value, b"p%02d" % (n % SENDERS), [("group", groups[at].encode())])
+            for n, at in enumerate(rng.integers(len(groups), size=count).tolist())
+        ),
+    )
+
+
+def throughput(bootstrap, topic, kind, groups, given, messages):
+    output = f"{topic}-{kind}"
+    create(bootstrap, *(f"{output}{role}" for role in ROLES))
+    batches = job(
+        kind, bootstrap, topic, output, "--batch", str(max(1000, messages // 12)), "--until",
+        str(int(given.records * 0.9)), "--groups", json.dumps(groups), "--nodes", str(given.nodes),
+    )  # fmt: skip
+    half = len(batches) // 2
+    done = batches[-1][3] - batches[half][3]
+    rate = done / sum(ms for _, ms, _, _ in batches[half + 1 :]) * 1000
+    say(f"{topic} {kind}: {rate:,.0f} records/s warm, over {len(batches) - half - 1} batches")
+    return rate
+
+
+def latency(bootstrap, kind, groups, given, count):
+    topic, output = f"lat-{count}-{kind}", f"lat-{count}-{kind}-out"
+    create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
+    seconds = given.seconds + WARM_UP_SECONDS + 45
+    command = [sys.executable, str(JOB), kind, bootstrap, topic, output, "--seconds", str(seconds)]
+    command += ["--groups", json.dumps(groups), "--nodes", str(given.nodes)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    stop = threading.Event()
+    sender = threading.Thread(target=send, args=(bootstrap, topic, groups, given.rate, stop))
+    sender.start()
+    try:
+        found = read_latencies(bootstrap, output, warm_up=WARM_UP_SECONDS, seconds=given.seconds)
+    finally:
+        stop.set()
+        sender.join()
+        said, _ = process.communicate(timeout=300)
+    spent = json.loads(said.splitlines()[-1])[-30:]
+    p50, p99 = np.percentile(found, [50, 99])
+    batch = statistics.median(ms for _, ms, _, _ in spent)
+    say(f"latency {count} {kind}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")
+    return p50, p99, batch
+
+
+def send(bootstrap, topic, groups, rate, stop):
+    """So many records a second once they are delivered, from random senders to random groups."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    rng = np.random.default_rng(3)
+    known = list(groups)
+    per_second = rate / statistics.mean(map(len, groups.values()))
+    sent, began = 0, time.monotonic()
+    while not stop.is_set():
+        due = int((time.monotonic() - began) * per_second)
+        for at in rng.integers(len(known), size=max(due - sent, 0)).tolist():
+            value = b"%019d" % time.time_ns() + bytes(81)
+            producer.produce(
+                topic, value, b"p%02d" % (sent % SENDERS), headers=[("group", known[at].encode())]
+            )
+            sent += 1
+        producer.poll(0)
+        time.sleep(0.005)
+    producer.flush(30)
+
+
+def hops(groups, nodes):
+    """Trips through the transit topic for each pair of a group and a subscriber of it."""
+    roles = dict.fromkeys(("output", "rejects", "events", "commands", "transit"), "")
+    plan = GroupPlan(
+        service="", pipeline="", inputs=(), partitions={}, shards=2, groups=groups, nodes=nodes,
+        **roles,
+    )  # fmt: skip
+    directory = Directory(nodes, lambda node: node % plan.shards, remember_ms=0)
+    directory.begin(groups)
+    found = []
+    for view in directory.views.values():
+        for name, runs in view.paths.items():
+            first = runs[0].shard if runs else ingress(name, plan)
+            stops = [first, *(run.shard for run in runs)]
+            inside = sum(a != b for a, b in pairwise(stops))
+            found += [inside + (home(each, plan) != stops[-1]) for each in groups[name]]
+    return found
+
+
+def stamps_bytes(bootstrap, topic, count=20_000):
+    """Mean size of the header `stamps` among some deliveries, none counting as 0."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "stamps"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
+    sizes = []
+    deadline = time.monotonic() + 60
+    while len(sizes) < count and time.monotonic() < deadline:
+        some = [each for each in consumer.consume(1000, 1.0) if not each.error()]
+        sizes += [len(dict(each.headers()).get("stamps", b"")) for each in some]
+    consumer.close()
+    return statistics.mean(sizes)
+
+
+def table(rows):
+    print(
+        "\n| groups | records/message | at-least-once of the copy | exactly-once of the copy "
+        "| exactly-once records/s | hops, median and most | stamps, bytes | vector, bytes |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        ratios = [row.rates[kind] / row.rates["copy"] for kind in KINDS[1:]]
+        print(
+            f"| {row.groups} | {row.fan_out:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} "
+            f"| {row.rates['exactly-once']:,.0f} | {statistics.median(row.hops):.0f}, "
+            f"{max(row.hops)} | {row.stamps:.0f} | {VECTOR_BYTES} |"
+        )
+    if rows and rows[0].latencies:
+        print(
+            "\n| groups | job | p50 ms | p99 ms | p50 / copy | ms a batch |"
+            "\n|---|---|---|---|---|---|"
+        )
+        for row in rows:
+            for kind, (p50, p99, batch) in row.latencies.items():
+                ratio = p50 / row.latencies["copy"][0]
+                print(
+                    f"| {row.groups} | {kind} | {p50:.0f} | {p99:.0f} | {ratio:.1f} | {batch:.0f} |"
+                )
+
+
+ROLES = ("", ".rejects", ".events", ".commands", ".transit")
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""What all demos share: a broker, the service in a process of its own, clients, the last word."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from streaming import kafka
+from streaming.checkpoint import Checkpoint
+from streaming.embedded import EmbeddedBroker
+from streaming.errors import JobFailed
+from streaming.totals import Totals
+
+START_SECONDS_MAX = 180
+QUIET_SECONDS_MAX = 120
+SERVICE = """\
+[service]
+name = "demo-{stamp}"
+checkpoint = "{folder}/checkpoints"
+shards = 8
+
+[kafka]
+bootstrap_servers = "{bootstrap}"
+
+"""
+
+
+class Stage(ABC):
+    """One run of a demo: ``count`` messages or so, at ``per_second``.
+
+    A demo says in ``pipelines`` what is configured below SERVICE; ``{topic}`` begins the names of
+    its topics. ``watched`` is the pipeline whose figures are shown.
+    """
+
+    watched: str
+    pipelines: str
+
+    def __init__(self, count: int, per_second: float, seed: int, keep: Path | None) -> None:
+        self.folder = (keep or Path(tempfile.mkdtemp(prefix="sequencer-demo-"))).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.keep = keep is not None
+        self.count, self.per_second, self.seed = count, per_second, seed
+        self.topic = f"demo-{int(time.time())}"
+        self.bootstrap = ""
+        self.began = threading.Event()
+        self.stopping = threading.Event()
+        self.failures: list[BaseException] = []
+        self.threads: list[threading.Thread] = []
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Read the data and plan what is to be sent, before anything starts."""
+
+    @abstractmethod
+    def jobs(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """The clients: functions that run in threads until they are done or ``stopping`` is set."""
+
+    @abstractmethod
+    def expected(self) -> int:
+        """How many records the watched pipeline will have read in the end."""
+
+    @abstractmethod
+    def picture(self, totals: Totals, batch: dict[str, Any]) -> Any:
+        """What to show meanwhile, for rich."""
+
+    @abstractmethod
+    def sent(self) -> int:
+        """How many records were sent so far."""
+
+    def run(self) -> bool:
+        """Show it all; True where the topics show perfect order."""
+        self.prepare()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._tidy)
+            self.bootstrap = (
+                os.environ.get("SEQUENCER_BOOTSTRAP_SERVERS")
+                or os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+                or ""
+            )
+            if not self.bootstrap:
+                told("starting a Kafka broker on this machine …")
+                broker = stack.enter_context(EmbeddedBroker(self.folder / "kafka"))
+                self.bootstrap = broker.bootstrap
+            config = self._write_config()
+            told("starting the service (Spark needs some seconds) …")
+            service = stack.enter_context(self._service(config))
+            stack.callback(self._end_threads)
+            for job, arguments in self.jobs():
+                self._start(job, arguments)
+            self._watch(service)
+            told("stopping the service …")
+            service.send_signal(signal.SIGTERM)
+            service.wait(60)
+            return self._judge(config)
+
+    def producer(self) -> Any:
+        """A producer as a sender would have it."""
+        from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
+
+        return Producer(
+            {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20},
+            logger=kafka.quiet(),
+        )
+
+    def deliveries(self, topic: str) -> Iterator[Any]:
+        """The messages of an ordered topic while the demo runs; the first says that it began."""
+        from confluent_kafka import Consumer  # noqa: PLC0415
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"{self.topic}-reader",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            },
+            logger=kafka.quiet(),
+        )
+        consumer.subscribe([topic])
+        try:
+            while not self.stopping.is_set():
+                message = consumer.poll(0.2)
+                if message is not None and not message.error():
+                    self.began.set()
+                    yield message
+        finally:
+            consumer.close()
+
+    def _write_config(self) -> Path:
+        from streaming import topics  # noqa: PLC0415  (a quick --help)
+        from streaming.config import load_config  # noqa: PLC0415
+
+        path = self.folder / "demo.toml"
+        filled = SERVICE.format(
+            stamp=self.topic[5:], folder=self.folder, bootstrap=self.bootstrap
+        ) + self.pipelines.replace("{topic}", self.topic)
+        path.write_text(filled)
+        topics.create(load_config(path), inputs=True)
+        return path
+
+    @contextlib.contextmanager
+    def _service(self, config: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """`sequencer run` in a process of its own, as users run it."""
+        log = self.folder / "service.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "streaming.cli", "run", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(60)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+
+    def _start(self, job: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        thread = threading.Thread(target=self._guard, args=(job, arguments), daemon=True)
+        thread.start()
+        self.threads.append(thread)
+
+    def _guard(self, job: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        try:
+            job(*arguments)
+        except Exception as failure:  # noqa: BLE001  (shown by the watching thread)
+            self.failures.append(failure)
+
+    def _end_threads(self) -> None:
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(10)
+
+    def _watch(self, service: subprocess.Popen[bytes]) -> None:
+        """Show a moving table until every message has ended somewhere."""
+        from rich.console import Console  # noqa: PLC0415
+        from rich.live import Live  # noqa: PLC0415
+
+        console = Console(stderr=True)
+        checkpoint = Checkpoint(str(self.folder / "checkpoints"), self.watched)
+        totals, changed = Totals(), time.monotonic()
+        live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+        with live or contextlib.nullcontext():
+            said = 0.0
+            while not self._through(totals):
+                if service.poll() is not None:
+                    raise JobFailed(
+                        f"The service ended with status {service.returncode}:\n{self._log_end()}"
+                    )
+                if self.failures:
+                    raise JobFailed(f"A client of the demo failed: {self.failures[0]!r}.")
+                batch = checkpoint.status()
+                shards = batch.get("shards", {}).values()
+                now = Totals.sum(Totals(**each) for each in shards)
+                if now.seen != totals.seen:
+                    changed = time.monotonic()
+                totals = now
+                if time.monotonic() - changed > START_SECONDS_MAX + QUIET_SECONDS_MAX:
+                    raise JobFailed(f"Nothing moved for long:\n{self._log_end()}")
+                if live:
+                    live.update(self.picture(totals, batch))
+                elif time.monotonic() - said > 5:
+                    said = time.monotonic()
+                    told(
+                        f"{self.sent():,} sent, {totals.seen:,} in, {totals.delivered:,} "
+                        f"delivered, {totals.held:,} held"
+                    )
+                time.sleep(0.25)
+
+    def _through(self, totals: Totals) -> bool:
+        """Whether all is read, and nothing is on its way between shards."""
+        return totals.seen >= self.expected() and not totals.transit
+
+    def _judge(self, config: Path) -> bool:
+        from streaming.cli.verify import report_on  # noqa: PLC0415
+
+        told("judging the order from the topics alone …")
+        return report_on(config)
+
+    def _log_end(self) -> str:
+        lines = (self.folder / "service.log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-12:])
+
+    def _tidy(self) -> None:
+        if not self.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def told(text: str) -> None:
+    """A line for people."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,82 @@
+"""What operators hand to the sink: for each shard and topic a table of records to write.
+
+A table has the columns `key`, `value`, `headers` (null: none), and may have `timestamp` (ms; else
+Kafka's own) and `partition` (else that of the key). Every other column is a header to add, named
+without the configured prefix, behind the record's own; a null adds none. A header whose name is one
+of the columns' stands behind "header:". Columns may be dictionaries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from streaming.columns import HEADERS
+from streaming.ipc import to_ipc
+from streaming.totals import Totals
+
+OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
+"""One row for each topic that a shard writes to, the first with its totals; a shard with totals
+alone has no topic. ``wrote_before``: whether an earlier batch of the shard wrote anything."""
+
+RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+HEADER = "header:"
+REJECT = ("key", "value", "headers", "timestamp")
+
+Write = tuple[str, pa.Table]
+"""A topic and the records for it."""
+
+
+def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataFrame:
+    """A shard's rows of OUTPUT; counts the batch in ``totals`` where it writes anything."""
+    filled = [(topic, to_ipc(rows)) for topic, rows in writes if len(rows)]
+    wrote_before = totals.batches > 0
+    totals.batches += bool(filled)
+    rows = filled or [("", b"")]
+    return pd.DataFrame(
+        {
+            "shard": [shard] * len(rows),
+            "topic": [topic for topic, _ in rows],
+            "rows": [blob for _, blob in rows],
+            "totals": [totals.to_json(), *[""] * (len(rows) - 1)],
+            "wrote_before": [wrote_before] * len(rows),
+        }
+    )
+
+
+def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.Table:
+    """The rejected records with a reason for each; they go where an empty key would without one.
+
+    ``records`` also have `topic` (a place in ``inputs``), `partition` and `offset`.
+    """
+    topics = pa.array(inputs, pa.string()).take(records["topic"].combine_chunks())
+    added = {
+        "reject-reason": reasons,
+        "reject-topic": topics,
+        "reject-partition": records["partition"],
+        "reject-offset": records["offset"],
+    }
+    return pa.table({**{name: records[name] for name in REJECT}, **added})
+
+
+def events(told: Sequence[tuple[bytes, dict[str, Any]]]) -> pa.Table:
+    """Events as records: a key and what its JSON says, for each."""
+    values = [json.dumps(value, ensure_ascii=False).encode() for _, value in told]
+    return pa.table(
+        {
+            "key": pa.array([key for key, _ in told], pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "headers": pa.nulls(len(told), HEADERS),
+        }
+    )
+
+
+def at(now_ms: int) -> str:
+    """A batch's time as events tell it (RFC 3339)."""
+    text = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

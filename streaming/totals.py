@@ -1,0 +1,57 @@
+"""What a shard has done since its state began, as numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(slots=True)
+class Totals:
+    """A shard's counts since its state began; of records, but ``gaps`` counts events.
+
+    ``transit`` are the messages that this shard sent to others less those that it took from others:
+    over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
+    """
+
+    seen: int = 0
+    delivered: int = 0
+    dropped: int = 0
+    gaps: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+    undelivered: int = 0
+    held: int = 0
+    blocked: int = 0
+    channels: int = 0
+    transit: int = 0
+    batches: int = 0
+
+    def reject(self, reason: str, count: int = 1) -> None:
+        """Count rejected records."""
+        self.rejected[reason] = self.rejected.get(reason, 0) + count
+
+    def to_json(self) -> str:
+        """One line; keys sorted, so that equal totals give equal bytes."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def sum(cls, parts: Iterable[Totals]) -> Totals:
+        """All of them together."""
+        whole = cls()
+        for part in parts:
+            for name in _NUMBERS:
+                setattr(whole, name, getattr(whole, name) + getattr(part, name))
+            for reason, count in part.rejected.items():
+                whole.reject(reason, count)
+        return whole
+
+    @classmethod
+    def from_json(cls, text: str) -> Totals:
+        """The inverse of :meth:`to_json`."""
+        found: dict[str, Any] = json.loads(text)
+        return cls(**found)
+
+
+_NUMBERS = [each.name for each in fields(Totals) if each.name != "rejected"]

@@ -1,0 +1,161 @@
+"""Groups on shards: random histories in random batches, judged from what is written."""
+
+import json
+import random
+
+import pytest
+
+from streaming.group_operator import GroupOperator, first_ingress, route
+from streaming.plan import GroupPlan
+from streaming.verify.accounts import Material
+from streaming.verify.group import Settings, judge
+from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics
+from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, settings_for
+
+
+def plan_for(groups, *, shards=5, nodes=3, output="out", **more):
+    from dataclasses import replace
+
+    roles = {"output": output, "rejects": "rejects", "events": "events"}
+    plan = GroupPlan(
+        service="s",
+        pipeline="p",
+        inputs=("in",),
+        partitions=dict.fromkeys([*roles.values(), "transit"], PARTITIONS),
+        shards=shards,
+        commands="commands",
+        transit="transit",
+        groups={name: tuple(sorted(members)) for name, members in groups.items()},
+        nodes=nodes,
+        **roles,
+        **more,
+    )
+    return replace(plan, ingress=first_ingress(plan))
+
+
+def work(world, seed, *, whole=False, **options):
+    """The pipeline works through the world's inputs and commands; its floor and the verdict."""
+    plan = plan_for(world.configured, output=world.output, **options)
+    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), seed)
+    floor.run(whole=whole)
+    own = ("rejects", "events", "commands", "in")
+    outputs = {t for t, _ in floor.topics.records} - {*own, "transit"}
+    everything = floor.topics.all(*sorted(outputs))
+    settings = settings_for(
+        Settings, world, groups=world.configured, across_groups=plan.across_groups
+    )
+    material = Material(everything, *(floor.topics.all(name) for name in own))
+    return floor, judge(settings, material)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_histories_in_random_batches(seed):
+    rng = random.Random(seed)
+    across = seed % 4 == 0
+    output = "out.{subscriber}" if seed % 3 == 0 else "out"
+    world = random_groups(seed, commands=rng.choice([0, 0.05, 0.2]), output=output)
+    floor, verdict = work(
+        world,
+        seed,
+        shards=1 + seed % 7,
+        nodes=1 + seed % 5,
+        across_groups=across,
+        whole=seed % 10 == 9,
+    )
+    assert verdict.good, verdict.faults[:3]
+    totals = floor.totals()
+    assert totals.seen == len(floor.topics.all("in"))
+    assert totals.held == totals.blocked == totals.transit == 0
+    assert sum(totals.rejected.values()) == len(floor.topics.all("rejects"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_many_random_histories(block):
+    for seed in range(1000 + 60 * block, 1060 + 60 * block):
+        test_random_histories_in_random_batches(seed)
+
+
+def test_a_repeated_chunk_is_known():
+    """With delivery = "at-least-once" the transit topic may have repeats."""
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["B", "C", "D"]})
+    for n in range(30):
+        world.send(b"p", b"G%d" % (n % 2), b"%d" % n)
+    plan = plan_for(world.configured)
+    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), 1)
+    while floor.left():
+        before = {k: len(v) for k, v in floor.topics.records.items() if k[0] == "transit"}
+        floor.batch()
+        for place, there in floor.topics.records.items():
+            if place[0] == "transit":
+                for record in there[before.get(place, 0) :]:
+                    again = (record.key, record.value, record.headers)
+                    floor.topics.put("transit", place[1], record.timestamp, *again)
+    delivered = floor.topics.all("out")
+    assert len(delivered) == 90
+    assert floor.totals().transit == 0
+
+
+def test_what_subscribers_see():
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["B", "C"], "G2": ["A", "D"]})
+    for n, group in enumerate([b"G0", b"G1", b"G0", b"G2"]):
+        world.send(b"p", group, b"%d" % n)
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    of_b = [r for r in floor.topics.all("out") if r.key == b"B"]
+    assert [r.value for r in of_b] == [b"0", b"1", b"2"]
+    assert [name for name, _ in of_b[0].headers[-6:]] == [
+        "sender",
+        "group-sequence",
+        "group-version",
+        "stamps",
+        "sequence",
+        "incarnation",
+    ]
+    stamps = [json.loads(dict(r.headers)["stamps"]) for r in of_b]
+    assert [each[0][:2] for each in stamps] == [["G0", "G1"]] * 3
+    assert [each[0][2] for each in stamps] == [0, 1, 2]
+    of_a = [r for r in floor.topics.all("out") if r.key == b"A"]
+    assert not any("stamps" in dict(r.headers) for r in of_a), "A is in no double overlap"
+
+
+def test_commands_are_answered_once():
+    world = Groups(1, {"G0": SUBSCRIBERS[:3]})
+    bad = [
+        b"{",
+        b"[]",
+        {"op": "grow"},
+        {"op": "add", "group": "", "members": ["a"]},
+        {"op": "add", "group": "G1", "members": []},
+        {"op": "add", "group": "G1", "members": [""]},
+        {"op": "add", "group": "G1", "members": "ab"},
+        {"op": "add", "group": "G0", "members": ["a"]},
+        {"op": "set", "group": "G7", "members": ["a"], "id": "seven"},
+        {"op": "remove", "group": "G7"},
+    ]
+    for each in bad:
+        world.do(each)
+    world.do({"op": "add", "group": "G1", "members": ["x", "y", "x"], "id": "ä"})
+    world.send(b"p", b"G1", b"hello")
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    events = [json.loads(r.value) for r in floor.topics.all("events")]
+    refused = [each for each in events if each["event"] == "command-refused"]
+    assert len(refused) == len(bad)
+    assert all(each["reason"] and each["detail"] for each in refused)
+    (done,) = [each for each in events if each["event"] == "command-done"]
+    assert done["command"] == "ä"
+    (added,) = [each for each in events if each["event"] == "group-added"]
+    assert added["members"] == ["x", "y"]
+
+
+def test_members_cannot_take_the_pipelines_own_topics():
+    world = Groups(1, {"G0": ["A"]}, output="p.{subscriber}")
+    world.do({"op": "add", "group": "G1", "members": ["x y"]})
+    plan = plan_for(world.configured, output="p.{subscriber}")
+    assert "{subscriber}" in plan.output
+    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), 1)
+    floor.topics.put("commands", 0, 0, None, b'{"op":"add","group":"G","members":["a/b"]}')
+    floor.run()
+    refused = [json.loads(r.value) for r in floor.topics.all("events")]
+    assert [each["reason"] for each in refused] == ["bad-members"] * 2
