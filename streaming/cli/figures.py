@@ -187,6 +187,7 @@ def _load(results: Sequence[Placed]) -> Figure:
         ("total", "central sequencer", COLOURS[5]),
         ("dealt_ordering", "busiest node, atoms dealt at random", COLOURS[1]),
         ("passing", "busiest node, transit counted too", COLOURS[4]),
+        ("unavoidable", "the same, least of any loop-free graph", COLOURS[3]),
         ("ordering", "busiest node", COLOURS[0]),
         ("receiver", "busiest receiver (the limit)", COLOURS[2]),
     )
@@ -194,7 +195,7 @@ def _load(results: Sequence[Placed]) -> Figure:
     for number, (field, label, colour) in enumerate(series):
         width = 0.8 / len(series)
         axes.bar(
-            place + (number - 2) * width,
+            place + (number - 2.5) * width,
             [getattr(each, field) for each in results],
             width,
             color=colour,

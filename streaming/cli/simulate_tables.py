@@ -164,6 +164,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("receiver", _number("receiver")),
             ("node", _number("ordering")),
             ("node, transit too", _number("passing")),
+            ("any graph, at least", _number("unavoidable")),
             ("node, dealt at random", _number("dealt_ordering")),
             ("central", _number("total")),
             ("limit kept", lambda each: f"{100 * each.limit_kept:.0f} %"),
