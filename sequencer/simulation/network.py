@@ -188,7 +188,10 @@ class Network:
         while to is not None and hosting[to] == machine.name:
             atom = self._atom(machine, message.view, to)
             if atom is None:
-                raise RuntimeError(f"{message.group} came to an atom that has gone")
+                raise ValueError(
+                    f"{message.group}/{message.number} came to atom {'+'.join(to)}, which has "
+                    "retired: it was not taken; the run cannot go on"
+                )
             onward = atom.take(message, source)
             self._tidy(machine, atom, onward)
             if not onward.messages:
