@@ -144,6 +144,7 @@ class Service:
                 for pipeline in pipelines:
                     if line := pipeline.report():
                         say(line)
+                    pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
         for pipeline in pipelines:
             if line := pipeline.report(last=True):

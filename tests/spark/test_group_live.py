@@ -39,6 +39,18 @@ STEPS = [
 ]
 
 
+def first_offsets(bootstrap, topic):
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks"})
+    try:
+        partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        return [consumer.get_watermark_offsets(place, 30)[0] for place in places]
+    finally:
+        consumer.close()
+
+
 def test_figure_1_step_by_step(broker, topic_prefix, tmp_path):
     names = {role: f"{topic_prefix}{role}" for role in ("output", "rejects", "events", "transit")}
     pipeline = {
@@ -85,5 +97,6 @@ def test_figure_1_step_by_step(broker, topic_prefix, tmp_path):
     figures = status(config)["p"]
     assert figures["in"] == sent + 1
     assert figures["held"] == figures["transit"] == 0
+    assert any(first_offsets(broker.bootstrap, names["transit"])), "old chunks are deleted"
     code, said = verify(config)
     assert code == 0, said
