@@ -64,17 +64,17 @@ def test_inputs_are_created_only_where_asked_for(config, topic_prefix):
     settings = config(g={"discipline": "group"})
     made = topics.create(settings, inputs=False)
     assert {name.removeprefix(topic_prefix) for name in made} == {
-        "g.out", "g.rejects", "g.events", "g.transit",
+        "g.out", "g.rejects", "g.events", "g.transit", "g.commands",
     }  # fmt: skip
     pipeline = topic_prefix + "g"
     with pytest.raises(ConfigError) as refused:
         topics.require(settings, [pipeline])
-    for part in (f"{pipeline}.in ({pipeline}, input)", f"{pipeline}.commands", "Nothing was"):
+    for part in (f"{pipeline}.in ({pipeline}, input)", "Nothing was"):
         assert part in str(refused.value)
     assert refused.value.remedy.endswith("sequencer topics c.toml --create")
     assert refused.value.exit_status == 2
     made = topics.create(settings, inputs=True)
-    assert sorted(made) == [f"{pipeline}.commands", f"{pipeline}.in"]
+    assert made == [f"{pipeline}.in"]
     topics.require(settings, [pipeline])
     assert set(topics.partitions(settings, made).values()) == {topics.PARTITIONS_DEFAULT}
 
