@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sequencer.channels import (
     REASONS,
@@ -106,11 +107,8 @@ def step_shard(
     held, delivered = len(outcome.held_row), len(outcome.delivered.row)
     ends = np.concatenate([outcome.held_row, outcome.delivered.row, rejected_row])
     place = np.concatenate([np.arange(len(shard.records)), arrived + len(shard.records)])
-    rows = (
-        pa.concat_tables([shard.records, batch.select(shard.records.column_names)])
-        .take(pa.array(place[ends]))
-        .combine_chunks()
-    )
+    rows = pa.concat_tables([shard.records, batch.select(shard.records.column_names)])
+    rows = rows.take(pa.array(place[ends])).combine_chunks()
     writes = []
     if delivered:
         writes.append((plan.output, _deliveries(rows.slice(held, delivered), outcome, plan)))
@@ -153,10 +151,10 @@ def _deliveries(rows: pa.Table, outcome: Outcome, plan: ChannelPlan) -> pa.Table
     return pa.table({**{name: rows[name] for name in names}, **added})
 
 
-def _dropped(outcome: Outcome, plan: ChannelPlan) -> np.ndarray:
+def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
     """Which of the rejected records are only counted."""
     if plan.drop_duplicates:
-        return outcome.rejected_reason == Reason.DUPLICATE
+        return np.asarray(outcome.rejected_reason == Reason.DUPLICATE)
     return np.zeros(len(outcome.rejected_reason), dtype=np.bool_)
 
 

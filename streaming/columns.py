@@ -59,7 +59,8 @@ def _row_of_pair(headers: pa.Array, pairs: pa.Array, offsets: NDArray[np.int32])
     if len(row) == len(pairs):
         return row
     # Null rows that own bytes: rare, take the exact way.
-    return np.searchsorted(offsets, offsets[0] + np.arange(len(pairs)), side="right") - 1
+    at = np.searchsorted(offsets, offsets[0] + np.arange(len(pairs)), side="right")
+    return np.asarray(at - 1)
 
 
 def murmur2(keys: pa.Array) -> NDArray[np.int32]:
