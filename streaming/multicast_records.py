@@ -139,9 +139,7 @@ def deliveries(
 
 def _handles(got: Sequence[tuple[str, Delivery]], given: Sequence[bool]) -> dict[str, pa.Array]:
     """The handles that are valid where a delivery is, and the others."""
-    valid = [
-        _list(d.handles) if there else None for (_, d), there in zip(got, given, strict=True)
-    ]
+    valid = [_list(d.handles) if there else None for (_, d), there in zip(got, given, strict=True)]
     invalid = [_list(d.handles_invalid) or None for _, d in got]
     found = {"handles": pa.array(valid, pa.binary())}
     if any(invalid):
