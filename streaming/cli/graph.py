@@ -64,10 +64,7 @@ def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
     told = f"Above the limit, what the busiest receiver gets: node {some}."
     if chosen.sequencing_nodes < chosen.nodes:
         return f"{told} One node orders all with pipelines.{name}.sender_order = across-groups."
-    return (
-        f"{told} With more of them (pipelines.{name}.nodes) each orders less, "
-        "and messages take more hops."
-    )
+    return f"{told} More nodes (pipelines.{name}.nodes) can help; messages take more hops then."
 
 
 def plain(view: Overview) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 import random
 import re
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -310,3 +312,19 @@ def test_wrong_numbers_are_refused():
         draw(FIGURE, 0, None, "p")
     with pytest.raises(ValueError, match="no rate of 0 or more for G0"):
         draw(FIGURE, 1, {"G0": -1}, "p")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "groups-graph.md"
+
+
+def test_the_pictures_of_the_page_are_what_its_examples_draw():
+    names = {}
+    examples = doctest.DocTestParser().get_examples(PAGE.read_text())
+    drawn = []
+    for each in examples:
+        exec(each.source, names)  # noqa: S102  (the page's own examples)
+        if each.source.startswith("picture ="):
+            drawn.append(names["picture"])
+    files = re.findall(r"!\[.*?\]\((figures/.*?[.]svg)\)", PAGE.read_text())
+    assert sorted((PAGE.parent / name).read_text() for name in files) == sorted(drawn)
+    assert len(drawn) == 2
