@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SMALL_BYTES_MAX = 64 * 2**10
+SMALL_BYTES_MAX = 256 * 2**10
 SMALL, LARGE = pa.Codec("lz4_raw"), pa.Codec("zstd", compression_level=1)
 
 
