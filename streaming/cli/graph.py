@@ -27,6 +27,12 @@ def graph(
     pipeline: Annotated[
         str | None, typer.Option("--pipeline", help="Which one, where there are several.")
     ] = None,
+    running: Annotated[
+        bool,
+        typer.Option(
+            "--running", help="The groups as they are now and their messages, from Kafka."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The graph for programs, not a picture.")
     ] = False,
@@ -39,6 +45,9 @@ def graph(
     one group's path apart from the rest. Needs neither Kafka nor Spark; the picture goes to
     standard output unless a file is given. docs/groups-graph.md tells how to read it.
 
+    With --running: the groups that commands have made of them, as the events topic tells, and the
+    messages that each group had, counted in the input. The service may run meanwhile, or not.
+
     Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.
 
     Example: sequencer graph market.toml -o market.svg
@@ -47,8 +56,15 @@ def graph(
     from streaming.config import load_config  # noqa: PLC0415
     from streaming.graph import drawn, summary  # noqa: PLC0415
 
-    name, chosen = _chosen(load_config(config), pipeline)
-    view = overview(chosen.groups, chosen.sequencing_nodes)
+    settings = load_config(config)
+    name, chosen = _chosen(settings, pipeline)
+    if running:
+        from streaming.cli.memberships import now  # noqa: PLC0415
+
+        groups, messages = now(settings, name)
+        view = overview(groups, chosen.sequencing_nodes, messages)
+    else:
+        view = overview(chosen.groups, chosen.sequencing_nodes)
     if as_json:
         _put(json.dumps({"pipeline": name, **plain(view)}, indent=2) + "\n", output)
     else:
