@@ -39,8 +39,9 @@ soak: $(READY) ## the long forms: random kills, broker outages, thousands of sim
 bench: $(READY) ## throughput and latency beside a stateless Spark copy (about half an hour)
 	@$(BIN)/python bench/bench.py
 
-figures: $(READY) ## draw the paper's figures and ours into docs/figures (some minutes)
-	@$(BIN)/sequencer simulate --output docs/figures
+figures: $(READY) ## measure and draw the figures, tables included, of docs (some minutes)
+	@$(BIN)/sequencer simulate --output docs/figures --page docs/simulation.md \
+		--page docs/overlaps.md --page docs/multicast-protocols.md > /dev/null
 
 clean: ## remove what make made
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -30,7 +30,7 @@ class Shown:
     ) -> pa.Array | pa.ChunkedArray:
         """The header `stamps` of deliveries: message ``owner[n]`` to subscriber ``who[n]``.
 
-        Null where there is none.
+        Null where there is none. Overlaps with a group that was removed are not shown.
         """
         atoms, stamps = hops.atom.take(owner), hops.stamp.take(owner)
         delivery = atoms.owners()
@@ -42,6 +42,9 @@ class Shown:
             if len(self.visible)
             else np.empty(0, np.int64)
         )
+        line = self.tables.places(hops.line)[owner][delivery[seen]]
+        other = self.tables.pair_lines[place[seen]].sum(axis=1) - line
+        seen = seen[~self.tables.removed[other]]
         order = seen[np.lexsort((place[seen], delivery[seen]))]  # atoms' places: pairs are sorted
         digits = pa.array(stamps.values[order]).cast(pa.string())
         entries = pc.binary_join_element_wise(

@@ -30,7 +30,7 @@ from sequencer.multicast import (
     Transaction,
 )
 from streaming import output
-from streaming.columns import flat, last_header
+from streaming.columns import flat, last_headers
 from streaming.commands import Refused
 from streaming.exchange import RECORD, Core, ExchangeOperator, Outcome, Route, Work
 from streaming.ipc import from_ipc, to_ipc
@@ -316,7 +316,7 @@ class MulticastCore(Core):
         found, bad = self.reader.read(rows, numbers, now.ms)
         now.read |= {message.id: message for message in found}  # type: ignore[misc]
         for at, reason in bad.items():  # a node was forgotten while its message waited
-            to, _ = last_header(flat(rows["headers"].slice(at, 1)), "to")
+            ((to, _),) = last_headers(flat(rows["headers"].slice(at, 1)), ["to"])
             self._refuse(numbers[at], reason, len(set(to[0].as_py().split(b","))), now)
             del now.index[numbers[at]]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.multicast import Delivery, Destination, Message
-from streaming.columns import flat, last_header
+from streaming.columns import flat, last_headers
 from streaming.multicast_nodes import Nodes, bare, latin, raw
 
 MISSING_SENDER = "missing-sender"
@@ -33,12 +33,11 @@ class Reader:
     ) -> tuple[list[Message], dict[int, str]]:
         """The messages of records under these numbers; for the others, by place, a reason."""
         headers = flat(rows["headers"])
-        to = last_header(headers, "to")[0].to_pylist()
-        handles, _ = last_header(headers, "handles")
+        (to, _), (handles, _) = last_headers(headers, ["to", "handles"])
         passed = handles.to_pylist() if handles.null_count < len(handles) else [None] * len(to)
         found: list[Message] = []
         bad: dict[int, str] = {}
-        each = zip(numbers, flat(rows["key"]).to_pylist(), to, passed, strict=True)
+        each = zip(numbers, flat(rows["key"]).to_pylist(), to.to_pylist(), passed, strict=True)
         for at, (number, sender, names, some) in enumerate(each):
             message = self._message(number, sender, names, some, now_ms)
             if isinstance(message, str):
@@ -131,7 +130,7 @@ def deliveries(
         ),
         "header:timestamp": pa.array([d.stamp.timestamp for _, d in got], pa.int64()),
     }
-    _, given = last_header(headers, "handles")
+    ((_, given),) = last_headers(headers, ["handles"])
     if given.any():
         columns |= _handles(got, given[np.array(what, np.int64)].tolist())
     return pa.table(columns | {"sequence": counts[0], "incarnation": counts[1]})
@@ -139,9 +138,7 @@ def deliveries(
 
 def _handles(got: Sequence[tuple[str, Delivery]], given: Sequence[bool]) -> dict[str, pa.Array]:
     """The handles that are valid where a delivery is, and the others."""
-    valid = [
-        _list(d.handles) if there else None for (_, d), there in zip(got, given, strict=True)
-    ]
+    valid = [_list(d.handles) if there else None for (_, d), there in zip(got, given, strict=True)]
     invalid = [_list(d.handles_invalid) or None for _, d in got]
     found = {"handles": pa.array(valid, pa.binary())}
     if any(invalid):

@@ -313,7 +313,7 @@ def _task(task: Message | Destruction) -> list[Any]:
 
 
 def _to_task(sender: str, fields: Sequence[Any]) -> Message | Destruction:
-    if len(fields) == 2:  # noqa: PLR2004  (the id and the node)
+    if len(fields) == 2:
         return Destruction(fields[0], sender, fields[1])
     number, to, handles, owners = fields
     some = tuple(Destination(each) if isinstance(each, str) else Destination(*each) for each in to)

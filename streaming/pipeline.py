@@ -14,9 +14,9 @@ from streaming import errors, kafka, topics
 from streaming.checkpoint import Checkpoint, Identity
 from streaming.config import Config, GroupPipeline, MulticastPipeline
 from streaming.config.values import SUBSCRIBER
-from streaming.errors import InputLost, JobFailed, SequencerError
+from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
 from streaming.group_operator import first_ingress
-from streaming.plan import ChannelPlan, GroupPlan, Headers, Plan
+from streaming.plan import ChannelPlan, GroupPlan, Headers, MulticastPlan, Plan
 from streaming.query import Carrier, Progress, build, start
 from streaming.totals import Totals
 
@@ -55,6 +55,8 @@ class Pipeline:
         self._batch_seen = -1
         self._ends: dict[tuple[str, int], int] | None = None
         self.finished = False
+        self._cleaning = True
+        self._cleaned: dict[int, int] = {}
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -111,6 +113,13 @@ class Pipeline:
                 across_groups=settings.sender_order == "across-groups",
             )
             return replace(plan, ingress=first_ingress(plan))
+        if isinstance(settings, MulticastPipeline):
+            return MulticastPlan(
+                **common | exchanging,
+                commands=settings.commands,
+                transit=settings.transit,
+                order=settings.order,
+            )
         return ChannelPlan(
             **common,
             rules=self.config.rules(self.name),
@@ -170,6 +179,22 @@ class Pipeline:
             self.ask_to_stop()
             self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
             self.finished = True
+
+    def clean_transit(self) -> None:
+        """Delete what was in transit before the last batch that is done: no restart reads it."""
+        transit = getattr(self.config.pipelines[self.name], "transit", None)
+        if transit is None or self.query is None or not self.query.isActive or not self._cleaning:
+            return
+        begin = _offsets(self.query.lastProgress, "startOffset").get(transit, {})
+        wanted = {int(at): offset for at, offset in begin.items() if offset}
+        if not wanted or wanted == self._cleaned:
+            return
+        try:
+            topics.delete_before(self.config, transit, wanted)
+        except KafkaUnavailable as error:
+            self.say(f"{self.name}: {error}")
+            self._cleaning = False  # told once; the next start tries again
+        self._cleaned = wanted
 
     @property
     def progressed(self) -> bool:
@@ -239,16 +264,20 @@ def _reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
     """Whether a query's last batch ended at or beyond ``ends``."""
     if progress is None:
         return False
-    for source in progress["sources"]:
-        if not source["description"].startswith("Kafka"):
-            continue
-        offsets = source["endOffset"]
-        offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
-        return all(
-            int((offsets or {}).get(topic, {}).get(str(partition), 0)) >= end
-            for (topic, partition), end in ends.items()
-        )
-    return False
+    found = _offsets(progress, "endOffset")
+    return all(
+        found.get(topic, {}).get(str(partition), 0) >= end
+        for (topic, partition), end in ends.items()
+    )
+
+
+def _offsets(progress: Any, name: str) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition at one end of a batch."""
+    for source in progress["sources"] if progress else ():
+        if source["description"].startswith("Kafka"):
+            offsets = source[name]
+            return dict((json.loads(offsets) if isinstance(offsets, str) else offsets) or {})
+    return {}
 
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")

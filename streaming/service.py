@@ -144,6 +144,7 @@ class Service:
                 for pipeline in pipelines:
                     if line := pipeline.report():
                         say(line)
+                    pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
         for pipeline in pipelines:
             if line := pipeline.report(last=True):
@@ -253,20 +254,6 @@ def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
             action()
 
     return act
-
-
-def chosen(config: Config, names: list[str]) -> list[str]:
-    """The pipelines to run; ConfigError where one is unknown or its discipline is not served."""
-    names = known(config, names)
-    for name in names:
-        discipline = config.pipelines[name].discipline
-        if discipline == "multicast":
-            raise ConfigError(
-                f"pipelines.{name}.discipline: this version does not serve {discipline!r} yet.",
-                "Nothing was started.",
-                "Use --pipeline to run the other pipelines alone.",
-            )
-    return names
 
 
 def known(config: Config, names: list[str]) -> list[str]:

@@ -67,7 +67,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         NewTopic(
             topic.name,
             _partitions_of(topic, config, there),
-            config={} if topic.role in FROM_USERS else {"max.message.bytes": room},
+            config=_settings(topic.role, room),
         )
         for topic in wanted
     ]
@@ -92,6 +92,36 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     return made
 
 
+def _settings(role: str, room: str) -> dict[str, str]:
+    """Topic settings by role; what is in transit stays until the service deletes it."""
+    if role in FROM_USERS:
+        return {}
+    forever = {"retention.ms": "-1"} if role == "transit" else {}
+    return {"max.message.bytes": room, **forever}
+
+
+def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> None:
+    """Let Kafka delete the records of a topic before an offset of each partition.
+
+    Raises KafkaUnavailable where it does not.
+    """
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+
+    places = [TopicPartition(topic, partition, at) for partition, at in sorted(offsets.items())]
+    admin = kafka.admin(config)  # has to live until the answer is there
+    try:
+        for future in admin.delete_records(places).values():
+            future.result(SECONDS_MAX)
+    except (KafkaException, TimeoutError) as error:
+        told = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        raise KafkaUnavailable(
+            f"Old records of {topic} could not be deleted: {told}.",
+            "The topic grows meanwhile; nothing else is wrong.",
+            "Give this user the right to delete there, or a retention to the topic that outlasts "
+            "any stop of the service.",
+        ) from error
+
+
 def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
     """The largest record that an existing input may have; Kafka's default where it does not say."""
     from confluent_kafka import KafkaException  # noqa: PLC0415
@@ -102,7 +132,8 @@ def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
     found = [RECORD_BYTES_DEFAULT]
     if not asked:
         return RECORD_BYTES_DEFAULT
-    for future in kafka.admin(config).describe_configs(asked).values():
+    admin = kafka.admin(config)  # has to live until the answer is there
+    for future in admin.describe_configs(asked).values():
         try:
             found.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
         except (KafkaException, TimeoutError, KeyError, ValueError):

@@ -180,9 +180,9 @@ def check(
     )
 
 
-def require(graph: Graph, groups: Membership) -> Graph:
-    """The graph itself, or `GraphError`."""
-    violations = check(graph, groups)
+def require(graph: Graph, groups: Membership, overlaps: Sequence[Overlap] | None = None) -> Graph:
+    """The graph itself, or `GraphError`; `overlaps` as in `build`."""
+    violations = check(graph, groups, overlaps)
     if violations:
         raise GraphError(violations)
     return graph

@@ -16,8 +16,8 @@ TCP FIN. Here a *view* is a graph for some groups, under a number that only grow
 
 So every subscriber gets its messages in the order of views, no ring of deliveries can lead through
 two of them, and inside one view its graph keeps the order. Nobody waits for old messages to leave
-the network. Atoms of a view retire one by one when the last messages have passed; until then they
-add numbers that no one needs, which does no harm.
+the network. Atoms of a view retire one by one when the last messages have passed (atoms.py); until
+then they add numbers that no one needs, which does no harm.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.ordering import (
     DUPLICATE,
     HELD,
-    Atom,
     HeldLimitError,
     Ingress,
     Message,
@@ -165,12 +164,17 @@ def _kept(numbers: Mapping[str, list[int]], below: int) -> dict[str, list[int]]:
 
 @dataclass(slots=True)
 class GroupIngress:
-    """The ingress of one group through all its views. `view` 0 is before the first one."""
+    """The ingress of one group through all its views. `view` 0 is before the first one.
+
+    `first`: view -> the first atom on the group's path, None if it has none; for the views of the
+    messages of the last call.
+    """
 
     group: str
     view: int = 0
     open: bool = False
     ingress: Ingress = field(init=False)
+    first: dict[int, Pair | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ingress = Ingress(self.group)
@@ -181,8 +185,9 @@ class GroupIngress:
         RemovedGroupError if the group is not open; no number is used up then.
         """
         out: list[Message] = []
+        self._forget()
         while not self.open or self._joins(message.sender, views):
-            switched = self.switch(views)
+            switched = self._switch(views)
             if switched is None:
                 break
             out.extend(switched)
@@ -198,10 +203,20 @@ class GroupIngress:
 
         None if there is nothing to do. May be called late: until then the old members get all.
         """
+        self._forget()
+        return self._switch(views)
+
+    def _forget(self) -> None:
+        """The messages of the last call are on their way: only this view's first atom is needed."""
+        self.first = {view: pair for view, pair in self.first.items() if view == self.view}
+
+    def _switch(self, views: Views) -> tuple[Message, ...] | None:
         following = views.start(self.group, self.view)
         if not self.open:
             if following is None:
                 return None
+            path = following.graph.paths[self.group]
+            self.first[following.number] = path[0] if path else None
             self.view, self.open = following.number, True
             self.ingress = Ingress(self.group)
             return ()
@@ -220,32 +235,6 @@ class GroupIngress:
 
     def _numbered(self, sender: str, body: Any, *, last: bool) -> Message:
         return self.ingress.number(Message(self.group, sender, body, view=self.view, last=last))
-
-
-@dataclass(slots=True)
-class ViewAtom:
-    """The atom of a pair in one view; it retires when all groups that pass it have ended."""
-
-    atom: Atom
-    passing: set[str]
-
-    @classmethod
-    def of(cls, view: View, pair: Pair) -> ViewAtom:
-        """The atom before the first message of its view."""
-        passing = {group for group, path in view.graph.paths.items() if pair in path}
-        return cls(Atom(pair), passing)
-
-    @property
-    def retired(self) -> bool:
-        """Whether no message can come any more: the state may be dropped."""
-        return not self.passing
-
-    def stamp(self, message: Message) -> Message:
-        """The message as it leaves the atom."""
-        stamped = self.atom.stamp(message)
-        if message.last:
-            self.passing.discard(message.group)
-        return stamped
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ last atom to the receivers any order will do.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -88,7 +89,8 @@ class Atom:
 class Receiver:
     """One subscriber: what comes next in each of its groups and overlaps, and what it holds.
 
-    `held_max` limits the held messages. A message that can be delivered is taken at the limit too,
+    `ended` are groups whose last message is delivered. `held_max` limits the held messages. A
+    message that can be delivered is taken at the limit too,
     so a full receiver gets free as soon as the message arrives that it waits for.
     """
 
@@ -100,6 +102,11 @@ class Receiver:
     next_stamp: dict[Pair, int] = field(default_factory=dict)
     held: dict[str, dict[int, Message]] = field(default_factory=dict)
     holding: int = 0
+    ended: set[str] = field(default_factory=set)
+    _own: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._own = dict(Counter(group for pair in self.pairs for group in pair))
 
     def take(self, message: Message) -> tuple[str, tuple[Message, ...]]:
         """What became of a message, and all that is delivered now, in order.
@@ -132,11 +139,28 @@ class Receiver:
         return number < self.next_number.get(group, 0) or number in self.held.get(group, ())
 
     def is_next(self, message: Message) -> bool:
-        """Whether all numbers of a message that concern this receiver are the next ones."""
-        return message.number == self.next_number.get(message.group, 0) and all(
-            number == self.next_stamp.get(pair, 0)
-            for pair, number in message.stamps
-            if pair in self.pairs
+        """Whether all numbers of a message that concern this receiver are the next ones.
+
+        An overlap of the group that gave it no number has lost its other group before (atoms.py):
+        that one's last message must have been delivered.
+        """
+        group = message.group
+        if message.number != self.next_number.get(group, 0):
+            return False
+        own = 0
+        for pair, number in message.stamps:
+            if pair in self.pairs:
+                own += 1
+                if number != self.next_stamp.get(pair, 0):
+                    return False
+        return own == self._own.get(group, 0) or self._rest_has_ended(message)
+
+    def _rest_has_ended(self, message: Message) -> bool:
+        stamped = {pair for pair, _ in message.stamps}
+        return all(
+            (pair[0] if pair[1] == message.group else pair[1]) in self.ended
+            for pair in self.pairs
+            if message.group in pair and pair not in stamped
         )
 
     def _deliver(self, message: Message) -> Iterable[Message]:
@@ -155,6 +179,9 @@ class Receiver:
                 if pair in self.pairs:
                     self.next_stamp[pair] = number + 1
                     looked.append(pair[0] if pair[1] == ready.group else pair[1])
+            if ready.last:
+                self.ended.add(ready.group)
+                looked.extend(sorted(self.groups - {ready.group}))
             ready = None
             while looked and ready is None:
                 ready = self._release(looked.pop())

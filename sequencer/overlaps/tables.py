@@ -58,10 +58,11 @@ class Tables:
     """The lines and atoms of all live views, as one shard sees them.
 
     By line's place: ``line`` (its number), ``view``, ``group``, ``first_run``, ``targets`` (shards
-    with members, ascending), ``members`` (places in ``subscribers``: the members in this shard).
+    with members, ascending), ``members`` (places in ``subscribers``: the members in this shard),
+    ``removed`` (whether the group is no more).
     By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
     ``here`` (whether a subscriber of this shard is in both groups), ``double`` (whether two or more
-    subscribers anywhere are, and neither group was removed), ``pair_lines`` (its lines' places).
+    subscribers anywhere are), ``pair_lines`` (its lines' places).
     """
 
     shard: int
@@ -73,6 +74,7 @@ class Tables:
     run_atoms: Ragged
     targets: Ragged
     members: Ragged
+    removed: NDArray[np.bool_]
     atom: Ints
     here: NDArray[np.bool_]
     double: NDArray[np.bool_]
@@ -115,11 +117,14 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         run_atoms=Ragged.of(atoms),
         targets=Ragged.of(sorted({homes[each] for each in some}) for some in memberships),
         members=Ragged.of([place[each] for each in some if each in place] for some in memberships),
+        removed=np.array(
+            [name not in directory.groups for view in views for name in view.groups], np.bool_
+        ),
         atom=_ints(view.first_atom + at for view in views for at in range(len(view.pairs))),
         here=np.array(
             [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
         ),
-        double=np.array([_is_double(directory, view, at) for view, at in _pairs(views)], np.bool_),
+        double=np.array([view.double(view.pairs[at]) for view, at in _pairs(views)], np.bool_),
         pair_lines=_pair_lines(views),
         subscribers=local,
     )
@@ -131,11 +136,6 @@ def _bases(views: list[RoutedView]) -> list[int]:
 
 def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
     return ((view, at) for view in views for at in range(len(view.pairs)))
-
-
-def _is_double(directory: Directory, view: RoutedView, at: int) -> bool:
-    pair = view.pairs[at]
-    return view.double(pair) and all(name in directory.groups for name in pair)
 
 
 def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 
 from sequencer.overlaps.graph import Graph
@@ -42,6 +43,7 @@ class Busiest:
 class Placed:
     """Ways to place the sequencing: means over the runs; `…_most` is the worst receiver of all.
 
+    `unavoidable`: what some node sees in every graph that satisfies C1 and C2 (see the function).
     `limit_kept`: the share of runs in which no node orders more than the busiest receiver gets.
     `dealt_…`: as many nodes, atoms dealt to them at random. Stretch: `near` as planned; `central`
     one sequencer for everything, at the best site; `far` the same nodes on random routers;
@@ -57,6 +59,7 @@ class Placed:
     passing: float
     dealt_ordering: float
     dealt_passing: float
+    unavoidable: float
     total: float
     limit_kept: float
     near: float
@@ -83,6 +86,20 @@ def busiest(groups: Groups, graph: Graph, nodes: Mapping[Pair, int]) -> Busiest:
         max((load.passing for load in found), default=0.0),
         sum(some.values()),
     )
+
+
+def unavoidable(groups: Groups, graph: Graph) -> float:
+    """Messages that some node sees, whatever the graph, if it satisfies C1 and C2.
+
+    Paths are parts of a tree. Parts of a tree that meet in pairs have an atom in common (Helly), so
+    all groups of which any two have an overlap pass one atom together: here the heaviest such set.
+    """
+    some = nx.Graph(list(graph.atoms))
+    weights = {name: round(rate) for name, rate in rates(groups).items()}
+    some.add_nodes_from(weights)
+    nx.set_node_attributes(some, weights, "messages")
+    _, most = nx.max_weight_clique(some, weight="messages")
+    return float(most)
 
 
 def stretches(
@@ -147,6 +164,7 @@ def _loads(laid: Plan, rng: np.random.Generator) -> list[float]:
         planned.passing,
         dealt.ordering,
         dealt.passing,
+        unavoidable(laid.groups, laid.graph),
         planned.total,
         float(planned.ordering <= planned.receiver * (1 + 1e-9)),
     ]

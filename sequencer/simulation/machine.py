@@ -12,8 +12,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from sequencer.overlaps.atoms import ViewAtom
 from sequencer.overlaps.links import Input, Output
-from sequencer.overlaps.membership import GroupIngress, Subscriber, ViewAtom
+from sequencer.overlaps.membership import GroupIngress, Subscriber
 from sequencer.overlaps.ordering import Receiver
 
 Key = tuple[Any, ...]
@@ -30,7 +31,7 @@ class Machine:
     name: str
     parts: dict[Key, Any] = field(default_factory=dict)
     durable: dict[Key, Any] = field(default_factory=dict)
-    changed: set[Key] = field(default_factory=set)
+    changed: dict[Key, None] = field(default_factory=dict)
     effects: list[Callable[[], None]] = field(default_factory=list)
     up: bool = True
     life: int = 0
@@ -41,13 +42,13 @@ class Machine:
         """A part that is going to change; a new one if there is none yet."""
         if key not in self.parts:
             self.parts[key] = new()
-        self.changed.add(key)
+        self.changed[key] = None
         return self.parts[key]
 
     def drop(self, key: Key) -> None:
         """Forget a part that no one needs any more."""
         del self.parts[key]
-        self.changed.add(key)
+        self.changed[key] = None
 
     def commit(self, *, write: bool) -> None:
         """Write down what has changed (if crashes are possible at all), and let effects happen."""
@@ -88,15 +89,20 @@ def copied(part: Any) -> Any:
         case Input():
             new.early = dict(part.early)
         case GroupIngress():
-            new.ingress = copy(part.ingress)
+            new.ingress, new.first = copy(part.ingress), dict(part.first)
         case ViewAtom():
-            new.atom, new.passing = copy(part.atom), set(part.passing)
+            new.atom = copy(part.atom)
+            new.following, new.previous = dict(part.following), dict(part.previous)
+            new.early = list(part.early)
         case Receiver():
             new.next_number, new.next_stamp = dict(part.next_number), dict(part.next_stamp)
             new.held = {group: dict(some) for group, some in part.held.items()}
+            new.ended = set(part.ended)
         case Subscriber():
             new.unended, new.receiver = set(part.unended), copied(part.receiver)
             new.later = {view: dict(some) for view, some in part.later.items()}
+        case set():
+            pass
         case _:
             raise TypeError(f"{type(part).__name__} is no part of a machine: nothing was copied")
     return new

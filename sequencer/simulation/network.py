@@ -12,12 +12,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from sequencer.overlaps.atoms import (
+    Onward,
+    Reroute,
+    Rerouted,
+    Retirements,
+    ViewAtom,
+    reroute_ingress,
+)
 from sequencer.overlaps.links import Ack, Frame, Input, Output
 from sequencer.overlaps.membership import (
     GroupIngress,
     RemovedGroupError,
     Subscriber,
-    ViewAtom,
     Views,
 )
 from sequencer.overlaps.ordering import Message
@@ -33,10 +40,11 @@ UNDONE = "undone by a crash"
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A message on its way to the atom at this place of its path."""
+    """A message on its way from an atom (None: from its ingress) to the next one."""
 
     message: Message
-    at: int
+    source: Pair | None
+    to: Pair
 
 
 @dataclass(slots=True)
@@ -80,6 +88,7 @@ class Network:
     machines: dict[str, Machine] = field(default_factory=dict)
     record: Record = field(default_factory=Record)
     reader: Callable[[str, Message], None] | None = None
+    retirements: Retirements = field(default_factory=Retirements)
     carrier: Carrier = field(init=False)
 
     def machine(self, name: str) -> Machine:
@@ -104,8 +113,7 @@ class Network:
         if not node.up:
             return
         while (some := self._ingress(node, group).switch(self.views)) is not None:
-            for message in some:
-                self._onward(node, message, 0)
+            self._numbered(node, group, some)
         self._commit_soon(node)
 
     def crash(self, name: str) -> None:
@@ -143,43 +151,101 @@ class Network:
             for key, part in machine.parts.items():
                 if key[0] == "output":
                     count += len(part.waiting)
+                elif key[0] == "atom":
+                    count += len(part.early)
                 elif key[0] == "subscriber":
                     count += part.holding
         return count
 
     def _take(self, machine: Machine, payload: Any) -> None:
         match payload:
-            case Hop(message, at):
-                self._onward(machine, message, at)
+            case Hop(message, source, to):
+                self._onward(machine, message, source, to)
+            case Reroute():
+                self._reroute(machine, payload)
+            case Rerouted():
+                self._rerouted(machine, payload)
             case Message(number=-1, group=group):
                 try:
                     some = self._ingress(machine, group).publish(payload, self.views)
                 except RemovedGroupError:
                     machine.effects.append(partial(self.record.refused.add, payload.body))
                     return
-                for message in some:
-                    self._onward(machine, message, 0)
+                self._numbered(machine, group, some)
             case Message():
                 self._deliver(machine, payload)
 
-    def _onward(self, machine: Machine, message: Message, at: int) -> None:
+    def _numbered(self, machine: Machine, group: str, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            self._onward(machine, message, None, self._ingress(machine, group).first[message.view])
+
+    def _onward(
+        self, machine: Machine, message: Message, source: Pair | None, to: Pair | None
+    ) -> None:
         """Through all atoms of this machine that come next, and on to the next machine."""
         view = self.views.views[message.view]
-        path = view.graph.paths[message.group]
         hosting = self.hosting[message.view]
-        while at < len(path) and hosting[path[at]] == machine.name:
-            key = ("atom", message.view, path[at])
-            atom = machine.part(key, partial(ViewAtom.of, view, path[at]))
-            message = atom.stamp(message)
-            if atom.retired:
-                machine.drop(key)
-                machine.effects.append(self._note_retired)
-            at += 1
-        if at < len(path):
-            self._send(machine, hosting[path[at]], Hop(message, at))
-        else:
+        while to is not None and hosting[to] == machine.name:
+            atom = self._atom(machine, message.view, to)
+            if atom is None:
+                raise ValueError(
+                    f"{message.group}/{message.number} came to atom {'+'.join(to)}, which has "
+                    "retired: it was not taken; the run cannot go on"
+                )
+            onward = atom.take(message, source)
+            self._tidy(machine, atom, onward)
+            if not onward.messages:
+                return
+            source = to
+            ((message, to),) = onward.messages
+        if to is None:
             for member in sorted(view.groups[message.group]):
                 self._send(machine, member, message)
+        else:
+            self._send(machine, hosting[to], Hop(message, source, to))
+
+    def _tidy(self, machine: Machine, atom: ViewAtom, onward: Onward) -> None:
+        """Let an atom retire as far as it can."""
+        view, pair = atom.view, atom.atom.pair
+        for notice in onward.notices:
+            self._send(machine, self.hosting[view][notice.to], notice)
+        if onward.settled:
+            machine.effects.append(partial(self.retirements.settled, view, onward.settled))
+        if atom.retired:
+            machine.drop(("atom", view, pair))
+            machine.part(("retired", view), set).add(pair)
+            machine.effects.append(self._note_retired)
+            if not atom.retiring:
+                machine.effects.append(partial(self.retirements.withdraw, view, pair))
+        elif atom.gone and not atom.retiring and self.retirements.ask(view, pair, atom.following):
+            for request in atom.retire():
+                self._send(machine, self._sender_of(request), request)
+
+    def _sender_of(self, request: Reroute) -> str:
+        """The machine that sends messages to a retiring atom."""
+        if request.to is None:
+            ((group, _),) = request.following
+            return self.ingress_at[group]
+        return self.hosting[request.view][request.to]
+
+    def _reroute(self, machine: Machine, request: Reroute) -> None:
+        if request.to is None:
+            ((group, _),) = request.following
+            notice = reroute_ingress(self._ingress(machine, group), request)
+        else:
+            atom = self._atom(machine, request.view, request.to)
+            notice = None if atom is None else atom.reroute(request)
+        if notice is not None:
+            self._send(machine, self.hosting[notice.view][notice.to], notice)
+
+    def _rerouted(self, machine: Machine, notice: Rerouted) -> None:
+        atom = self._atom(machine, notice.view, notice.to)
+        if atom is None:
+            return
+        onward = atom.rerouted(notice)
+        for message, to in onward.messages:
+            self._onward(machine, message, notice.to, to)
+        self._tidy(machine, atom, onward)
 
     def _deliver(self, machine: Machine, message: Message) -> None:
         subscriber = machine.part(("subscriber",), partial(Subscriber, machine.name))
@@ -213,7 +279,7 @@ class Network:
             return
         now_ms = self.events.now_us // 1000
         for frame in output.tick(now_ms):
-            machine.changed.add(("output", target))
+            machine.changed["output", target] = None
             machine.effects.append(partial(self.carrier.send, machine.name, target, frame))
         due = output.next_due_ms()
         self._commit_soon(machine)
@@ -230,6 +296,14 @@ class Network:
         if machine.up and machine.life == life:
             machine.committing = False
             machine.commit(write=self.durable)
+
+    def _atom(self, machine: Machine, view: int, pair: Pair) -> ViewAtom | None:
+        """An atom of this machine; None if it has retired: it must not begin again."""
+        if pair in machine.parts.get(("retired", view), ()):
+            return None
+        new = partial(ViewAtom.of, self.views.views[view], pair)
+        atom: ViewAtom = machine.part(("atom", view, pair), new)
+        return atom
 
     def _ingress(self, machine: Machine, group: str) -> GroupIngress:
         ingress: GroupIngress = machine.part(("ingress", group), partial(GroupIngress, group))

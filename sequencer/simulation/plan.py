@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sequencer.overlaps.graph import Graph, build
+from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.membership import View, Views
 from sequencer.overlaps.nearness import Sites, near
-from sequencer.overlaps.overlaps import Overlap, Pair
+from sequencer.overlaps.overlaps import Overlap, Pair, ordered_overlaps
 from sequencer.overlaps.placement import node_paths, place
 from sequencer.simulation.carrier import NONE, Carrier, Faults
 from sequencer.simulation.events import Events
@@ -89,13 +89,15 @@ def ground(
 def assign(
     groups: Groups, overlaps: Sequence[Overlap] | None = None
 ) -> tuple[Graph, dict[Pair, int], dict[str, tuple[int, ...]]]:
-    """The graph of groups, a node for each atom, and the nodes on each group's path.
+    """The graph of groups (checked), a node for each atom, and the nodes on each group's path.
 
     The rates are those of one message from every member of every group. Groups without members
     have no path. `overlaps` as in graph.build: by default all that need an atom.
     """
     some = {group: members for group, members in groups.items() if members}
-    graph = build(some, rates(some), overlaps=overlaps)
+    if overlaps is None:
+        overlaps = ordered_overlaps(some)
+    graph = require(build(some, rates(some), overlaps=overlaps), some, overlaps)
     nodes = place(graph, some, rates(some))
     return graph, nodes, node_paths(graph, nodes)
 

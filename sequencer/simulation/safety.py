@@ -37,6 +37,8 @@ from sequencer.simulation.topology import SMALL, transit_stub
 from sequencer.simulation.workload import clustered_hosts, names
 
 LIVENESS = "liveness"
+# A part of the protocol was given what cannot come to it if the others do theirs.
+REFUSED = "refused-step"
 CRASHED = "machines crashed"
 CUTS = "lines cut"
 
@@ -146,10 +148,10 @@ class _Run:
         self._plan(setting.changes, self._change_any)
         self._plan(self.faults.crashes, self._crash)
         self._plan(self.faults.cuts, self._cut)
-        anomaly = None
+        anomaly, phase = None, "safety"
         try:
             events.run(setting.span_ms * 1000)
-            anomaly, phase = judge(self.net.record, self.net.views, complete=False), "safety"
+            anomaly = judge(self.net.record, self.net.views, complete=False)
             if anomaly is None:
                 phase = "liveness"
                 self._calm()
@@ -157,6 +159,8 @@ class _Run:
                 anomaly = self._unfinished() or judge(self.net.record, self.net.views)
         except EndlessError as error:
             anomaly = Anomaly(LIVENESS, (Fact(str(error)),))
+        except ValueError as error:
+            anomaly = Anomaly(REFUSED, (Fact(str(error)),))
         return self._verdict(anomaly, phase)
 
     def _verdict(self, anomaly: Anomaly | None, phase: str) -> Verdict:
@@ -281,10 +285,10 @@ def judge(record: Record, views: Views, *, complete: bool = True) -> Anomaly | N
         if some and body in record.refused:
             return Anomaly(EXACTLY_ONCE, (Fact(f"{body} was refused, and delivered"),))
         if some:
-            destinations[body] = views.views[some[0]].groups[group]
+            destinations[body] = sorted(views.views[some[0]].groups[group])
         elif body not in record.refused:
             sender = next(key[0] for key, sent in record.sent.items() if body in sent)
-            destinations[body] = views.groups.get(group, (sender,))
+            destinations[body] = sorted(views.groups.get(group, (sender,)))
     histories = record.histories
     return (
         exactly_once(histories, destinations, complete=complete)

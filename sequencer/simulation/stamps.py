@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sequencer.overlaps.graph import Graph, build
+from sequencer.overlaps.graph import Graph, build, require
 from sequencer.simulation.counts import Track
 from sequencer.simulation.workload import Groups, names, occupied_groups, zipf_groups
 
@@ -73,7 +73,7 @@ def figure(
             groups = zipf_groups(rng, members, int(at))
         else:
             groups = occupied_groups(rng, members, 32, at)
-        found[by, at].append(count(build(groups), groups))
+        found[by, at].append(count(require(build(groups), groups), groups))
     return [
         Stamps(by, at, runs, float(one), float(two), max(row[2] for row in rows), subscribers)
         for (by, at), rows in found.items()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
+from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from streaming.cli.figure1_drawing import draw_steps
+
 if TYPE_CHECKING:
+    from sequencer.checking.cost import Cost
     from sequencer.simulation.counts import Counted
     from sequencer.simulation.growth import Grown
     from sequencer.simulation.latency import StretchOf
@@ -79,8 +84,10 @@ def _stretch(results: Sequence[StretchOf]) -> Figure:
     return picture
 
 
-def _spread(axes: Any, results: Sequence[Counted], field: str, colour: str, label: str) -> None:
-    at = [each.at for each in results]
+def _spread(
+    axes: Any, results: Sequence[Counted], field: str, colour: str, label: str, beside: float = 0
+) -> None:
+    at = [each.at + beside for each in results]
     mean = np.array([getattr(each, field).mean for each in results])
     low = mean - [getattr(each, field).p10 for each in results]
     high = [getattr(each, field).p90 for each in results] - mean
@@ -92,8 +99,10 @@ def _spread(axes: Any, results: Sequence[Counted], field: str, colour: str, labe
 def _nodes(results: Sequence[Counted]) -> Figure:
     picture, (axes,) = _axes()
     _spread(axes, results, "nodes", COLOURS[0], "sequencing nodes")
-    _spread(axes, results, "paper_nodes", COLOURS[2], "for double overlaps alone, as in the paper")
-    _spread(axes, results, "hops", COLOURS[1], "nodes that a message passes")
+    alone = "for double overlaps alone, as in the paper"
+    # Bars of one place stand beside each other.
+    _spread(axes, results, "paper_nodes", COLOURS[2], alone, beside=0.35)
+    _spread(axes, results, "hops", COLOURS[1], "nodes that a message passes", beside=-0.35)
     axes.axvline(
         PAPER_FLATTER_AFTER,
         color=PAPER,
@@ -115,7 +124,8 @@ def _nodes(results: Sequence[Counted]) -> Figure:
 def _occupancy(results: Sequence[Counted]) -> Figure:
     picture, (axes, right) = _axes(2)
     _spread(axes, results, "nodes", COLOURS[0], "sequencing nodes")
-    _spread(axes, results, "paper_nodes", COLOURS[2], "for double overlaps alone, as in the paper")
+    alone = "for double overlaps alone, as in the paper"
+    _spread(axes, results, "paper_nodes", COLOURS[2], alone, beside=0.005)
     _spread(right, results, "overlaps", COLOURS[2], "double overlaps")
     at = [each.at for each in results]
     right.plot(
@@ -177,6 +187,7 @@ def _load(results: Sequence[Placed]) -> Figure:
         ("total", "central sequencer", COLOURS[5]),
         ("dealt_ordering", "busiest node, atoms dealt at random", COLOURS[1]),
         ("passing", "busiest node, transit counted too", COLOURS[4]),
+        ("unavoidable", "the same, least of any loop-free graph", COLOURS[3]),
         ("ordering", "busiest node", COLOURS[0]),
         ("receiver", "busiest receiver (the limit)", COLOURS[2]),
     )
@@ -184,7 +195,7 @@ def _load(results: Sequence[Placed]) -> Figure:
     for number, (field, label, colour) in enumerate(series):
         width = 0.8 / len(series)
         axes.bar(
-            place + (number - 2) * width,
+            place + (number - 2.5) * width,
             [getattr(each, field) for each in results],
             width,
             color=colour,
@@ -239,11 +250,36 @@ def _growth(results: Sequence[Grown]) -> Figure:
     return picture
 
 
+def _cost(results: Sequence[Cost]) -> Figure:
+    picture, (axes, right) = _axes(2)
+    for order, colour in (("clock", COLOURS[0]), ("counter", COLOURS[1])):
+        own = [each for each in dict.fromkeys(results) if each.order == order]
+        # The settings of one panel have the other's number in common, which is the most frequent.
+        usual_m = mode(each.length for each in own)
+        usual_n = mode(each.destinations for each in own)
+        by_n = [each for each in own if each.length == usual_m]
+        by_m = [each for each in own if each.destinations == usual_n]
+        for panel, some, field in ((axes, by_n, "destinations"), (right, by_m, "length")):
+            some.sort(key=attrgetter(field))
+            at = [getattr(each, field) for each in some]
+            panel.plot(at, [each.compared for each in some], color=colour, marker="o", label=order)
+        axes.set(title=f"queues of m = {usual_m}", xlabel="destinations n")
+        right.set(title=f"n = {usual_n} destinations", xlabel="messages in each queue m")
+    right.set(xscale="log")
+    for panel in (axes, right):
+        panel.set(ylabel="comparisons", ylim=(0, None))
+        panel.legend(loc="upper left")
+    picture.suptitle("What a message costs: O(n log m)", fontsize=11)
+    return picture
+
+
 _DRAWINGS: dict[str, tuple[str, Callable[[Sequence[Any]], Figure]]] = {
+    "1": ("figure-1-groups.png", draw_steps),
     "2": ("figure-2-latency-stretch.png", _stretch),
     "3": ("figure-3-nodes.png", _nodes),
     "4": ("figure-4-occupancy.png", _occupancy),
     "stamps": ("stamps.png", _stamps),
     "load": ("load-and-placement.png", _load),
     "growth": ("growth.png", _growth),
+    "cost": ("cost-of-a-message.png", _cost),
 }

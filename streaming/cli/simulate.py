@@ -14,17 +14,21 @@ import typer
 
 from streaming.errors import ConfigError
 
-FIGURES = ("2", "3", "4", "stamps", "load", "growth")
+FIGURES = ("1", "2", "3", "4", "stamps", "load", "growth", "cost")
 RUNS_MAX = 10_000
 
 
 def simulate(
     figure: Annotated[
-        str, typer.Option("--figure", help="2, 3, 4, stamps, load, growth or all.")
+        str, typer.Option("--figure", help="1, 2, 3, 4, stamps, load, growth, cost or all.")
     ] = "all",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Draw plots into this folder."),
+    ] = None,
+    pages: Annotated[
+        list[Path] | None,
+        typer.Option("--page", metavar="FILE", help="Renew the tables in this Markdown page."),
     ] = None,
     runs: Annotated[
         int | None, typer.Option("--runs", help="Runs for each point; each figure has its own.")
@@ -47,9 +51,14 @@ def simulate(
     all figures are measured, some minutes of work; tables go to standard output, each with what
     the paper ("Decentralized Message Ordering for Publish/Subscribe Systems") says beside it.
 
-    Figures: 2 latency stretch; 3 sequencing nodes by groups; 4 nodes and overlaps by occupancy;
-    stamps: numbers on a message against a vector timestamp; load: the busiest node, and other
-    placements; growth: up to 1,000 groups and 10,000 subscribers (one run, about a minute).
+    Figures: 1 groups that come and go, and their sequencers; 2 latency stretch; 3 sequencing nodes
+    by groups; 4 nodes and overlaps by occupancy; stamps: numbers on a message against a vector
+    timestamp; load: the busiest node, and other placements; growth: up to 1,000 groups and 10,000
+    subscribers (one run, about a minute); cost: comparisons for a multicast, by destinations and
+    length of queues.
+
+    --page, any number of times: a table is put between <!-- figure 2 --> and
+    <!-- end of figure 2 -->, for the figures that the page has places for.
 
     --safety: many small networks (--runs, default 20), each with lost, repeated and reordered
     frames, cut lines, crashed machines, and groups that change; then the faults end and everything
@@ -69,15 +78,15 @@ def simulate(
     if safety:
         from streaming.cli.simulate_safety import judge_runs  # noqa: PLC0415  (a quick --help)
 
-        if output is not None or figure != "all":
+        if output is not None or pages or figure != "all":
             raise ConfigError(
-                "--safety draws nothing.", remedy="Leave out --figure and -o, or --safety."
+                "--safety draws nothing.", remedy="Leave out --figure, --page and -o, or --safety."
             )
         judge_runs(faults, runs or 20, seed, as_json=as_json)
         return
     if faults:
         raise ConfigError("--faults belongs to --safety.", remedy="Add --safety.")
-    _figures(_chosen(figure), output, runs, seed, as_json=as_json)
+    _figures(_chosen(figure), output, pages or [], runs, seed, as_json=as_json)
 
 
 def _chosen(figure: str) -> tuple[str, ...]:
@@ -91,21 +100,48 @@ def _chosen(figure: str) -> tuple[str, ...]:
 
 
 def _figures(
-    chosen: Sequence[str], output: Path | None, runs: int | None, seed: int, *, as_json: bool
+    chosen: Sequence[str],
+    output: Path | None,
+    pages: Sequence[Path],
+    runs: int | None,
+    seed: int,
+    *,
+    as_json: bool,
 ) -> None:
-    from streaming.cli.simulate_tables import table  # noqa: PLC0415  (a quick --help)
+    from streaming.cli.simulate_tables import rows, table  # noqa: PLC0415  (a quick --help)
 
     draw = _drawing(output)
+    for page in pages:
+        _renew(page, {})
     found = {}
     for name in chosen:
         results = measured(name, runs, seed)
         found[name] = [_plain(each) for each in results]
+        for page in pages:
+            _renew(page, {name: rows(name, results)})
         if not as_json:
             print(table(name, results), flush=True)
         if draw is not None:
             print(f"drawn: {draw(name, results)}", file=sys.stderr)
     if as_json:
         print(json.dumps({"seed": seed, "figures": found}, indent=2))
+
+
+def _renew(page: Path, tables: dict[str, str]) -> None:
+    """Put tables into a page; ConfigError where that is impossible."""
+    from streaming.cli.simulate_tables import renewed  # noqa: PLC0415  (a quick --help)
+
+    try:
+        before = page.read_text(encoding="utf-8")
+        after = renewed(before, tables)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"The page {page} cannot be renewed: {error}.",
+            "It is as it was, or has the tables that were told before.",
+            "Give a Markdown page with places for tables (see --help).",
+        ) from error
 
 
 def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None:
@@ -143,9 +179,24 @@ def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None
 
 def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
     """The results of a figure, with a line of progress on standard error."""
-    from sequencer.simulation import counts, growth, latency, load, stamps  # noqa: PLC0415
+    from sequencer.checking import cost  # noqa: PLC0415
+    from sequencer.simulation import (  # noqa: PLC0415
+        counts,
+        figure1,
+        growth,
+        latency,
+        load,
+        stamps,
+    )
     from streaming.cli.progress import tracked  # noqa: PLC0415
 
+    title = f"figure {name}" if name.isdigit() else name
+    track = partial(tracked, title)
+    # These two are the same whatever the seed.
+    if name == "1":
+        return figure1.steps()
+    if name == "cost":
+        return cost.growth(track)
     figures: dict[str, Callable[..., Sequence[Any]]] = {
         "2": latency.figure,
         "3": counts.by_groups,
@@ -155,12 +206,13 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
         "growth": growth.figure,
     }
     some = {} if runs is None or name == "growth" else {"runs": runs}
-    title = f"figure {name}" if name.isdigit() else name
-    return figures[name](partial(tracked, title), seed, **some)
+    return figures[name](track, seed, **some)
 
 
 def _plain(result: Any) -> dict[str, Any]:
     plain = asdict(result)
+    for step in plain.get("sequencers", ()):
+        step["members"] = sorted(step["members"])
     if "values" in plain:
         plain["values"] = [round(value, 4) for value in plain["values"].tolist()]
     return plain

@@ -5,21 +5,56 @@ The paper gives few figures in its text (sections 4.2 to 4.4), and its plots not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+_PLACE = re.compile(r"<!-- figure (.*?) -->")
 
 
 def table(name: str, results: Sequence[Any]) -> str:
     """The table of a figure, in Markdown."""
-    title, columns = _TABLES[name]
-    rows = [[header for header, _ in columns]]
-    rows += [[value(each) for _, value in columns] for each in results]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    title, _ = _TABLES[name]
+    return f"**{title}**\n\n{rows(name, results)}\n"
+
+
+def rows(name: str, results: Sequence[Any]) -> str:
+    """The table without its title."""
+    _, columns = _TABLES[name]
+    cells = [[header for header, _ in columns]]
+    cells += [[value(each) for _, value in columns] for each in _entries(name, results)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = [f"{'-' * (width - 1)}:" for width in widths]
-    lines = [
-        "| " + " | ".join(map(str.rjust, row, widths)) + " |" for row in (rows[0], rule, *rows[1:])
-    ]
-    return "\n".join((f"**{title}**", "", *lines, ""))
+    return "\n".join(
+        "| " + " | ".join(map(str.rjust, row, widths)) + " |"
+        for row in (cells[0], rule, *cells[1:])
+    )
+
+
+def _entries(name: str, results: Sequence[Any]) -> Sequence[Any]:
+    """What the rows are of: the results, or for figure 1 the groups of all steps."""
+    if name != "1":
+        return results
+    return [(step, group) for step in results for group in step.paths]
+
+
+def renewed(page: str, tables: Mapping[str, str]) -> str:
+    """A page with these tables in the places of the old ones; other figures' tables stay.
+
+    The place of figure 2's table is between `<!-- figure 2 -->` and `<!-- end of figure 2 -->`.
+    ValueError for a place without an end, or of a figure that there is not.
+    """
+    for name in _PLACE.findall(page):
+        if name not in _TABLES:
+            raise ValueError(f"there is no figure {name}")
+        if f"<!-- end of figure {name} -->" not in page:
+            raise ValueError(f"the place of figure {name} has no end")
+    for name, rows_of in tables.items():
+        start, end = f"<!-- figure {name} -->", f"<!-- end of figure {name} -->"
+        before, found, rest = page.partition(start)
+        if found:
+            page = f"{before}{start}\n{rows_of}\n{end}{rest.partition(end)[2]}"
+    return page
 
 
 def _number(field: str, digits: int = 0) -> Callable[[Any], str]:
@@ -55,9 +90,25 @@ def _paper_occupancy(each: Any) -> str:
     return "rising" if each.at < 0.15 else "falling"
 
 
+def _passed(at: tuple[Any, str]) -> str:
+    """A path as the figure has it: sequencers that only pass messages on in brackets."""
+    step, group = at
+    own = step.numbering(group)
+    return " ".join(name if name in own else f"({name})" for name in step.paths[group])
+
+
 Column = tuple[str, Callable[[Any], str]]
 
 _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
+    "1": (
+        "Figure 1: groups come and go; sequencers on each path (those that only pass it on)",
+        (
+            ("step", lambda at: at[0].title),
+            ("group", lambda at: at[1]),
+            ("subscribers", lambda at: ", ".join(sorted(at[0].groups[at[1]]))),
+            ("path", _passed),
+        ),
+    ),
     "2": (
         "Figure 2: latency stretch of 128 subscribers",
         (
@@ -113,6 +164,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("receiver", _number("receiver")),
             ("node", _number("ordering")),
             ("node, transit too", _number("passing")),
+            ("any graph, at least", _number("unavoidable")),
             ("node, dealt at random", _number("dealt_ordering")),
             ("central", _number("total")),
             ("limit kept", lambda each: f"{100 * each.limit_kept:.0f} %"),
@@ -136,6 +188,17 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("busiest node", _number("ordering")),
             ("central", _number("total")),
             ("stretch (mean / maximum)", _both("stretch", "stretch_most")),
+        ),
+    ),
+    "cost": (
+        "Comparisons for one message to n peers, with m others in each of their queues",
+        (
+            ("order", lambda each: each.order),
+            ("n", _number("destinations")),
+            ("m", _number("length")),
+            ("steps", _number("steps")),
+            ("comparisons", _number("compared")),
+            ("of one peer", lambda each: f"{each.compared / each.destinations:.1f}"),
         ),
     ),
 }

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
+from sequencer.checking import cost
 from sequencer.overlaps.ordering import Receiver
-from sequencer.simulation import counts, growth, latency, load, stamps
+from sequencer.simulation import counts, figure1, growth, latency, load, stamps
 from sequencer.simulation.topology import Shape
 from streaming import cli
+from streaming.cli import figures
+from streaming.cli.simulate import FIGURES
+from streaming.cli.simulate_tables import renewed, rows
 
+ROOT = Path(__file__).parents[2]
 SHAPE = Shape(domains=3, transits=4, stubs=2, stub_routers=8)
 
 
@@ -65,13 +71,55 @@ def test_every_figure_can_be_drawn_and_told_and_twice_alike(tmp_path):
         "stamps": stamps.figure(list, 1, runs=1, subscribers=16, counts=(4,), occupancies=(0.5,)),
         "load": load.figure(list, 1, runs=1, subscribers=16, counts=(4, 8), shape=SHAPE),
         "growth": growth.figure(list, 1, sizes=((4, 16), (8, 32)), shape=SHAPE),
+        "cost": cost.growth(destinations=(1, 2), lengths=(4, 8)),
+        "1": figure1.steps(),
     }
+    assert set(results) == set(FIGURES)
     for name, some in results.items():
-        assert table(name, some).count("\n|") == len(some) + 2
+        entries = sum(len(step.paths) for step in some) if name == "1" else len(some)
+        assert table(name, some).count("\n|") == entries + 2
         path = draw(name, some, tmp_path)
         first = path.read_bytes()
         assert len(first) > 5000
         assert draw(name, some, tmp_path).read_bytes() == first
+
+
+def test_places_in_a_page_get_their_tables():
+    page = "a\n<!-- figure 2 -->\nold\n<!-- end of figure 2 -->\nb\n"
+    assert renewed(page, {"3": "|3|"}) == page
+    new = "a\n<!-- figure 2 -->\n|2|\n<!-- end of figure 2 -->\nb\n"
+    assert renewed(page, {"2": "|2|"}) == new
+    assert renewed(new, {"2": "|2|"}) == new
+    with pytest.raises(ValueError, match="no figure 9"):
+        renewed("<!-- figure 9 -->", {})
+    with pytest.raises(ValueError, match="has no end"):
+        renewed("<!-- figure 2 -->", {})
+
+
+def test_the_pages_have_every_figure_and_the_quick_ones_are_as_they_are_now(here, tmp_path):
+    docs = ROOT / "docs"
+    pages = [docs / name for name in ("simulation.md", "overlaps.md", "multicast-protocols.md")]
+    text = "".join(page.read_text() for page in pages)
+    for name in FIGURES:
+        start, end = f"<!-- figure {name} -->\n|", f"|\n<!-- end of figure {name} -->"
+        assert text.count(start) == text.count(end) == 1
+    assert rows("1", figure1.steps()) in text
+    assert rows("cost", cost.growth()) in text
+    pictures = {path.name for path in (docs / "figures").iterdir()}
+    assert {picture for picture, _ in figures._DRAWINGS.values()} <= pictures
+    for picture in pictures:
+        assert f"(figures/{picture})" in "".join(page.read_text() for page in docs.glob("*.md"))
+    copy = tmp_path / "page.md"
+    copy.write_text("<!-- figure 1 -->\nold\n<!-- end of figure 1 -->\n")
+    assert here("--figure", "1", "--page", copy)[0] == 0
+    assert "old" not in copy.read_text()
+    assert rows("1", figure1.steps()) in copy.read_text()
+
+
+def test_a_page_that_cannot_be_renewed_is_told_before_the_work(here, tmp_path):
+    code, out, err = here("--page", tmp_path / "missing.md")
+    assert (code, out) == (2, "")
+    assert "cannot be renewed" in err
 
 
 def test_safety_tells_what_went_wrong_and_that_all_held(here):

@@ -10,7 +10,7 @@ from streaming.plan import MulticastPlan
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics
-from tests.streaming.verify.worlds import Multicasts, random_multicasts, settings_for
+from tests.streaming.verify.worlds import random_multicasts, settings_for
 
 
 def plan_for(order, *, shards=5, **more):

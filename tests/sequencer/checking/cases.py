@@ -14,6 +14,7 @@ def after(send, *events):
 QUICK = {
     "one multicast": Scenario((A,)),
     "two senders": Scenario((A, B)),
+    "a reaction among three": Scenario((A, B, after(C, Dequeued("R", "A")))),
     "a chain of reactions": Scenario(
         (A, after(B, Dequeued("Q", "A")), after(C, Dequeued("P", "B")))
     ),
@@ -77,7 +78,6 @@ LONG = {
         (Send("A", "P", ("P", "Q", "R")), Send("B", "Q", ("P", "Q", "R")))
     ),
     "three senders": Scenario((A, B, C)),
-    "a reaction among three": Scenario((A, B, after(C, Dequeued("R", "A")))),
     "a signal when queued": Scenario((A, B, after(C, Finished("A")))),
     "two, a reaction to both": Scenario(
         (A, B, Send("C", "S", ("P", "Q"), after=(Dequeued("R", "A"), Dequeued("R", "B"))))

@@ -2,42 +2,9 @@
 
 import sys
 
+from sequencer.checking.cost import Counted, comparisons
 
-class Counted(int):
-    """An integer that counts how often it is compared, and passes that on to what is above it."""
-
-    compared = 0
-
-    def __add__(self, other):
-        return Counted(int(self) + other)
-
-    def __lt__(self, other):
-        Counted.compared += 1
-        return int(self) < int(other)
-
-    def __le__(self, other):
-        Counted.compared += 1
-        return int(self) <= int(other)
-
-    def __gt__(self, other):
-        Counted.compared += 1
-        return int(self) > int(other)
-
-    def __ge__(self, other):
-        Counted.compared += 1
-        return int(self) >= int(other)
-
-    def __eq__(self, other):
-        Counted.compared += 1
-        return int(self) == int(other)
-
-    __hash__ = int.__hash__
-
-
-def comparisons(call):
-    before = Counted.compared
-    call()
-    return Counted.compared - before
+__all__ = ["Counted", "comparisons", "lines"]
 
 
 def lines(call):

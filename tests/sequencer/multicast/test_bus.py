@@ -1,9 +1,12 @@
 """Both buses step by step: nodes, handles, limits, refusals, and what a message costs."""
 
+from dataclasses import replace
+
 import pytest
 
 from sequencer.multicast.bus import ClockBus, CounterBus
-from sequencer.multicast.clock_messages import Block, Enqueue, Register, Told
+from sequencer.multicast.clock_messages import Block, Enqueue, Probe, Register, Told
+from sequencer.multicast.clock_transaction import ClockTransaction
 from sequencer.multicast.counter_messages import COUNTER, CopyIn, Read
 from sequencer.multicast.words import (
     Destination,
@@ -335,3 +338,57 @@ def test_a_message_costs_n_log_m(bus_type):
     long, long_lines = cost(bus_type, 20, 64 * 64)
     assert long <= 2.5 * few
     assert long_lines <= 2.5 * few_lines
+
+
+class NoEstimate(ClockTransaction):
+    """Blocks every destination at its own clock."""
+
+    def _ask_block(self, target):
+        return replace(super()._ask_block(target), estimate=0)
+
+
+class WithoutEstimate(ClockBus):
+    transaction_type = NoEstimate
+
+
+def step(bus, kind, **fields):
+    """Do the one step of this kind that fits."""
+    (request,) = (
+        each
+        for each in bus.requests()
+        if isinstance(each, kind) and all(getattr(each, n) == v for n, v in fields.items())
+    )
+    bus.do(request)
+    return request
+
+
+def test_each_block_is_placed_at_the_best_estimate_so_far():
+    bus = ClockBus()
+    for peer, clock in (("P", 3), ("Q", 9), ("R", 0)):
+        bus.party(peer).queue.sync(clock)
+    bus.send("a", "P", ["Q", "R"])
+    step(bus, Probe)
+    assert step(bus, Block, peer="Q").estimate == 3
+    assert step(bus, Block, peer="R").estimate == 9
+    assert bus.party("R").queue.clock == 9
+    bus.run()
+    assert read(bus, "R")[0].stamp == (10, "P")
+
+
+@pytest.mark.parametrize(("bus_type", "waits"), [(ClockBus, False), (WithoutEstimate, True)])
+def test_a_good_estimate_keeps_others_from_waiting(bus_type, waits):
+    """X's message has timestamp 5; P's gets 11, so X's need not wait for it."""
+    bus = bus_type()
+    for peer, clock in (("X", 4), ("P", 10)):
+        bus.party(peer).queue.sync(clock)
+    bus.send("x", "X", ["Q", "S"])
+    step(bus, Probe)
+    step(bus, Block, peer="Q")
+    bus.send("p", "P", ["Q", "R"])
+    step(bus, Probe, peer="P")
+    step(bus, Block, peer="Q")
+    while own := [each for each in bus.requests() if each.transaction.sender == "X"]:
+        bus.do(own[0])
+    assert names(bus, "Q") == ([] if waits else ["x"])
+    bus.run()
+    assert names(bus, "Q") == (["x", "p"] if waits else ["p"])

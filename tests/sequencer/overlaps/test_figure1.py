@@ -9,12 +9,8 @@ from sequencer.overlaps.graph import build, check
 from sequencer.overlaps.membership import GroupIngress, Message, Views
 from sequencer.overlaps.overlaps import double_overlaps, ordered_overlaps
 from sequencer.overlaps.placement import check_load, place
+from sequencer.simulation.figure1 import A, B, C, D, steps
 from tests.sequencer.overlaps.network import Network
-
-A = {"G0": "ABC", "G1": "BC", "G2": "ABD"}
-B = {**A, "G3": "BCD"}
-C = {**B, "G4": "BD"}
-D = {group: members for group, members in C.items() if group != "G0"}
 
 Q0, Q1, Q2 = "BC", "AB", "BD"
 
@@ -103,3 +99,19 @@ def test_the_steps_as_changes():
 def test_one_node_is_enough_as_b_gets_every_message_anyway():
     for groups in (A, B, C, D):
         assert set(place(build(groups), groups).values()) == {0}
+
+
+def test_what_is_drawn_is_what_the_graph_says():
+    for step, groups in zip(steps(), (A, B, C, D), strict=True):
+        serves, paths = served(groups)
+        drawn = {"".join(sorted(each.members)): each for each in step.sequencers}
+        assert {name: set(each.groups) for name, each in drawn.items()} == serves
+        assert [each.name for each in drawn.values()] == sorted(
+            {Q0: "Q0", Q1: "Q1", Q2: "Q2"}[name] for name in drawn
+        )
+        told = {each.name: "".join(sorted(each.members)) for each in step.sequencers}
+        assert {g: [told[name] for name in path] for g, path in step.paths.items()} == paths
+        for group in groups:
+            own = [name for name in step.paths[group] if group in serves[told[name]]]
+            assert list(step.numbering(group)) == own
+    assert steps()[1].numbering("G3") == ("Q0", "Q2")

@@ -8,13 +8,19 @@ from collections import deque
 import pytest
 
 from sequencer import invariants
+from sequencer.overlaps.atoms import (
+    Reroute,
+    Rerouted,
+    Retirements,
+    ViewAtom,
+    reroute_ingress,
+)
 from sequencer.overlaps.graph import build
 from sequencer.overlaps.membership import (
     ChangeError,
     GroupIngress,
     RemovedGroupError,
     Subscriber,
-    ViewAtom,
     Views,
 )
 from sequencer.overlaps.ordering import DUPLICATE, HELD, HeldLimitError, Message
@@ -24,7 +30,12 @@ NAMES = "ABCDE"
 
 
 class Changing:
-    """As network.Network, with views: an ingress learns of a change at any later moment."""
+    """As network.Network, with views: an ingress learns of a change at any later moment.
+
+    Places are names of groups (their ingresses), (pair, view) for atoms, and subscribers.
+    """
+
+    atom_type = ViewAtom
 
     def __init__(self, seed, groups_max=4):
         self.rng = random.Random(seed)
@@ -37,6 +48,7 @@ class Changing:
         self.histories = {name: [] for name in NAMES}
         self.destinations, self.sent, self.causes = {}, {}, []
         self.refused, self.number, self.retired = [], 0, 0
+        self.retirements, self.gone, self.spliced = Retirements(), set(), 0
 
     def change(self):
         group = self.rng.choice(self.names)
@@ -67,26 +79,17 @@ class Changing:
 
     def move(self, kind, where):
         if kind == "queue":
-            message = self.queues[where].popleft()
-            if where[1] == message.group:
-                try:
-                    numbered = self.ingress[message.group].publish(message, self.views)
-                except RemovedGroupError:
-                    self.refused.append(message.body)
-                    return
-                for one in numbered:
-                    self.leave(one, -1)
+            payload = self.queues[where].popleft()
+            if isinstance(payload, Reroute):
+                self.reroute(payload, where[1])
+            elif isinstance(where[1], str):
+                self.publish_at(payload)
+            elif isinstance(payload, Rerouted):
+                if where[1] not in self.gone:
+                    self.after(where[1], self.atom(where[1]).rerouted(payload))
             else:
-                pair, view = where[1]
-                atom = self.atoms.get(where[1])
-                if atom is None:
-                    atom = self.atoms[where[1]] = ViewAtom.of(self.views.views[view], pair)
-                stamped = atom.stamp(message)
-                if atom.retired:
-                    del self.atoms[where[1]]
-                    self.retired += 1
-                path = self.views.views[view].graph.paths[message.group]
-                self.leave(stamped, path.index(pair))
+                source, message = payload
+                self.after(where[1], self.atom(where[1]).take(message, source))
         else:
             bag = self.bags[where]
             at = self.rng.randrange(len(bag))
@@ -94,22 +97,70 @@ class Changing:
             _, out = self.subscribers[where].take(message, self.views)
             self.histories[where].extend(m.body for m in out if not m.last)
 
-    def switch(self):
-        for one in self.ingress[self.rng.choice(self.names)].switch(self.views) or ():
-            self.leave(one, -1)
+    def publish_at(self, message):
+        ingress = self.ingress[message.group]
+        try:
+            numbered = ingress.publish(message, self.views)
+        except RemovedGroupError:
+            self.refused.append(message.body)
+            return
+        for one in numbered:
+            self.leave(one, None, ingress.first[one.view])
 
-    def leave(self, message, at):
+    def atom(self, place):
+        assert place not in self.gone, f"{place} has retired, and is asked again"
+        pair, view = place
+        if place not in self.atoms:
+            self.atoms[place] = self.atom_type.of(self.views.views[view], pair)
+        return self.atoms[place]
+
+    def after(self, place, onward):
+        pair, view = place
+        atom = self.atoms[place]
+        for message, to in onward.messages:
+            self.leave(message, pair, to)
+        for notice in onward.notices:
+            self.queue(place, (notice.to, view), notice)
+        self.retirements.settled(view, onward.settled)
+        if atom.retired:
+            del self.atoms[place]
+            self.gone.add(place)
+            self.retired += 1
+        elif atom.gone and not atom.retiring and self.retirements.ask(view, pair, atom.following):
+            self.spliced += 1
+            for request in atom.retire():
+                ((group, _), *_) = request.following
+                before = group if request.to is None else (request.to, view)
+                self.queue(("back", place), before, request)
+
+    def reroute(self, request, place):
+        notice = None
+        if request.to is None:
+            notice = reroute_ingress(self.ingress[place], request)
+        elif place not in self.gone:
+            notice = self.atom(place).reroute(request)
+        if notice is not None:
+            before = ("ingress", place) if request.to is None else place
+            self.queue(before, (notice.to, notice.view), notice)
+
+    def switch(self):
+        ingress = self.ingress[self.rng.choice(self.names)]
+        for one in ingress.switch(self.views) or ():
+            self.leave(one, None, ingress.first[one.view])
+
+    def leave(self, message, source, to):
         view = self.views.views[message.view]
-        path = view.graph.paths[message.group]
         if not message.last:
             self.destinations[message.body] = view.groups[message.group]
-        if at + 1 < len(path):
-            before = path[at] if at >= 0 else ("ingress", message.group)
-            edge = (before, (path[at + 1], message.view))
-            self.queues.setdefault(edge, deque()).append(message)
-        else:
+        if to is None:
             for name in view.groups[message.group]:
                 self.bags[name].append(message)
+        else:
+            before = ("ingress", message.group) if source is None else (source, message.view)
+            self.queue(before, (to, message.view), (source, message))
+
+    def queue(self, source, target, payload):
+        self.queues.setdefault((source, target), deque()).append(payload)
 
     def run(self, publishing=14, changes=5):
         for _ in range(2):
@@ -147,7 +198,7 @@ class Changing:
 
 
 def runs(seeds, **sizes):
-    views = retired = 0
+    views = retired = spliced = 0
     for seed in seeds:
         world = Changing(seed).run(**sizes)
         assert world.anomaly() is None, f"seed {seed}: {world.anomaly()}"
@@ -155,9 +206,12 @@ def runs(seeds, **sizes):
         assert not any(subscriber.holding for subscriber in world.subscribers.values()), seed
         now = {world.views.starts[group][-1] for group in world.views.groups}
         assert {view for _, view in world.atoms} <= now, f"seed {seed}: an atom has not retired"
+        assert not any(atom.early for atom in world.atoms.values()), seed
         views, retired = views + world.views.latest, retired + world.retired
+        spliced += world.spliced
     assert views > len(seeds)
     assert retired > len(seeds) // 10
+    assert spliced > len(seeds) // 10
 
 
 def test_changes_keep_all_requirements():

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations
+
 import numpy as np
 import pytest
 
-from sequencer.overlaps.graph import build
+from sequencer.overlaps.graph import Graph, build, check
+from sequencer.overlaps.lines import Line
+from sequencer.overlaps.placement import loads
 from sequencer.simulation import counts, growth, latency, load, stamps
+from sequencer.simulation.figure1 import B as FOUR
 from sequencer.simulation.plan import assign, network, plan
 from sequencer.simulation.topology import SMALL, Shape, transit_stub
 from sequencer.simulation.workload import names, rates, zipf_groups
@@ -130,6 +136,7 @@ def test_no_node_orders_more_than_the_busiest_receiver_gets():
         assert each.ordering <= each.receiver < each.total
         assert each.limit_kept == 1
         assert each.ordering <= each.passing <= each.total
+        assert each.receiver < each.unavoidable <= each.passing
         assert each.ordering <= each.dealt_ordering <= each.total
         assert 1 <= each.central <= each.near * 1.05
         assert each.near < each.far < each.alone
@@ -143,6 +150,21 @@ def test_the_busiest_as_counted_by_hand():
     assert len(paths["G0"]) == 1
     most = load.busiest(groups, graph, nodes)
     assert (most.receiver, most.ordering, most.passing, most.total) == (5, 5, 5, 5)
+
+
+def test_groups_that_overlap_in_pairs_pass_one_atom_of_any_graph_without_loops():
+    """Figure 1 (b), with its atoms in every order on a line."""
+    groups = {name: frozenset(some) for name, some in FOUR.items()}
+    for order in permutations(build(groups).atoms):
+        line = Line(order)
+        graph = replace(build(groups), paths={**dict.fromkeys(groups, ()), **dict(line.runs())})
+        assert {each.criterion for each in check(graph, groups)} <= {"C1"}
+        nodes = {pair: at for at, pair in enumerate(order)}
+        most = max(each.passing for each in loads(graph, groups, nodes, rates(groups)))
+        assert most >= load.unavoidable(groups, graph) == 9
+    chain = {"G0": frozenset("AB"), "G1": frozenset("BC"), "G2": frozenset("CD")}
+    assert load.unavoidable(chain, Graph({}, dict.fromkeys(chain, ()))) == 2
+    assert load.unavoidable({}, Graph({}, {})) == 0
 
 
 def test_growth_short():
