@@ -28,7 +28,9 @@ def demo(
     ] = None,
     per_second: Annotated[
         float | None,
-        typer.Option(help="How fast they are published. [default: 2,000; groups: 200; multicast: 50]"),
+        typer.Option(
+            help="How fast they are published. [default: 2,000; groups: 200; multicast: 50]"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the disorder; one seed gives one disorder.")] = 1,
     keep: Annotated[
