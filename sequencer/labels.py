@@ -264,15 +264,12 @@ def parse_numbers(texts: pa.Array) -> Int64s:
     if digits_max == 0:
         return np.full(count, -1, dtype=np.int64)
     data = np.frombuffer(data_buffer, np.uint8)
-    ends = offsets[1:]
-    values = np.zeros(count, dtype=np.uint64)
-    power = np.uint64(1)
-    for place in range(digits_max):
-        here = good & (lengths > place)
-        digits = data[np.where(here, ends - 1 - place, 0)] - np.uint8(48)  # non-digits wrap past 9
-        good &= ~here | (digits <= 9)
-        values += np.where(here, digits, np.uint8(0)).astype(np.uint64) * power
-        power *= np.uint64(10)
+    places = np.arange(digits_max)  # from the right
+    here = places < lengths[:, None]
+    digits = data[np.where(here, offsets[1:, None] - 1 - places, 0)] - np.uint8(48)
+    digits[~here] = 0
+    good &= (digits <= 9).all(axis=1)  # what is no digit wraps past 9
+    values = digits @ np.uint64(10) ** places.astype(np.uint64)
     good &= values <= np.uint64(LABEL_MAX)
     return np.where(good, values, np.uint64(0)).astype(np.int64) - ~good
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sequencer.channels import (
     REASONS,
@@ -22,12 +22,12 @@ from sequencer.channels import (
     step,
 )
 from streaming import output
-from streaming.codec import RECORD, STATE, Shard, decode_shard, encode_shard
-from streaming.columns import flat, last_header, partitions_of
+from streaming.codec import STATE, Shard, decode_shard, encode_shard
+from streaming.columns import flat, partitions_of
 from streaming.errors import GapTimeout
-from streaming.ipc import from_ipc
+from streaming.ipc import from_body
 from streaming.output import OUTPUT, Write, output_rows
-from streaming.pack import header_name
+from streaming.pack import arrival_schema, record_schema
 from streaming.plan import ChannelPlan
 from streaming.totals import Totals
 
@@ -77,11 +77,6 @@ class ChannelOperator:
             yield rows
 
 
-def record_schema(plan: ChannelPlan) -> pa.Schema:
-    """Schema of the records that a shard of this pipeline holds."""
-    return pa.schema([each for each in RECORD if each.name != "channel" or not plan.keyed])
-
-
 def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:
     rules = plan.rules
     gap_after_ms = None if rules.gap is Gap.WAIT else rules.gap_after_ms
@@ -98,95 +93,69 @@ def step_shard(
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
     batch gives the same bytes.
     """
-    schema = record_schema(plan)
-    batch, label = _unpack(packs, schema)
+    schema = arrival_schema(plan)
+    packed = [from_body(pack, schema) for pack in packs]
+    batch = pa.Table.from_batches(packed, schema=schema)
     arrived = _order_of_arrival(batch)
-    arrivals = _arrivals(batch, label, arrived, plan)
+    arrivals = _arrivals(batch, arrived, plan)
     outcome = step(shard.state, arrivals, now_ms, plan.rules)
     now_ms = outcome.state.clock_ms
 
-    waiting = len(shard.records)
-    rows = pa.concat_tables([shard.records, batch.select(schema.names)])
-    place = np.concatenate([np.arange(waiting), arrived + waiting])
-    records = rows.take(pa.array(place[outcome.held_row])).combine_chunks()
-    deliveries = _deliveries(rows, place, outcome, plan)
-    rejects, dropped = _rejects(rows, place, outcome, plan)
-    told = [_event(each, plan.pipeline, now_ms) for each in outcome.events]
-    totals = _count(shard.totals, outcome, len(batch), dropped)
-    writes = [
-        (plan.output, deliveries),
-        (plan.rejects, rejects),
-        (plan.events, output.events(told)),
-    ]
-    return Shard(outcome.state, records, totals), [each for each in writes if len(each[1])]
-
-
-def _unpack(packs: list[bytes], schema: pa.Schema) -> tuple[pa.Table, pa.ChunkedArray | None]:
-    """All rows of the packs, and the label column where SQL made one."""
-    if not packs:
-        return schema.empty_table(), None
-    table = pa.concat_tables([from_ipc(pack) for pack in packs])
-    label = table["label"] if "label" in table.column_names else None
-    return table.select(schema.names).cast(schema), label
+    dropped = _dropped(outcome, plan)
+    rejected_row = outcome.rejected_row[~dropped]
+    # All rows move once; what is held, delivered and rejected are slices of the result.
+    held, delivered = len(outcome.held_row), len(outcome.delivered.row)
+    ends = np.concatenate([outcome.held_row, outcome.delivered.row, rejected_row])
+    place = np.concatenate([np.arange(len(shard.records)), arrived + len(shard.records)])
+    rows = pa.concat_tables([shard.records, batch.select(shard.records.column_names)])
+    rows = rows.take(pa.array(place[ends])).combine_chunks()
+    writes = []
+    if delivered:
+        writes.append((plan.output, _deliveries(rows.slice(held, delivered), outcome, plan)))
+    if len(rejected_row):
+        reasons = pa.array(REASONS).take(pa.array(outcome.rejected_reason[~dropped]))
+        rejects = output.rejects(rows.slice(held + delivered), reasons, plan.inputs)
+        writes.append((plan.rejects, rejects))
+    if outcome.events:
+        told = [_event(each, plan.pipeline, now_ms) for each in outcome.events]
+        writes.append((plan.events, output.events(told)))
+    totals = _count(shard.totals, outcome, len(batch), int(dropped.sum()))
+    return Shard(outcome.state, rows.slice(0, held), totals), writes
 
 
 def _order_of_arrival(batch: pa.Table) -> np.ndarray:
     """Rows of the batch sorted by topic, partition, offset."""
     names = ("offset", "partition", "topic")
-    return np.lexsort([flat(batch[name]).to_numpy() for name in names])
+    return np.lexsort([batch[name].to_numpy() for name in names])
 
 
-def _arrivals(
-    batch: pa.Table, label: pa.ChunkedArray | None, arrived: np.ndarray, plan: ChannelPlan
-) -> Arrivals:
+def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:
     order = pa.array(arrived)
-    channel = flat(batch["key" if plan.keyed else "channel"]).take(order)
-    headers = flat(batch["headers"])
-    name = header_name(plan.label)
-    if name is not None:
-        values, present = last_header(headers, name)
-        labels = _blank_where(values, present)
-    else:
-        assert label is not None  # noqa: S101  (pack() adds it for every other expression)
-        labels = flat(label)
-    epoch, given = last_header(headers, "epoch")
-    _, fin = last_header(headers, "fin")
-    return Arrivals(
-        channel, labels.take(order), _blank_where(epoch, given).take(order), fin[arrived]
-    )
+    names = ("key" if plan.keyed else "channel", "label", "epoch")
+    channel, label, epoch = (flat(batch[name]).take(order) for name in names)
+    return Arrivals(channel, label, epoch, batch["fin"].to_numpy()[arrived])
 
 
-def _blank_where(values: pa.Array, present: np.ndarray) -> pa.Array:
-    """A header that is there but null reads as an empty one; null then means there is none."""
-    if values.null_count == len(values) - int(present.sum()):
-        return values
-    return pc.if_else(pa.array(present), pc.fill_null(values, b""), pa.scalar(None, values.type))
-
-
-def _deliveries(rows: pa.Table, place: np.ndarray, outcome: Outcome, plan: ChannelPlan) -> pa.Table:
+def _deliveries(rows: pa.Table, outcome: Outcome, plan: ChannelPlan) -> pa.Table:
     """The delivered records for the sink; their partition is that of the channel."""
     delivered = outcome.delivered
-    out = rows.select(["key", "value", "headers", "timestamp"]).take(pa.array(place[delivered.row]))
-    codes, inverse = np.unique(delivered.channel, return_inverse=True)
-    keys = outcome.channels.take(pa.array(codes))  # type: ignore[attr-defined]
-    partitions = partitions_of(keys, plan.partitions[plan.output])[inverse]
-    out = out.append_column("partition", pa.array(partitions))
-    out = out.append_column("sequence", pa.array(delivered.sequence))
-    return out.append_column("incarnation", pa.array(delivered.incarnation)).combine_chunks()
+    starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
+    keys = outcome.channels.take(pa.array(delivered.channel[starts]))  # type: ignore[attr-defined]
+    runs = np.diff(starts, append=len(rows))
+    added = {
+        "partition": np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs),
+        "sequence": delivered.sequence,
+        "incarnation": delivered.incarnation,
+    }
+    names = ("key", "value", "headers", "timestamp")
+    return pa.table({**{name: rows[name] for name in names}, **added})
 
 
-def _rejects(
-    rows: pa.Table, place: np.ndarray, outcome: Outcome, plan: ChannelPlan
-) -> tuple[pa.Table, int]:
-    """The rejected records for the sink, and how many duplicates were dropped."""
-    row, reason = outcome.rejected_row, outcome.rejected_reason
-    dropped = 0
+def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
+    """Which of the rejected records are only counted."""
     if plan.drop_duplicates:
-        keep = reason != Reason.DUPLICATE
-        dropped = int(len(keep) - keep.sum())
-        row, reason = row[keep], reason[keep]
-    reasons = pa.array(REASONS).take(pa.array(reason))
-    return output.rejects(rows.take(pa.array(place[row])), reasons, plan.inputs), dropped
+        return np.asarray(outcome.rejected_reason == Reason.DUPLICATE)
+    return np.zeros(len(outcome.rejected_reason), dtype=np.bool_)
 
 
 def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
@@ -218,6 +187,6 @@ def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
         gaps=before.gaps + sum(event.kind == "gap" for event in outcome.events),
         rejected=rejected,
         held=len(outcome.state.held),
-        blocked=len(np.unique(outcome.state.held.channel)),
+        blocked=int(np.count_nonzero(np.diff(outcome.state.held.channel, prepend=-1))),
         channels=len(outcome.state),
     )

@@ -55,11 +55,10 @@ class Checkpoint:
         ``wanted.state_partitions`` and ``wanted.groups`` are wishes that an older checkpoint
         overrides. Raises ConfigError where anything else differs.
         """
-        found = self._read(IDENTITY)
-        if found is None:
+        pinned = self.identity()
+        if pinned is None:
             self._write(IDENTITY, asdict(wanted))
             return wanted
-        pinned = Identity(**found)
         for name, remedy in (
             ("shards", "set service.shards back"),
             ("discipline", "give the pipeline another name"),
@@ -79,6 +78,11 @@ class Checkpoint:
                     "read again, under new incarnations).",
                 )
         return pinned
+
+    def identity(self) -> Identity | None:
+        """What was pinned; None where the pipeline never ran."""
+        found = self._read(IDENTITY)
+        return None if found is None else Identity(**found)
 
     def claim(self) -> None:
         """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.

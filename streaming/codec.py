@@ -1,4 +1,4 @@
-"""State and output of a shard as bytes: Arrow IPC streams with a format version."""
+"""State of a shard as bytes: compressed Arrow bodies with a format version."""
 
 from __future__ import annotations
 
@@ -10,30 +10,21 @@ import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Skipped
-from streaming.columns import HEADERS, flat
+from streaming.columns import flat
 from streaming.errors import StateFormatError
-from streaming.ipc import from_ipc, to_ipc
+from streaming.ipc import from_state, to_state
 from streaming.totals import Totals
 
-STATE_FORMAT = 1
-STATE = "format int, channels binary, skipped binary, held binary, totals string"
+STATE_FORMAT = 2
+STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 
-RECORD = pa.schema(
-    [
-        ("topic", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-        ("channel", pa.binary()),
-    ]
-)
-"""An input record while it is on its way: ``topic`` is a place in the plan's inputs, ``timestamp``
-in ms. ``channel`` is there only where it is not the key."""
+CHANNELS = pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in COLUMNS)])
+SKIPPED = pa.schema([(name, pa.int64()) for name in ("channel", "first", "stop")])
+HELD = [pa.field(name, pa.int64()) for name in ("_channel", "_position", "_since_ms")]
+HELD += [pa.field("_fin", pa.bool_())]
+"""What a held record has besides."""
 
-HELD_COLUMNS = ("_channel", "_position", "_since_ms", "_fin")
+Row = tuple[int, int, bytes, bytes, bytes, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,52 +36,43 @@ class Shard:
     totals: Totals
 
 
-def encode_shard(shard: Shard) -> tuple[int, bytes, bytes, bytes, str]:
+def encode_shard(shard: Shard) -> Row:
     """The shard as a row of STATE."""
-    state = shard.state
-    numbers = {name: pa.array(column) for name, column in state.columns().items()}
-    channels = pa.table({"key": state.keys, **numbers})
-    channels = channels.replace_schema_metadata({"clock_ms": str(state.clock_ms)})
+    state, ranges, waiting = shard.state, shard.state.skipped, shard.state.held
+    numbers = map(pa.array, state.columns().values())
+    channels = pa.RecordBatch.from_arrays([state.keys, *numbers], schema=CHANNELS)
     skipped, held = b"", b""
-    if len(state.skipped):
-        ranges = state.skipped
-        columns = {"channel": ranges.channel, "first": ranges.first, "stop": ranges.stop}
-        skipped = to_ipc(pa.table({name: pa.array(each) for name, each in columns.items()}))
-    if len(state.held):
-        waiting = (state.held.channel, state.held.position, state.held.since_ms, state.held.fin)
-        records = shard.records
-        for name, column in zip(HELD_COLUMNS, waiting, strict=True):
-            records = records.append_column(name, pa.array(column))
-        held = to_ipc(records)
-    return STATE_FORMAT, to_ipc(channels), skipped, held, shard.totals.to_json()
+    if len(ranges):
+        numbers = map(pa.array, (ranges.channel, ranges.first, ranges.stop))
+        skipped = to_state(pa.RecordBatch.from_arrays(list(numbers), schema=SKIPPED))
+    if len(waiting):
+        records = [flat(each) for each in shard.records.columns]
+        numbers = map(pa.array, (waiting.channel, waiting.position, waiting.since_ms, waiting.fin))
+        schema = pa.schema([*shard.records.schema, *HELD])
+        held = to_state(pa.RecordBatch.from_arrays([*records, *numbers], schema=schema))
+    totals = shard.totals.to_json()
+    return STATE_FORMAT, state.clock_ms, to_state(channels), skipped, held, totals
 
 
-def decode_shard(row: tuple[int, bytes, bytes, bytes, str] | None, schema: pa.Schema) -> Shard:
+def decode_shard(row: Row | None, schema: pa.Schema) -> Shard:
     """The shard in a row of STATE, or an empty one; ``schema`` is that of its records."""
     if row is None:
         return Shard(ShardState.empty(), schema.empty_table(), Totals())
-    form, channels_blob, skipped_blob, held_blob, totals = row
-    if form != STATE_FORMAT:
-        raise StateFormatError(form, STATE_FORMAT)
-    channels = from_ipc(bytes(channels_blob))
+    if row[0] != STATE_FORMAT:
+        raise StateFormatError(row[0], STATE_FORMAT)
+    _, clock_ms, channels_blob, skipped_blob, held_blob, totals = row
+    keys, *numbers = from_state(channels_blob, CHANNELS).columns
     skipped, held, records = Skipped.empty(), Held.empty(), schema.empty_table()
     if skipped_blob:
-        ranges = from_ipc(bytes(skipped_blob))
-        skipped = Skipped(*(_numbers(ranges[name]) for name in ("channel", "first", "stop")))
+        skipped = Skipped(*map(_numbers, from_state(skipped_blob, SKIPPED).columns))
     if held_blob:
-        records = from_ipc(bytes(held_blob))
-        waiting = [_numbers(records[name]) for name in HELD_COLUMNS]
-        held = Held(*waiting)
-        records = records.drop_columns(list(HELD_COLUMNS))
-    state = ShardState(
-        keys=flat(channels["key"]),
-        held=held,
-        skipped=skipped,
-        clock_ms=int((channels.schema.metadata or {})[b"clock_ms"]),
-        **{name: _numbers(channels[name]) for name in COLUMNS},
-    )
+        waiting = from_state(held_blob, pa.schema([*schema, *HELD])).columns
+        records = pa.Table.from_arrays(waiting[: len(schema)], schema=schema)
+        held = Held(*map(_numbers, waiting[len(schema) :]))
+    columns = dict(zip(COLUMNS, map(_numbers, numbers), strict=True))
+    state = ShardState(keys, **columns, held=held, skipped=skipped, clock_ms=clock_ms)
     return Shard(state, records, Totals.from_json(totals))
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    return np.asarray(flat(column).to_numpy(zero_copy_only=False))
+def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
+    return np.asarray(column.to_numpy(zero_copy_only=False))

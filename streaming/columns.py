@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -20,29 +24,43 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def last_header(headers: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Values of each row's last header ``name`` (binary, null where missing or null), and presence.
+def last_headers(
+    headers: pa.Array, names: Sequence[str]
+) -> list[tuple[pa.Array, NDArray[np.bool_]]]:
+    """For each name, values of each row's last header of that name, and where there is one.
 
-    ``headers`` is a list<struct<key, value>> array whose rows may be null.
+    ``headers`` is a list<struct<key, value>> array whose rows may be null. The values are binary,
+    null where the header is missing or null.
     """
     rows = len(headers)
-    found = np.full(rows, -1, dtype=np.int64)
     offsets = headers.offsets.to_numpy()
     first, stop = (int(offsets[0]), int(offsets[-1])) if rows else (0, 0)
     pairs = headers.values.slice(first, stop - first)
-    named = pc.equal(pairs.field("key"), name).to_numpy(zero_copy_only=False)
-    at = np.flatnonzero(named)
-    if len(at):
-        lengths = np.diff(offsets)
-        if pairs.null_count or headers.null_count:
-            lengths = np.where(headers.is_null().to_numpy(zero_copy_only=False), 0, lengths)
-        row = np.repeat(np.arange(rows), lengths)
-        if len(row) != stop - first:  # null rows that own bytes: rare, take the exact way
-            row = np.searchsorted(offsets, np.arange(first, stop), side="right") - 1
-        found[row[at]] = at  # of several, the last assignment stays: the last header counts
-    present = found >= 0
-    values = pairs.field("value").take(pa.array(found, mask=~present))
-    return values, present
+    keys, values = pairs.field("key"), pairs.field("value")
+    row = None
+    last = []
+    for name in names:
+        at = np.flatnonzero(pc.equal(keys, name).to_numpy(zero_copy_only=False))
+        found = np.full(rows, -1, dtype=np.int64)
+        if len(at):
+            row = _row_of_pair(headers, pairs, offsets) if row is None else row
+            found[row[at]] = at  # of several, the last assignment stays: the last header counts
+        present = found >= 0
+        nulls = pa.nulls(rows, values.type)
+        last.append((values.take(pa.array(found, mask=~present)) if len(at) else nulls, present))
+    return last
+
+
+def _row_of_pair(headers: pa.Array, pairs: pa.Array, offsets: NDArray[np.int32]) -> Int64s:
+    lengths = np.diff(offsets)
+    if pairs.null_count or headers.null_count:
+        lengths = np.where(headers.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+    row = np.repeat(np.arange(len(headers)), lengths)
+    if len(row) == len(pairs):
+        return row
+    # Null rows that own bytes: rare, take the exact way.
+    at = np.searchsorted(offsets, offsets[0] + np.arange(len(pairs)), side="right")
+    return np.asarray(at - 1)
 
 
 def murmur2(keys: pa.Array) -> NDArray[np.int32]:
@@ -56,7 +74,8 @@ def murmur2(keys: pa.Array) -> NDArray[np.int32]:
     offsets = np.frombuffer(offset_buffer, np.int64)[keys.offset : keys.offset + count + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
     lengths = np.diff(offsets)
-    for length in np.unique(lengths).tolist():
+    alike = int(lengths.min()) == int(lengths.max())
+    for length in (lengths[:1] if alike else np.unique(lengths)).tolist():
         rows = np.flatnonzero(lengths == length)
         matrix = data[offsets[rows][:, None] + np.arange(length)]
         hashes[rows] = _murmur2_same_length(matrix.reshape(len(rows), length))
@@ -69,10 +88,9 @@ def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
     count, length = matrix.shape
     seed = np.uint32((0x9747B28C ^ length) & 0xFFFFFFFF)
     h: NDArray[np.uint32] = np.full(count, seed, dtype=np.uint32)
-    words = matrix[:, : length // 4 * 4].astype(np.uint32)
-    for at in range(0, length // 4 * 4, 4):
-        four = [words[:, at + byte] << np.uint32(8 * byte) for byte in range(4)]
-        k = (four[0] | four[1] | four[2] | four[3]) * m
+    words = np.ascontiguousarray(matrix[:, : length // 4 * 4]).view("<u4")
+    for word in words.T:
+        k = word * m
         k ^= k >> np.uint32(24)
         h = h * m ^ k * m
     tail = matrix[:, length // 4 * 4 :].astype(np.uint32)

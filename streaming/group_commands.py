@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streaming.commands import Refused, name_fault, own_id, read_object
 from streaming.config.values import SUBSCRIBER, topic_fault
 from streaming.plan import GroupPlan
 
-COMMAND_BYTES_MAX = 1_000_000
 MEMBERS_MAX = 10_000
-NAME_BYTES_MAX = 249
 EVENTS = {"add": "group-added", "set": "group-changed", "remove": "group-removed"}
 
 
@@ -52,52 +50,31 @@ class Command:
         return [(own, {**done, "op": self.op, "group": self.group}), (self.group.encode(), change)]
 
 
-class _Refused(Exception):  # noqa: N818  (an answer, no fault)
-    """Why a command cannot be carried out: a word and a sentence."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
-
-
 def read_command(value: bytes | None, plan: GroupPlan) -> Command:
     """A command. Members have to fit into the output's name where it holds `{subscriber}`."""
     own: str | None = None
     try:
-        found = _object(value)
-        own = found["id"] if isinstance(found.get("id"), str) else None
+        found = read_object(value)
+        own = own_id(found)
         return _read(found, own, plan)
-    except _Refused as refused:
+    except Refused as refused:
         return Command(own, reason=refused.reason, detail=refused.detail)
 
 
 def _read(found: Mapping[str, Any], own: str | None, plan: GroupPlan) -> Command:
     op, group = found.get("op"), found.get("group")
     if not isinstance(op, str) or op not in EVENTS:
-        raise _Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
-    if wrong := _name_fault(group):
-        raise _Refused("bad-group", f"the group's name {wrong}")
+        raise Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
+    if wrong := name_fault(group):
+        raise Refused("bad-group", f"the group's name {wrong}")
     members = found.get("members", []) if op != "remove" else []
     if not isinstance(members, list) or len(members) > MEMBERS_MAX:
-        raise _Refused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
+        raise Refused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
     for each in members:
-        wrong = _name_fault(each) or _topic_fault(each, plan)
+        wrong = name_fault(each) or _topic_fault(each, plan)
         if wrong:
-            raise _Refused("bad-members", f"a member's name {wrong}")
+            raise Refused("bad-members", f"a member's name {wrong}")
     return Command(own, op, str(group), tuple(members))
-
-
-def _object(value: bytes | None) -> dict[str, Any]:
-    if value is None or len(value) > COMMAND_BYTES_MAX:
-        raise _Refused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise _Refused("unreadable", "no JSON object")
-    return found
 
 
 def _topic_fault(member: str, plan: GroupPlan) -> str:
@@ -111,13 +88,3 @@ def _topic_fault(member: str, plan: GroupPlan) -> str:
         return f"gives the topic {topic}, which the pipeline uses itself"
     wrong = topic_fault(topic)
     return f"gives no topic: {wrong}" if wrong else ""
-
-
-def _name_fault(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        return "is no text, or empty"
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        return "is no valid Unicode"
-    return f"is longer than {NAME_BYTES_MAX} bytes" if size > NAME_BYTES_MAX else ""

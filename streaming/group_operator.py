@@ -21,7 +21,7 @@ from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, Place
 from streaming import output
-from streaming.columns import flat, last_header
+from streaming.columns import flat, last_headers
 from streaming.exchange import Core, ExchangeOperator, Outcome, Route, Work
 from streaming.group_codec import PAYLOAD, chunks, dump, load, unchunk
 from streaming.group_commands import Command, read_command
@@ -81,7 +81,7 @@ def _route(table: pa.Table, plan: GroupPlan) -> NDArray[np.int64]:
 
 def _groups(table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
     """For each record the place of its group among the names; -1 where it has none."""
-    values, _ = last_header(flat(table["headers"]), "group")
+    ((values, _),) = last_headers(flat(table["headers"]), ["group"])
     found = values.dictionary_encode()
     names = [name.decode(errors="surrogateescape") for name in found.dictionary.to_pylist()]
     codes = found.indices.fill_null(-1).to_numpy().astype(np.int64)

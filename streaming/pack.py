@@ -1,4 +1,4 @@
-"""Source and ingress: rows of the Kafka source, packed into one Arrow stream for each shard.
+"""Source and ingress: rows of the Kafka source, packed into one Arrow body for each shard.
 
 Spark shuffles and sorts a few large rows instead of every message, and payloads never become
 Python objects on the way.
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from streaming.columns import flat
+from streaming.columns import HEADERS, flat, last_headers
 from streaming.errors import ConfigError
-from streaming.ipc import to_ipc
+from streaming.ipc import to_body
 from streaming.plan import ChannelPlan, Plan
 
 if TYPE_CHECKING:
@@ -26,6 +28,27 @@ if TYPE_CHECKING:
 PACKED = "shard int, rows binary"
 PACK_BYTES_MAX = 64 * 2**20
 """A pack is cut when its rows reach this size, so that no row nears Arrow's 2 GiB."""
+
+RECORD = pa.schema(
+    [
+        ("topic", pa.int32()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+        ("channel", pa.binary()),
+    ]
+)
+"""An input record while it is on its way: ``topic`` is a place in the plan's inputs, ``timestamp``
+in ms. ``channel`` is there only where it is not the key."""
+
+KEYED_RECORD = RECORD.remove(RECORD.get_field_index("channel"))
+ARRIVAL = [pa.field("label", pa.binary()), pa.field("epoch", pa.binary())]
+ARRIVAL += [pa.field("fin", pa.bool_())]
+"""What a pack's rows have besides: of the label and the header `epoch`, null where there is none,
+and whether there is a header `fin`."""
 
 HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
 HEADER_SQL = (
@@ -45,6 +68,16 @@ def header_name(expression: str) -> str | None:
 def expand_headers(expression: str) -> str:
     """The SQL expression with every ``header('name')`` written out."""
     return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1)), expression)
+
+
+def record_schema(plan: ChannelPlan) -> pa.Schema:
+    """Schema of the records that a shard of this pipeline holds."""
+    return KEYED_RECORD if plan.keyed else RECORD
+
+
+def arrival_schema(plan: ChannelPlan) -> pa.Schema:
+    """Schema of the rows of packs."""
+    return pa.schema([*record_schema(plan), *ARRIVAL])
 
 
 def source_columns(plan: Plan) -> list[str]:
@@ -75,8 +108,11 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
         columns.append(f"{_as_binary(source, plan.label, plan, 'label')} as label")
     keys = shard_keys(plan.shards, plan.state_partitions)
     # A task costs some 30 ms however little it does, so there are as many as there is work for.
+    task = partial(
+        _pack_task, keys=keys, schema=arrival_schema(plan), label=header_name(plan.label)
+    )
     rows = source.selectExpr(*columns).coalesce(plan.state_partitions)
-    return rows.mapInArrow(partial(_pack_task, keys=keys), PACKED)
+    return rows.mapInArrow(task, PACKED)
 
 
 def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
@@ -100,28 +136,32 @@ def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) 
     return f"cast(cast(({expanded}) as string) as binary)"
 
 
-def _pack_task(batches: Iterator[pa.RecordBatch], keys: list[int]) -> Iterator[pa.RecordBatch]:
+def _pack_task(
+    batches: Iterator[pa.RecordBatch], keys: list[int], schema: pa.Schema, label: str | None
+) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        waiting.append(batch)
+        if len(batch):
+            waiting.append(batch)
         size += batch.nbytes
         if size >= PACK_BYTES_MAX:
-            yield _pack_rows(waiting, keys)
+            yield _pack_rows(waiting, keys, schema, label)
             waiting, size = [], 0
     if waiting:
-        yield _pack_rows(waiting, keys)
+        yield _pack_rows(waiting, keys, schema, label)
 
 
-def _pack_rows(batches: list[pa.RecordBatch], keys: list[int]) -> pa.RecordBatch:
+def _pack_rows(
+    batches: list[pa.RecordBatch], keys: list[int], schema: pa.Schema, label: str | None
+) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches)
     shard = flat(table["shard"]).to_numpy().astype(np.uint16)
-    table = table.drop_columns(["shard"]).combine_chunks()
     order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
-    rows = table.take(pa.array(order))
+    rows = labelled(table, schema, label).take(pa.array(order)).combine_chunks().to_batches()[0]
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
-    packs = [to_ipc(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
+    packs = [to_body(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
     return pa.RecordBatch.from_arrays(
         [
             pa.array([keys[each] for each in present.tolist()], pa.int32()),
@@ -129,6 +169,24 @@ def _pack_rows(batches: list[pa.RecordBatch], keys: list[int]) -> pa.RecordBatch
         ],
         names=["shard", "rows"],
     )
+
+
+def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
+    """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`."""
+    names = ("epoch", "fin") if label is None else ("epoch", "fin", label)
+    (epoch, given), (_, fin), *found = last_headers(flat(table["headers"]), names)
+    added = {"epoch": _blank_where(epoch, given), "fin": pa.array(fin)}
+    if found:
+        added["label"] = _blank_where(*found[0])
+    columns = [added[name] if name in added else table[name] for name in schema.names]
+    return pa.table(columns, names=schema.names).cast(schema)
+
+
+def _blank_where(values: pa.Array, present: NDArray[np.bool_]) -> pa.Array:
+    """A header that is there but null reads as an empty one; null then means there is none."""
+    if values.null_count == len(values) - int(present.sum()):
+        return values
+    return pc.if_else(pa.array(present), pc.fill_null(values, b""), pa.scalar(None, values.type))
 
 
 def shard_keys(shards: int, partitions: int) -> list[int]:

@@ -16,7 +16,7 @@ from streaming.config import Config, GroupPipeline, MulticastPipeline
 from streaming.config.values import SUBSCRIBER
 from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
 from streaming.group_operator import first_ingress
-from streaming.plan import ChannelPlan, GroupPlan, Headers, Plan
+from streaming.plan import ChannelPlan, GroupPlan, Headers, MulticastPlan, Plan
 from streaming.query import Carrier, Progress, build, start
 from streaming.totals import Totals
 
@@ -113,6 +113,13 @@ class Pipeline:
                 across_groups=settings.sender_order == "across-groups",
             )
             return replace(plan, ingress=first_ingress(plan))
+        if isinstance(settings, MulticastPipeline):
+            return MulticastPlan(
+                **common | exchanging,
+                commands=settings.commands,
+                transit=settings.transit,
+                order=settings.order,
+            )
         return ChannelPlan(
             **common,
             rules=self.config.rules(self.name),

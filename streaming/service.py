@@ -256,20 +256,6 @@ def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
     return act
 
 
-def chosen(config: Config, names: list[str]) -> list[str]:
-    """The pipelines to run; ConfigError where one is unknown or its discipline is not served."""
-    names = known(config, names)
-    for name in names:
-        discipline = config.pipelines[name].discipline
-        if discipline == "multicast":
-            raise ConfigError(
-                f"pipelines.{name}.discipline: this version does not serve {discipline!r} yet.",
-                "Nothing was started.",
-                "Use --pipeline to run the other pipelines alone.",
-            )
-    return names
-
-
 def known(config: Config, names: list[str]) -> list[str]:
     """These pipelines, or all where there are none; ConfigError where one is unknown."""
     for name in names:

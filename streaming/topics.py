@@ -108,8 +108,9 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
     from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
     places = [TopicPartition(topic, partition, at) for partition, at in sorted(offsets.items())]
+    admin = kafka.admin(config)  # has to live until the answer is there
     try:
-        for future in kafka.admin(config).delete_records(places).values():
+        for future in admin.delete_records(places).values():
             future.result(SECONDS_MAX)
     except (KafkaException, TimeoutError) as error:
         told = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
@@ -131,7 +132,8 @@ def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
     found = [RECORD_BYTES_DEFAULT]
     if not asked:
         return RECORD_BYTES_DEFAULT
-    for future in kafka.admin(config).describe_configs(asked).values():
+    admin = kafka.admin(config)  # has to live until the answer is there
+    for future in admin.describe_configs(asked).values():
         try:
             found.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
         except (KafkaException, TimeoutError, KeyError, ValueError):

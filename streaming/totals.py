@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -34,7 +34,8 @@ class Totals:
 
     def to_json(self) -> str:
         """One line; keys sorted, so that equal totals give equal bytes."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:

@@ -41,7 +41,7 @@ LAYERS = [
     {"errors", "faults", "worker_daemon"},
     {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials"},
     {"config"},
-    {"pack", "output", "kafka", "embedded"},
+    {"graph", "pack", "output", "kafka", "embedded"},
     {"codec", "topics", "checkpoint", "exchange", "group_views", "group_commands"},
     {"group_codec"},
     {"channel_operator", "group_operator", "multicast_operator", "writer"},

@@ -53,7 +53,7 @@ class _Table:
 
 @dataclass(slots=True)
 class _Rows:
-    """Messages to place: held ones first, then arrivals; parallel arrays."""
+    """Messages to place; parallel arrays."""
 
     row: Int64s
     channel: Int64s
@@ -61,7 +61,7 @@ class _Rows:
     since_ms: Int64s
     fin: Bools
 
-    def take(self, which: Int64s | Bools) -> _Rows:
+    def take(self, which: Int64s | Bools | slice) -> _Rows:
         return _Rows(
             self.row[which],
             self.channel[which],
@@ -84,33 +84,37 @@ def step(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> Ou
     code = codes[good]
     _begin_new(table, code, epoch[good], now_ms)
 
-    position, unusual_row = _positions(
-        table, code, place[good], epoch[good], arrivals.fin[good], state, rules
-    )
+    fin = arrivals.fin[good]
+    position, unusual_row = _positions(table, code, place[good], epoch[good], fin, state, rules)
     unusual = np.zeros(len(table.keys), dtype=np.bool_)
     unusual[code[unusual_row]] = True
     touched = np.zeros(len(table.keys), dtype=np.bool_)
     touched[code] = True
 
-    new = _Rows(good + held_count, code, position, np.full(len(good), now_ms), arrivals.fin[good])
-    old = _Rows(
-        np.arange(held_count),
-        state.held.channel,
-        state.held.position,
-        state.held.since_ms,
-        state.held.fin,
+    rows = _Rows(
+        np.concatenate([np.arange(held_count), good + held_count]),
+        np.concatenate([state.held.channel, code]),
+        np.concatenate([state.held.position, position]),
+        np.concatenate([state.held.since_ms, np.full(len(good), now_ms)]),
+        np.concatenate([state.held.fin, fin]),
     )
-    placed = _place(table, old, new, touched, unusual, rules)
+    placed = _place(table, rows, held_count, touched, unusual, rules)
     unusual = placed.unusual
     reasons[placed.duplicate_row - held_count] = Reason.DUPLICATE
     table.columns["active_ms"][touched & ~unusual] = now_ms
 
+    old = rows.take(slice(held_count))
     plain = _PlainChannels(table, old, state.skipped, rules, now_ms)
-    chosen = unusual[code]
+    chosen = np.flatnonzero(unusual[code])
     plain.take(
-        code[chosen], place[good][chosen], epoch[good][chosen], new.row[chosen], new.fin[chosen]
+        code[chosen],
+        place[good[chosen]],
+        epoch[good[chosen]],
+        good[chosen] + held_count,
+        fin[chosen],
     )
-    quiet_held = _merge(placed.held, old.take(~touched[old.channel]))
+    quiet = np.concatenate([placed.held, np.flatnonzero(~touched[old.channel])])
+    quiet_held = rows.take(quiet[np.argsort(rows.channel[quiet], kind="stable")])
     due = plain.expire(quiet_held)
     if due.any():
         quiet_held = quiet_held.take(~due[quiet_held.channel])
@@ -123,11 +127,8 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[_Table, Int64s]:
     Arrivals without a channel have row -1.
     """
     known = len(state)
-    both = pa.chunked_array([state.keys, arrivals.channel]).combine_chunks()
-    coded = pc.dictionary_encode(both)
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.combine_chunks()
-    codes = pc.fill_null(coded.indices, NONE).to_numpy(zero_copy_only=False)[known:]
+    coded = pc.dictionary_encode(pa.concat_arrays([state.keys, arrivals.channel]))
+    codes = coded.indices[known:].fill_null(NONE).to_numpy().astype(np.int64)
     more = len(coded.dictionary) - known
     columns = {
         name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
@@ -135,7 +136,7 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[_Table, Int64s]:
     }
     columns["fin"][known:] = NONE
     exists = np.arange(known + more) < known
-    return _Table(coded.dictionary, known, columns, exists), codes.astype(np.int64)
+    return _Table(coded.dictionary, known, columns, exists), codes
 
 
 def _judge_alone(
@@ -143,30 +144,29 @@ def _judge_alone(
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Int64s, Int64s]:
     """Faults that a record shows by itself: (reasons, label places, epochs), parallel."""
     blank = pa.scalar(b"", arrivals.label.type)
-    missing = pc.is_null(arrivals.label).to_numpy(zero_copy_only=False)
     horizon = 0
     if rules.labels.searched:
         horizon = int(table.columns["frontier"].max(initial=0)) + rules.search
     place = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
-    no_epoch = pc.is_null(arrivals.epoch).to_numpy(zero_copy_only=False)
-    epoch = np.zeros(len(arrivals), dtype=np.int64)
-    if not no_epoch.all():
-        given = parse_numbers(pc.fill_null(arrivals.epoch, pa.scalar(b"0", arrivals.epoch.type)))
-        epoch = np.where(no_epoch, 0, given)
+    if arrivals.epoch.null_count == len(arrivals):
+        epoch = np.zeros(len(arrivals), dtype=np.int64)
+    else:
+        epoch = parse_numbers(pc.fill_null(arrivals.epoch, pa.scalar(b"0", arrivals.epoch.type)))
     reasons = np.full(len(arrivals), REJECTED_NOT)
     reasons[epoch < 0] = Reason.BAD_EPOCH
     reasons[place < 0] = Reason.BAD_LABEL
-    reasons[missing] = Reason.MISSING_LABEL
+    if arrivals.label.null_count:
+        missing = pc.is_null(arrivals.label).to_numpy(zero_copy_only=False)
+        reasons[missing] = Reason.MISSING_LABEL
     reasons[codes < 0] = Reason.MISSING_CHANNEL
     return reasons, place, epoch
 
 
 def _begin_new(table: _Table, code: Int64s, epoch: Int64s, now_ms: int) -> None:
     """Give new channels the epoch of their first record, for the vectorised way."""
-    rows, first = np.unique(code, return_index=True)
-    new = rows >= table.known
-    rows, first = rows[new], first[new]
-    table.columns["epoch"][rows] = epoch[first]
+    new = np.flatnonzero(code >= table.known)
+    rows, first = np.unique(code[new], return_index=True)
+    table.columns["epoch"][rows] = epoch[new[first]]
     table.columns["incarnation"][rows] = now_ms
 
 
@@ -205,65 +205,76 @@ def _positions(
 
 @dataclass(slots=True)
 class _Placed:
-    """The vectorised part's results; ``unusual`` also has the channels whose buffer filled up."""
+    """The vectorised part's results; ``unusual`` also has the channels whose buffer filled up.
+
+    ``held`` are places in the rows that were given, sorted by (channel, position).
+    """
 
     unusual: Bools
-    delivered: _Rows
+    delivered_row: Int64s
+    delivered_channel: Int64s
     sequence: Int64s
-    held: _Rows
+    held: Int64s
     duplicate_row: Int64s
 
 
 def _place(
-    table: _Table, old: _Rows, new: _Rows, touched: Bools, unusual: Bools, rules: Rules
+    table: _Table, rows: _Rows, held_count: int, touched: Bools, unusual: Bools, rules: Rules
 ) -> _Placed:
     """Deliver, hold or drop as duplicate all messages of usual channels that something came for."""
     columns = table.columns
-    now = touched & ~unusual
-    rows = _merge(old.take(now[old.channel]), new.take(now[new.channel]))
-    fresh = rows.position >= columns["frontier"][rows.channel]
-    same = np.zeros(len(fresh), dtype=np.bool_)
-    same[1:] = (rows.channel[1:] == rows.channel[:-1]) & (rows.position[1:] == rows.position[:-1])
-    keep = fresh & ~same
-    duplicate_row, duplicate_channel = rows.row[~keep], rows.channel[~keep]
-    rows = rows.take(keep)
-    starts = _starts(rows.channel)
-    rank = _rank(starts, len(rows.row))
-    ready = rows.position - columns["frontier"][rows.channel] == rank
+    which = np.flatnonzero((touched & ~unusual)[rows.channel])
+    channel = rows.channel[which]
+    ahead = np.maximum(rows.position[which] - columns["frontier"][channel], -1)
+    # One number for (channel, ahead): both fit, as `ahead` is at most a window, 2**31. The sort is
+    # stable and finds the held ones sorted already.
+    key = channel * (int(ahead.max(initial=0)) + 2) + ahead
+    order = np.argsort(key, kind="stable")
+    which, key, ahead = which[order], key[order], ahead[order]
+    keep = ahead >= 0
+    keep[1:] &= key[1:] != key[:-1]
+    duplicate = which[~keep]
+    which, ahead = which[keep], ahead[keep]
+    channel = rows.channel[which]
+    starts = _starts(channel)
+    sizes = np.diff(starts, append=len(which))
+    rank = np.arange(len(which)) - np.repeat(starts, sizes)
+    ready = ahead == rank
 
-    over = _overfull(rows, starts, ready, len(old.row), rules.held_max)
+    over = _overfull(rows.row[which], starts, sizes, ready, held_count, rules.held_max)
     if over.any():
         full = np.zeros(len(touched), dtype=np.bool_)
-        full[rows.channel[starts[over]]] = True
+        full[channel[starts[over]]] = True
         unusual = unusual | full
-        fine = ~full[rows.channel]
-        rows, ready, rank = rows.take(fine), ready[fine], rank[fine]
-        duplicate_row = duplicate_row[~full[duplicate_channel]]
-    delivered = rows.take(ready)
-    sequence = columns["sequence"][delivered.channel] + rank[ready]
-    count = np.bincount(delivered.channel, minlength=len(touched))
+        fine = ~full[channel]
+        which, channel, ready, rank = which[fine], channel[fine], ready[fine], rank[fine]
+        duplicate = duplicate[~full[rows.channel[duplicate]]]
+    delivered = channel[ready]
+    sequence = columns["sequence"][delivered] + rank[ready]
+    count = np.bincount(delivered, minlength=len(touched))
     columns["frontier"] = columns["frontier"] + count
     columns["sequence"] = columns["sequence"] + count
     table.exists = table.exists | (touched & ~unusual)
-    return _Placed(unusual, delivered, sequence, rows.take(~ready), duplicate_row)
+    return _Placed(
+        unusual, rows.row[which[ready]], delivered, sequence, which[~ready], rows.row[duplicate]
+    )
 
 
-def _overfull(rows: _Rows, starts: Int64s, ready: Bools, held_count: int, limit: int) -> Bools:
+def _overfull(
+    row: Int64s, starts: Int64s, sizes: Int64s, ready: Bools, held_count: int, limit: int
+) -> Bools:
     """Which of the channels (beginning at ``starts``) would exceed ``limit`` at some arrival.
 
     A message leaves the buffer when it and all below it are there: at the latest arrival among
     those. Counting entries and leavings in order of arrival gives the buffer's length at any time.
     """
-    count = len(rows.row)
-    if count == 0:
-        return np.zeros(0, dtype=np.bool_)
-    sizes = np.diff(np.append(starts, count))
-    if int(sizes.max()) <= limit:
+    count = len(row)
+    if int(sizes.max(initial=0)) <= limit:
         return np.zeros(len(starts), dtype=np.bool_)
     group = np.repeat(np.arange(len(starts)), sizes)
-    arrived = np.where(rows.row < held_count, NONE, rows.row)
+    arrived = np.where(row < held_count, NONE, row)
     # Running maximum within each channel: offsets by group keep the channels apart.
-    stride = int(rows.row.max()) + 2
+    stride = int(row.max()) + 2
     complete = np.maximum.accumulate(arrived + group * stride) - group * stride
     by_arrival = np.lexsort((arrived, group))
     order = np.empty(count, dtype=np.int64)
@@ -358,6 +369,8 @@ class _PlainChannels:
 
     def close(self) -> tuple[_Rows, Skipped]:
         """Write the channels back into the table; what they hold, and all given-up ranges."""
+        if not self.channels:
+            return self.old.take(slice(0)), self.skipped
         columns = self.table.columns
         held: list[tuple[int, int, int, int, bool]] = []
         ranges: list[tuple[int, int, int]] = []
@@ -409,10 +422,10 @@ def _close(
         clock_ms=now_ms,
     )
     slow = np.array(plain.results.delivered, dtype=np.int64).reshape(-1, 3)
-    fast = placed.delivered
-    channel = np.concatenate([fast.channel, np.array(plain.delivered_channel, dtype=np.int64)])
+    slow_channel = np.array(plain.delivered_channel, dtype=np.int64)
+    channel = np.concatenate([placed.delivered_channel, slow_channel])
     delivered = Delivered(
-        np.concatenate([fast.row, slow[:, 0]]),
+        np.concatenate([placed.delivered_row, slow[:, 0]]),
         channel,
         np.concatenate([placed.sequence, slow[:, 1]]),
         table.columns["incarnation"][channel],
@@ -494,9 +507,3 @@ def _starts(channel: Int64s) -> Int64s:
     if not len(channel):
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(np.concatenate([[True], channel[1:] != channel[:-1]]))
-
-
-def _rank(starts: Int64s, count: int) -> Int64s:
-    """0, 1, 2, … from each start."""
-    sizes = np.diff(np.append(starts, count))
-    return np.arange(count) - np.repeat(starts, sizes)

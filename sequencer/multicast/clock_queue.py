@@ -51,6 +51,11 @@ class ClockQueue:
     def __len__(self) -> int:
         return len(self._messages)
 
+    @property
+    def blocked(self) -> bool:
+        """Whether a message has announced itself and is not here yet."""
+        return bool(self._blocks)
+
     def propose(self) -> int:
         """The clock as it stands: every message that is here has a timestamp up to it."""
         return self.clock

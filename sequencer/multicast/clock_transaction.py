@@ -89,7 +89,7 @@ class ClockTransaction(Transaction):
 
     def _ask_register(self, target: str) -> Request:
         owners = self.task.owners() if isinstance(self.task, Message) else {}
-        return Register(self.number, owners[target], target, tuple(self.blocked))
+        return Register(self.number, owners[target], target, tuple(sorted(self.blocked)))
 
     def _ask_tick(self, target: str) -> Request:
         return Tick(self.number, target, self.maximum, self._destroys())

@@ -76,7 +76,7 @@ class CounterTransaction(Transaction):
         )
         handles, destroys = self._handles(), self._destroys()
         return Increment(
-            self.number, target, self._nodes(), plain, handles, tuple(self.copied), destroys
+            self.number, target, self._nodes(), plain, handles, tuple(sorted(self.copied)), destroys
         )
 
     def _ask_commit(self, target: str) -> Request:

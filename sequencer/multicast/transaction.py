@@ -178,7 +178,8 @@ class Transaction(ABC):
 
     def _enter(self, phase: str, waiting: Iterable[str] = ()) -> None:
         self.phase = phase
-        self.waiting = dict.fromkeys(waiting)
+        # Sorted, as after `load`: the order in which replies came must not show in what follows.
+        self.waiting = dict.fromkeys(sorted(waiting))
         self.open = self.waiting.copy()
 
     def _request(self, target: str) -> Request:

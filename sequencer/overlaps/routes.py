@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from sequencer.overlaps.graph import build, require
+from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.overlaps import Pair, components
 from sequencer.overlaps.placement import place
@@ -83,8 +83,7 @@ def _routed(
 ) -> RoutedView:
     """As `route`. All shards of a process ask for the same, and building a graph takes its time."""
     members = dict(groups)
-    graph = require(build(members, nodes_max=nodes), members)
-    placed = place(graph, members, nodes_max=nodes)
+    graph, placed = arranged(members, nodes)
     pairs = tuple(sorted(graph.atoms))
     place_of = {pair: at for at, pair in enumerate(pairs)}
     paths = {}
@@ -95,6 +94,12 @@ def _routed(
             for shard, passed in stretches
         )
     return RoutedView(0, 0, 0, members, pairs, paths)
+
+
+def arranged(groups: Mapping[str, Collection[str]], nodes: int) -> tuple[Graph, dict[Pair, int]]:
+    """The checked graph of connected groups, and the node, one of ``nodes``, of each atom."""
+    graph = require(build(groups, nodes_max=nodes), groups)
+    return graph, place(graph, groups, nodes_max=nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from streaming.cli.broker import broker
 from streaming.cli.check import check
 from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
+from streaming.cli.graph import graph
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
-for command in (demo, run, check, topics, status, verify, send, tail, broker, simulate):
+for command in (demo, run, check, topics, status, verify, graph, send, tail, broker, simulate):
     app.command()(command)
 
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
+class Scene(StrEnum):
+    """What is shown."""
+
+    CHANNELS = "channels"
+    GROUPS = "groups"
+
+
 def demo(
-    flights: Annotated[int, typer.Option(help="How many flights; 0 for the whole year.")] = 40_000,
-    per_second: Annotated[float, typer.Option(help="How fast they are published.")] = 2000.0,
+    scene: Annotated[Scene, typer.Argument(help="What to show.")] = Scene.CHANNELS,
+    flights: Annotated[
+        int | None,
+        typer.Option(
+            help="How many; 0 for the whole year. [default: 40,000 for channels, 5,000 for groups]"
+        ),
+    ] = None,
+    per_second: Annotated[
+        float | None,
+        typer.Option(help="How fast they are published. [default: 2,000; groups: 200]"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the disorder; one seed gives one disorder.")] = 1,
     keep: Annotated[
         Path | None, typer.Option(help="Folder to keep: configuration, log, broker's data.")
@@ -18,24 +35,35 @@ def demo(
 ) -> None:
     """Put the flights of 2013 out of New York in order, live.
 
-    Three producers, one for each airport, publish their flights to Kafka, each with its own delay
-    and disorder; channel = aircraft, label = its n-th flight. The service delivers every aircraft's
-    flights in order; flights without a tail number end in the rejects. At the end the order is
-    judged from the topics alone.
+    channels: three producers, one for each airport, publish their flights to Kafka, each with its
+    own delay and disorder; channel = aircraft, label = its n-th flight. The service delivers every
+    aircraft's flights in order; flights without a tail number end in the rejects.
 
-    Starts a Kafka broker of its own; SEQUENCER_BOOTSTRAP_SERVERS uses another.
+    groups: airports are groups, the airlines that fly there subscribe. The airports' desks tell
+    their airlines of departures and arrivals; airlines answer, leave and come back meanwhile. Any
+    two airlines see what both get in the same order.
+
+    At the end the order is judged from the topics alone. Starts a Kafka broker of its own;
+    SEQUENCER_BOOTSTRAP_SERVERS uses another.
 
     Exit status: 0 everything is in order; 1 it is not, or something failed.
 
-    Example: sequencer demo --flights 100000 --keep var/demo
+    Example: sequencer demo groups --flights 10000 --keep var/demo
     """
-    from streaming.demo.channels import Demo  # noqa: PLC0415  (a quick --help)
+    from streaming.demo import channels, groups  # noqa: PLC0415  (a quick --help)
     from streaming.demo.stage import told  # noqa: PLC0415
 
-    good = Demo(flights, per_second, seed, keep).run()
+    if scene is Scene.GROUPS:
+        count, rate = 5_000 if flights is None else flights, per_second or 200.0
+        good = groups.Demo(count, rate, seed, keep).run()
+        page = "docs/groups.md"
+    else:
+        count, rate = 40_000 if flights is None else flights, per_second or 2000.0
+        good = channels.Demo(count, rate, seed, keep).run()
+        page = "docs/channels.md"
     if not good:
         raise typer.Exit(1)
     told(
         "Where next: sequencer demo --keep var/demo keeps the configuration and the data to look "
-        "at; README.md has a configuration of your own, docs/channels.md the rules."
+        f"at; README.md has a configuration of your own, {page} the rules."
     )

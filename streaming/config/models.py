@@ -171,6 +171,11 @@ class GroupPipeline(Pipeline):
         """The members of the first membership, sorted."""
         return sorted({member for members in self.groups.values() for member in members})
 
+    @property
+    def sequencing_nodes(self) -> int:
+        """How many nodes there are: one numbers all where a sender's messages have one order."""
+        return 1 if self.sender_order == "across-groups" else self.nodes
+
 
 class MulticastPipeline(Pipeline):
     """Discipline ``multicast``: any sender to any destinations, in one order."""

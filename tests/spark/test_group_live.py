@@ -2,6 +2,9 @@
 
 import json
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -100,3 +103,18 @@ def test_figure_1_step_by_step(broker, topic_prefix, tmp_path):
     assert any(first_offsets(broker.bootstrap, names["transit"])), "old chunks are deleted"
     code, said = verify(config)
     assert code == 0, said
+    drawn = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", "graph", str(config), "--running", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    groups = json.loads(drawn.stdout)["groups"]
+    assert {name: "".join(each["members"]) for name, each in groups.items()} == {
+        name: MEMBERS[name] for name in ("G1", "G2", "G3", "G4")
+    }
+    assert {name: each["messages"] for name, each in groups.items()} == {
+        "G1": 40, "G2": 40, "G3": 30, "G4": 20,
+    }  # fmt: skip

@@ -8,7 +8,7 @@ from streaming import topics
 from streaming.config import parse_config
 from streaming.embedded import free_port
 from streaming.errors import ConfigError, KafkaUnavailable
-from tests.kafka_helpers import create_topics
+from tests.kafka_helpers import Record, create_topics, produce, read_all
 
 
 @pytest.fixture
@@ -64,17 +64,17 @@ def test_inputs_are_created_only_where_asked_for(config, topic_prefix):
     settings = config(g={"discipline": "group"})
     made = topics.create(settings, inputs=False)
     assert {name.removeprefix(topic_prefix) for name in made} == {
-        "g.out", "g.rejects", "g.events", "g.transit",
+        "g.out", "g.rejects", "g.events", "g.transit", "g.commands",
     }  # fmt: skip
     pipeline = topic_prefix + "g"
     with pytest.raises(ConfigError) as refused:
         topics.require(settings, [pipeline])
-    for part in (f"{pipeline}.in ({pipeline}, input)", f"{pipeline}.commands", "Nothing was"):
+    for part in (f"{pipeline}.in ({pipeline}, input)", "Nothing was"):
         assert part in str(refused.value)
     assert refused.value.remedy.endswith("sequencer topics c.toml --create")
     assert refused.value.exit_status == 2
     made = topics.create(settings, inputs=True)
-    assert sorted(made) == [f"{pipeline}.commands", f"{pipeline}.in"]
+    assert made == [f"{pipeline}.in"]
     topics.require(settings, [pipeline])
     assert set(topics.partitions(settings, made).values()) == {topics.PARTITIONS_DEFAULT}
 
@@ -135,3 +135,33 @@ def test_no_kafka(monkeypatch):
     with pytest.raises(KafkaUnavailable, match=address) as refused:
         topics.needed(parse_config(tables, {}, "c.toml"))
     assert "geheim" not in str(refused.value)
+
+
+def test_records_can_be_deleted_before_an_offset(broker, topic_prefix):
+    name = topic_prefix + "transit"
+    create_topics(broker.bootstrap, {name: 2})
+    produce(broker.bootstrap, name, [Record(b"k", b"v", partition=n % 2) for n in range(20)])
+    settings = parse_config(
+        {
+            "kafka": {"bootstrap_servers": broker.bootstrap},
+            "pipelines": {"p": {"discipline": "channel"}},
+        },
+        {},
+        "c.toml",
+    )
+    topics.delete_before(settings, name, {0: 5, 1: 10})
+    left = [(r.partition, r.offset) for r in read_all(broker.bootstrap, name)]
+    assert sorted(left) == [(0, offset) for offset in range(5, 10)]
+
+
+def test_new_outputs_take_records_as_large_as_inputs_have(broker, config, topic_prefix):
+    from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    large = NewTopic(topic_prefix + "a.in", 1, config={"max.message.bytes": "3000000"})
+    admin.create_topics([large])[topic_prefix + "a.in"].result(30)
+    topics.create(config(a={}), inputs=False)
+    for role in ("out", "rejects", "events"):
+        asked = ConfigResource(ResourceType.TOPIC, f"{topic_prefix}a.{role}")
+        found = admin.describe_configs([asked])[asked].result(30)
+        assert int(found["max.message.bytes"].value) == 3_000_000 + topics.ADDED_BYTES

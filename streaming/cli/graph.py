@@ -1,0 +1,178 @@
+"""`sequencer graph`: a picture of groups, atoms and sequencing nodes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sequencer.overlaps.overview import Overview
+    from streaming.config import Config
+    from streaming.config.models import GroupPipeline
+
+
+def graph(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.svg", help="Write to this file."),
+    ] = None,
+    pipeline: Annotated[
+        str | None, typer.Option("--pipeline", help="Which one, where there are several.")
+    ] = None,
+    running: Annotated[
+        bool,
+        typer.Option(
+            "--running", help="The groups as they are now and their messages, from Kafka."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The graph for programs, not a picture.")
+    ] = False,
+) -> None:
+    """Draw the groups, atoms and sequencing nodes of a pipeline of discipline "group", as SVG.
+
+    Shown are the groups of CONFIG, the first membership, on its nodes: the path of each group
+    through its atoms, and how many messages each node orders, where every group counts as 1, beside
+    what the busiest receiver gets. A browser shows names, members and counts under the pointer, and
+    one group's path apart from the rest. Needs neither Kafka nor Spark; the picture goes to
+    standard output unless a file is given. docs/groups-graph.md tells how to read it.
+
+    With --running: the groups that commands have made of them, as the events topic tells, and the
+    messages that each group had, counted in the input. The service may run meanwhile, or not.
+
+    Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.
+
+    Example: sequencer graph market.toml -o market.svg
+    """
+    from sequencer.overlaps.overview import overview  # noqa: PLC0415  (a quick --help)
+    from streaming.config import load_config  # noqa: PLC0415
+    from streaming.graph import drawn, summary  # noqa: PLC0415
+
+    settings = load_config(config)
+    name, chosen = _chosen(settings, pipeline)
+    if running:
+        from streaming.cli.memberships import now  # noqa: PLC0415
+
+        groups, messages = now(settings, name)
+        view = overview(groups, chosen.sequencing_nodes, messages)
+    else:
+        view = overview(chosen.groups, chosen.sequencing_nodes)
+    if as_json:
+        _put(json.dumps({"pipeline": name, **plain(view)}, indent=2) + "\n", output)
+    else:
+        _put(drawn(view, f"{name}: groups, atoms and sequencing nodes"), output)
+    print(f"{name}: {summary(view)}.", file=sys.stderr)
+    if view.overloads:
+        print(f"  {_above(view, name, chosen)}", file=sys.stderr)
+
+
+def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
+    """Which nodes order more than the busiest receiver gets, and what helps."""
+    some = ", ".join(str(each.node) for each in view.overloads)
+    told = f"Above the limit, what the busiest receiver gets: node {some}."
+    if chosen.sequencing_nodes < chosen.nodes:
+        return f"{told} One node orders all with pipelines.{name}.sender_order = across-groups."
+    return f"{told} More nodes (pipelines.{name}.nodes) can help; messages take more hops then."
+
+
+def plain(view: Overview) -> dict[str, Any]:
+    """The graph as JSON has it.
+
+    ``atoms`` are in an order that all paths follow; a group passes those from the first to the last
+    of its ``atoms``, and they number its messages. ``edges`` are between nodes.
+    """
+    from sequencer.overlaps.placement import node_paths  # noqa: PLC0415
+
+    order = view.graph.order()
+    place = {pair: at for at, pair in enumerate(order)}
+    paths = node_paths(view.graph, view.placed)
+    users: dict[tuple[int, int], list[str]] = {}
+    for name in view.groups:
+        for edge in pairwise(paths[name]):
+            users.setdefault(edge, []).append(name)
+    over = {each.node for each in view.overloads}
+    return {
+        "counted": view.counted,
+        "nodes_max": view.nodes,
+        "busiest": {"subscriber": view.busiest, "messages": view.limit} if view.busiest else None,
+        "groups": {
+            name: {
+                "members": list(members),
+                "messages": view.messages[name],
+                "atoms": [place[pair] for pair in view.graph.stamping(name)],
+                "nodes": list(paths[name]),
+            }
+            for name, members in view.groups.items()
+        },
+        "ingress_only": list(view.ingress_only),
+        "atoms": [
+            {"groups": list(pair), "node": view.placed[pair], "common": sorted(members)}
+            for pair in order
+            for members in [view.graph.atoms[pair]]
+        ],
+        "nodes": [
+            {
+                "node": load.node,
+                "orders": load.ordering,
+                "passes": load.passing,
+                "over": load.node in over,
+            }
+            for load in view.loads
+        ],
+        "edges": [
+            {"from": first, "to": second, "groups": names}
+            for (first, second), names in sorted(users.items())
+        ],
+    }
+
+
+def _chosen(settings: Config, name: str | None) -> tuple[str, GroupPipeline]:
+    """The pipeline to draw, and its name."""
+    known = [each for each, of in settings.pipelines.items() if of.discipline == "group"]
+    told = f"Known ones: {', '.join(known) or 'none'}."
+    if name is None:
+        if len(known) == 1:
+            return known[0], settings.pipelines[known[0]]
+        if known:
+            raise ConfigError(
+                f"{settings.source} has several pipelines of discipline group.",
+                "Nothing was drawn.",
+                f"Choose one: --pipeline {known[0]}. {told}",
+            )
+        raise ConfigError(
+            f"{settings.source} has no pipeline of discipline group.",
+            "Nothing was drawn.",
+            'Only discipline = "group" has a sequencing graph.',
+        )
+    if name not in settings.pipelines:
+        raise ConfigError(f"There is no pipeline {name!r}.", "Nothing was drawn.", told)
+    found = settings.pipelines[name]
+    if found.discipline != "group":
+        raise ConfigError(
+            f"Pipeline {name} is of discipline {found.discipline}; only group has a graph.",
+            "Nothing was drawn.",
+            told,
+        )
+    return name, found
+
+
+def _put(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="ascii", newline="\n")
+    except OSError as error:
+        raise ConfigError(
+            f"{output} cannot be written: {error.strerror}.",
+            "Nothing was drawn.",
+            "Give another file with -o.",
+        ) from error

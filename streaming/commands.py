@@ -1,0 +1,55 @@
+"""What commands of all disciplines have in common: a JSON object with names in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+COMMAND_BYTES_MAX = 1_000_000
+NAME_BYTES_MAX = 249
+
+
+class Refused(Exception):  # noqa: N818  (an answer, no fault)
+    """Why a command cannot be carried out: a word and a sentence."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+def read_object(value: bytes | None) -> dict[str, Any]:
+    """The command's JSON object. Raises Refused where there is none."""
+    if value is None or len(value) > COMMAND_BYTES_MAX:
+        raise Refused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Refused("unreadable", "no JSON object")
+    return found
+
+
+def own_id(found: dict[str, Any]) -> str | None:
+    """The id that the command gives itself, if it is a text."""
+    own = found.get("id")
+    return own if isinstance(own, str) and not _no_unicode(own) else None
+
+
+def name_fault(name: Any) -> str:
+    """What is wrong with a name; empty where nothing is."""
+    if not isinstance(name, str) or not name:
+        return "is no text, or empty"
+    if _no_unicode(name):
+        return "is no valid Unicode"
+    size = len(name.encode())
+    return f"is longer than {NAME_BYTES_MAX} bytes" if size > NAME_BYTES_MAX else ""
+
+
+def _no_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

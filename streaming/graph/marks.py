@@ -1,0 +1,69 @@
+"""The elements that pictures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from xml.etree import ElementTree as ET
+
+from streaming.graph.text import printable
+
+COLOURS = (
+    "#0b66a8",
+    "#b8460a",
+    "#14772f",
+    "#a3187c",
+    "#6237c9",
+    "#0c6f68",
+    "#8f5a03",
+    "#b5123a",
+    "#475569",
+    "#46700d",
+)
+"""Those of groups, in turn; each can be read on white."""
+
+
+def add(parent: ET.Element, tag: str, attributes: Mapping[str, str] | None = None) -> ET.Element:
+    """A new element below another one."""
+    return ET.SubElement(parent, tag, dict(attributes or {}))
+
+
+def number(value: float) -> str:
+    """A coordinate, to a tenth."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def colour(place: int) -> str:
+    """The class with the colour of the group in this place."""
+    return f"c{place % len(COLOURS)}"
+
+
+def title(parent: ET.Element, *lines: str) -> None:
+    """What is shown when the pointer rests on an element."""
+    add(parent, "title").text = "\n".join(map(printable, lines))
+
+
+def text(parent: ET.Element, x: float, y: float, told: str, kind: str) -> ET.Element:
+    """A line of text that begins (or, by its class, ends) at x and stands on y."""
+    found = add(parent, "text", {"class": kind, "x": number(x), "y": number(y)})
+    found.text = printable(told)
+    return found
+
+
+def line(parent: ET.Element, kind: str, start: float, end: float, y: float) -> None:
+    """A horizontal line."""
+    path = f"M{number(start)} {number(y)}H{number(end)}"
+    add(parent, "path", {"class": kind, "d": path})
+
+
+def arrows(parent: ET.Element, xs: Iterable[float], y: float) -> None:
+    """Arrowheads that point to the right, their tips a little after each x."""
+    told = "".join(f"M{number(x - 4)} {number(y - 3.5)}l8 3.5l-8 3.5z" for x in xs)
+    add(parent, "path", {"class": "arrow", "d": told})
+
+
+def rectangle(
+    parent: ET.Element, kind: str, corner: tuple[float, float], size: tuple[float, float]
+) -> ET.Element:
+    """A rectangle: its left upper corner, its width and height."""
+    places = dict(zip(("x", "y", "width", "height"), map(number, (*corner, *size)), strict=True))
+    return add(parent, "rect", {"class": kind, **places})

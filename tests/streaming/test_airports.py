@@ -1,0 +1,42 @@
+"""The scene of the demo of groups: real flights, the same for the same seed."""
+
+import json
+import tomllib
+
+from streaming.config import parse_config
+from streaming.demo import airports, flights, groups
+
+
+def scene(seed=1):
+    return airports.scene(flights.load(2000), 500, seed)
+
+
+def test_one_seed_gives_one_scene():
+    assert scene() == scene()
+    assert scene().notices != scene(2).notices
+    assert scene().groups == scene(2).groups
+
+
+def test_what_the_desks_send():
+    made = scene()
+    assert set(flights.AIRPORTS) < set(made.groups)
+    assert len(made.groups) == 13
+    disorder = 0
+    for desk, some in made.notices.items():
+        labels = [each.label for each in some]
+        assert sorted(labels) == list(range(len(labels))), desk
+        disorder += labels != sorted(labels)
+        assert all(each.group in made.groups for each in some)
+        assert all(json.loads(each.value)["from"] == desk for each in some)
+        assert [each.at for each in some] == sorted(each.at for each in some)
+    assert disorder == 3
+    assert made.count > 2000
+
+
+def test_the_configuration_works(tmp_path):
+    demo = groups.Demo(500, 100, 1, tmp_path)
+    demo.prepare()
+    tables = tomllib.loads(demo.pipelines.replace("{topic}", "t"))
+    config = parse_config({**tables, "service": {}}, {}, "demo")
+    assert config.pipelines["airports"].input == ("t.straight", "t.airlines")
+    assert all(set(each[1]) >= {"op", "group", "id"} for each in demo.scene.commands)
