@@ -212,7 +212,7 @@ class Runs:
         self._last = head
         self.runs.append([tag, *step.transaction, head[2], [own(step)]])
         carries = isinstance(step, QUEUEING) and step.parcels and not step.parcels[0].notice
-        self.messages.append(step.parcels[0].message if carries else None)  # type: ignore[union-attr,arg-type]
+        self.messages.append(step.parcels[0].message if carries else None)  # type: ignore[union-attr]
 
     def chunks(self, rows: pa.Table, index: Mapping[int, int]) -> list[bytes]:
         """The runs with their records (``index``: the row of each message), cut where needed."""

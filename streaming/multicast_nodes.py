@@ -7,17 +7,14 @@ place, its stamp, is known to the protocol alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming import output
 from streaming.commands import Refused, name_fault, own_id, read_object
 
 NODES_MAX = 100_000
 CREATE, DESTROY = "create-node", "destroy-node"
-
-Event = tuple[bytes, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class Command:
 
 
 def read_command(value: bytes | None) -> Command:
-    """A command. Raises Refused; `own` of the exception's command is in `command_id`."""
+    """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
     found = read_object(value)
     op, node, owner = (found.get(name) for name in ("op", "node", "owner"))
     if not isinstance(op, str) or op not in (CREATE, DESTROY):
@@ -123,16 +120,13 @@ class Nodes:
 
     def state(self) -> list[Any]:
         """Plain lists; `load` takes them back."""
-        lives = [(name, each.id, each.owner, each.destroyed_ms) for name, each in self._items()]
+        lives = [(name, o.id, o.owner, o.destroyed_ms) for name, o in self.lives.items()]
         return [self.born, lives]
 
     def load(self, state: Sequence[Any]) -> None:
         """Become what `state` was taken from."""
         self.born, lives = state
         self.lives = {name: Life(*rest) for name, *rest in lives}
-
-    def _items(self) -> Iterator[tuple[str, Life]]:
-        yield from self.lives.items()
 
     def _forgotten(self, life: Life, now_ms: int) -> bool:
         return 0 <= life.destroyed_ms < now_ms - self.remembered_ms
@@ -156,20 +150,3 @@ def shown(name: str) -> str:
 def bare(node: str) -> str:
     """The name of a node of the protocol."""
     return node.partition(":")[2]
-
-
-def answer(
-    pipeline: str, place: Mapping[str, Any], own: str | None, now_ms: int, more: Mapping[str, Any]
-) -> Event:
-    """The event that answers the command at a place; refused where ``more`` has a reason."""
-    where = f"{place['topic']}:{place['partition']}:{place['offset']}"
-    kind = "command-refused" if "reason" in more else "command-done"
-    event = {
-        "event": kind,
-        "id": f"{pipeline}:command:{where}",
-        "at": output.at(now_ms),
-        "command": own,
-        **place,
-        **more,
-    }
-    return (own or "").encode(), event

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sequencer.multicast import (
     COUNTER,
+    Bus,
     Delivery,
     Destruction,
     Message,
-    Reply,
     Request,
     Shard,
     Transaction,
@@ -32,24 +28,25 @@ from sequencer.multicast import (
 from streaming import output
 from streaming.columns import flat, last_headers
 from streaming.commands import Refused
-from streaming.exchange import RECORD, Core, ExchangeOperator, Outcome, Route, Work
+from streaming.exchange import RECORD, Core, ExchangeOperator, Outcome, Work
 from streaming.ipc import from_ipc, to_ipc
-from streaming.multicast_codec import PAYLOAD, Runs, dumps, unchunk
+from streaming.multicast_batch import Batch, no_collections
+from streaming.multicast_codec import Runs, dumps, unchunk
+from streaming.multicast_events import answer, retired, undelivered
 from streaming.multicast_nodes import (
     CREATE,
     DESTROY,
-    Event,
     Life,
     Nodes,
-    answer,
     bare,
     command_id,
-    raw,
     read_command,
     shown,
 )
+from streaming.multicast_peers import Peers
 from streaming.multicast_records import Reader, deliveries, written
-from streaming.multicast_state import Peers
+from streaming.multicast_route import Homes, route
+from streaming.multicast_rows import Rows
 from streaming.plan import MulticastPlan
 
 IN_FLIGHT_MAX = 50_000
@@ -58,39 +55,6 @@ beyond waits in the order of arrival. One message may be larger."""
 
 READ_MAX = 5_000
 _LENGTHS = struct.Struct(">IIII")
-
-
-def home(name: bytes, shards: int) -> int:
-    """The shard of a peer, as receiver and as sender; the counter's is that of the empty name."""
-    return zlib.crc32(name) % shards
-
-
-def route(plan: MulticastPlan) -> Route:
-    """The shard of each input record: that of its sender; of records without one, any."""
-    return partial(_route, shards=plan.shards)
-
-
-def _route(table: pa.Table, shards: int) -> NDArray[np.int64]:
-    keys = flat(table["key"]).fill_null(b"").dictionary_encode()
-    homes = np.array([home(key, shards) for key in keys.dictionary.to_pylist()], dtype=np.int64)
-    return homes[keys.indices.to_numpy()] if len(table) else np.zeros(0, np.int64)
-
-
-class Homes(dict[str, int]):
-    """The shard of each name of the protocol."""
-
-    def __init__(self, shards: int) -> None:
-        super().__init__()
-        self.shards = shards
-
-    def __missing__(self, name: str) -> int:
-        if len(self) >= HOMES_MAX:
-            self.clear()
-        found = self[name] = home(raw(name), self.shards)
-        return found
-
-
-HOMES_MAX = 1_000_000
 
 
 class MulticastOperator(ExchangeOperator):
@@ -109,20 +73,19 @@ class MulticastCore(Core):
     ``rows`` are those records under ``ids``: a number for each message, different in all shards.
     Of the shard's own, those from ``first_waiting`` on have not started yet; ``flying`` has the
     others until their transaction ends, with the number of their destinations. ``ends`` are the
-    destructions that have not started: the node and its owner.
+    destructions that have not started: the node and its owner. ``bus``: another than the order's.
     """
 
-    def __init__(self, plan: MulticastPlan, shard: int) -> None:
+    def __init__(self, plan: MulticastPlan, shard: int, bus: Bus | None = None) -> None:
         super().__init__()
         self.plan = plan
         self.shard = shard
         self.homes = Homes(plan.shards)
-        self.peers = Peers(plan.order)
+        self.peers = Peers(plan.order, bus)
         self.net = Shard(self.peers.bus, lambda name: self.homes[name] == shard)
         self.nodes = Nodes(plan.retire_after_ms)
         self.reader = Reader(self.nodes)
-        self.rows = RECORD.empty_table()
-        self.ids = np.zeros(0, np.int64)
+        self.rows = Rows()
         self.next_id = self.first_waiting = shard
         self.flying: dict[int, int] = {}
         self.in_flight = 0
@@ -132,11 +95,17 @@ class MulticastCore(Core):
 
     def step(self, work: Work) -> Outcome:
         """Commands first, then what other shards sent, then what senders sent."""
+        with no_collections():
+            return self._step(work)
+
+    def _step(self, work: Work) -> Outcome:
         now = Batch(work.now_ms)
+        self._retire(now)
         steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
         destructions = self._commands(work.commands, now)
         records = self._read(work.records, now)
-        self._take(destructions, records, messages, payload, now)
+        ending = list(self.ends)[len(self.ends) - len(destructions) :]
+        self.rows.add([destructions, records], payload, [*ending, *now.read, *messages])
         self._pump(now, (), steps)
         while sends := self._starting(now):
             self._pump(now, sends)
@@ -144,7 +113,6 @@ class MulticastCore(Core):
         self.totals.transit += len(now.outgoing) - len(steps)
         outgoing = self._outgoing(now)
         rejected = self._rejects(work.records, now)
-        self._retire(now)
         self.peers.settle(work.now_ms)
         self._drop_rows()
         self.totals.blocked = len(self.peers.busy)
@@ -160,9 +128,9 @@ class MulticastCore(Core):
         """The state; peers that nothing touched cost their text only."""
         self.nodes_text = self.nodes_text or dumps(self.nodes.state())
         flying, ends = list(self.flying.items()), list(self.ends.items())
-        head = dumps([self.next_id, self.first_waiting, flying, ends, self.ids.tolist()])
+        head = dumps([self.next_id, self.first_waiting, flying, ends, self.rows.ids.tolist()])
         parts = [head.encode(), self.nodes_text.encode(), self.peers.dump().encode()]
-        parts.append(to_ipc(self.rows) if len(self.rows) else b"")
+        parts.append(to_ipc(self.rows.table) if len(self.rows.ids) else b"")
         return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
     def load(self, state: bytes) -> None:
@@ -175,10 +143,10 @@ class MulticastCore(Core):
         self.flying = dict(flying)
         self.in_flight = sum(self.flying.values())
         self.ends = {number: (node, owner) for number, (node, owner) in ends}
-        self.ids = np.array(ids, np.int64)
         self.nodes.load(json.loads(parts[1]))
         self.peers.load(parts[2].decode())
-        self.rows = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()
+        table = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()
+        self.rows.put(table, ids)
 
     # --- What came in.
 
@@ -247,29 +215,6 @@ class MulticastCore(Core):
         good = [at for at in range(len(records)) if at not in now.bad]
         return records.take(pa.array(good, pa.int64()))
 
-    def _take(
-        self,
-        destructions: pa.Table,
-        records: pa.Table,
-        messages: Sequence[int],
-        payload: pa.Table,
-        now: Batch,
-    ) -> None:
-        """Keep what started or came here, under its numbers."""
-        ending = list(self.ends)[len(self.ends) - len(destructions) :]
-        place = {
-            "topic": pa.nulls(len(payload), pa.int32()),
-            "partition": pa.nulls(len(payload), pa.int32()),
-            "offset": pa.nulls(len(payload), pa.int64()),
-        }
-        foreign = pa.table(place | {name: payload[name] for name in PAYLOAD.names})
-        self.rows = pa.concat_tables(
-            [self.rows, destructions, records, foreign.select(RECORD.names)]
-        ).combine_chunks()
-        new = np.array([*ending, *now.read, *messages], np.int64)
-        self.ids = np.concatenate((self.ids, new))
-        now.index = {number: at for at, number in enumerate(self.ids.tolist())}
-
     # --- The protocol.
 
     def _pump(
@@ -278,7 +223,7 @@ class MulticastCore(Core):
         """Carry out all that can be done here."""
         pumped = self.net.pump(sends, steps)
         now.outgoing += pumped.outgoing
-        now.got += [each for each in pumped.deliveries if isinstance(each[1], Delivery)]
+        now.got += [(peer, d) for peer, d in pumped.deliveries if isinstance(d, Delivery)]
         for transaction in pumped.ended:
             self._end(transaction, now)
 
@@ -287,7 +232,7 @@ class MulticastCore(Core):
         found: list[Message | Destruction] = []
         while self.first_waiting < self.next_id and self.in_flight < IN_FLIGHT_MAX:
             number = self.first_waiting
-            if number in now.index and number not in self.ends and number not in now.read:
+            if self._waits(number) and number not in now.read and number not in now.lost:
                 self._read_again(now)
             self.first_waiting += self.plan.shards
             if number in self.ends:
@@ -298,7 +243,9 @@ class MulticastCore(Core):
                 message = now.read.pop(number)
                 found.append(message)
                 weight = len(message.destinations)
-            else:  # it was rejected
+            else:
+                if number in now.lost:
+                    self._refuse(number, *now.lost[number], now)
                 continue
             self.flying[number] = weight
             self.in_flight += weight
@@ -309,16 +256,19 @@ class MulticastCore(Core):
         numbers: list[int] = []
         number = self.first_waiting
         while number < self.next_id and len(numbers) < READ_MAX:
-            if number in now.index and number not in self.ends:
+            if self._waits(number):
                 numbers.append(number)
             number += self.plan.shards
-        rows = self.rows.take(pa.array([now.index[each] for each in numbers], pa.int64()))
+        rows = self.rows.take(numbers)
         found, bad = self.reader.read(rows, numbers, now.ms)
         now.read |= {message.id: message for message in found}  # type: ignore[misc]
         for at, reason in bad.items():  # a node was forgotten while its message waited
             ((to, _),) = last_headers(flat(rows["headers"].slice(at, 1)), ["to"])
-            self._refuse(numbers[at], reason, len(set(to[0].as_py().split(b","))), now)
-            del now.index[numbers[at]]
+            now.lost[numbers[at]] = (reason, len(set(to[0].as_py().split(b","))))
+
+    def _waits(self, number: int) -> bool:
+        """Whether a number is a message, and not one that was rejected on arrival."""
+        return number in self.rows.index and number not in self.ends
 
     def _end(self, transaction: Transaction, now: Batch) -> None:
         """Tell what became of a message, or of a node."""
@@ -330,40 +280,27 @@ class MulticastCore(Core):
                 raise RuntimeError(f"the destruction of {task.node} was refused: {transaction}")
             timestamp, owner = transaction.stamp
             node = {"op": DESTROY, "node": shown(bare(task.node))}
-            row = self._row(task.id, now)
+            row = self.rows.one(task.id)
             self._answer(row, {**node, "timestamp": timestamp, "from": shown(owner)}, now)
         elif transaction.refusal is not None:
             self._refuse(task.id, transaction.refusal.reason.value, weight, now)
         elif transaction.gone:
             self._undelivered(task, transaction.gone, now)
 
-    def _row(self, number: int, now: Batch) -> dict[str, Any]:
-        found: dict[str, Any] = self.rows.slice(now.index[number], 1).to_pylist()[0]
-        return found
-
     def _refuse(self, number: int, reason: str, weight: int, now: Batch) -> None:
-        now.refused[now.index[number]] = reason
+        now.refused[number] = reason
         self.totals.reject(reason)
         self.totals.held -= weight
 
     def _undelivered(self, task: Message, gone: Collection[str], now: Batch) -> None:
         """An event for each destination that was destroyed before the message."""
-        row = self._row(task.id, now)  # type: ignore[arg-type]
+        row = self.rows.one(task.id)
         place = self._place(row)
-        where = f"{place['topic']}:{place['partition']}:{place['offset']}"
         for destination in task.destinations:
             if destination.node not in gone:
                 continue
             name = written(destination).decode(errors="backslashreplace")
-            event = {
-                "event": "undelivered",
-                "id": f"{self.plan.pipeline}:undelivered:{where}:{name}",
-                "at": output.at(now.ms),
-                **place,
-                "destination": name,
-                "reason": "destroyed-node",
-            }
-            now.told.append((row["key"], event))
+            now.told.append(undelivered(self.plan.pipeline, place, row["key"], name, now.ms))
             self.totals.undelivered += 1
             self.totals.held -= 1
 
@@ -379,21 +316,19 @@ class MulticastCore(Core):
         self.totals.delivered += len(now.got)
         self.totals.held -= len(now.got)
         counts = (np.array(sequences, np.int64), np.array(incarnations, np.int64))
-        return deliveries(now.got, self.rows, now.index, counts)
+        return deliveries(now.got, self.rows.table, self.rows.index, counts)
 
     def _outgoing(self, now: Batch) -> dict[int, list[bytes]]:
         homes, targets = self.homes, defaultdict[int, Runs](Runs)
         for step in now.outgoing:
             to = step.peer if isinstance(step, Request) else step.transaction.sender
             targets[homes[to]].add(step)
-        return {to: runs.chunks(self.rows, now.index) for to, runs in targets.items()}
+        return {to: runs.chunks(self.rows.table, self.rows.index) for to, runs in targets.items()}
 
     def _rejects(self, records: pa.Table, now: Batch) -> pa.Table:
-        at = pa.array(sorted(now.bad), pa.int64())
-        rows = pa.array(sorted(now.refused), pa.int64())
-        table = pa.concat_tables([records.take(at), self.rows.take(rows)]).combine_chunks()
-        reasons = [now.bad[each] for each in sorted(now.bad)]
-        reasons += [now.refused[each] for each in sorted(now.refused)]
+        at = pa.array(list(now.bad), pa.int64())
+        table = pa.concat_tables([records.take(at), self.rows.take(now.refused)]).combine_chunks()
+        reasons = [*now.bad.values(), *now.refused.values()]
         return output.rejects(table, pa.array(reasons, pa.string()), self.plan.inputs)
 
     # --- What is forgotten.
@@ -404,45 +339,16 @@ class MulticastCore(Core):
         if self.idle_since_ms >= due_ms:
             return
         for name, count in self.peers.retire(due_ms):
-            if not count.sequence:
-                continue
-            event = {
-                "event": "retired",
-                "id": f"{self.plan.pipeline}:retired:{shown(name)}:{count.incarnation}",
-                "at": output.at(now.ms),
-                "peer": shown(name),
-                "incarnation": count.incarnation,
-                "sequence": count.sequence,
-            }
-            now.told.append((raw(name), event))
+            if count.sequence:
+                now.told.append(retired(self.plan.pipeline, name, count, now.ms))
         self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
 
     def _drop_rows(self) -> None:
         """Keep the records that wait, are on their way, or lie in a queue here."""
-        if not len(self.ids):
-            return
-        own = (self.ids % self.plan.shards == self.shard) & (self.ids >= self.first_waiting)
+        ids = self.rows.ids
+        own = (ids % self.plan.shards == self.shard) & (ids >= self.first_waiting)
         needed = set(self.flying).union(*self.peers.queued.values())
-        kept = own | np.isin(self.ids, np.fromiter(needed, np.int64, len(needed)))
-        if kept.all():
-            return
-        self.ids = self.ids[kept]
-        self.rows = self.rows.filter(pa.array(kept)).combine_chunks()
+        self.rows.keep(own | np.isin(ids, np.fromiter(needed, np.int64, len(needed))))
 
 
-@dataclass(slots=True)
-class Batch:
-    """What comes together in one step.
-
-    ``index``: the row of each message. ``read``: messages that have not started. ``bad`` and
-    ``refused``: why rows of the batch, and rows that were kept, are rejected.
-    """
-
-    ms: int
-    told: list[Event] = field(default_factory=list)
-    index: dict[int, int] = field(default_factory=dict)
-    read: dict[int, Message] = field(default_factory=dict)
-    bad: dict[int, str] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
-    outgoing: list[Request | Reply] = field(default_factory=list)
-    got: list[tuple[str, Delivery]] = field(default_factory=list)
+__all__ = ["MulticastCore", "MulticastOperator", "route"]

@@ -193,6 +193,8 @@ class Transaction(ABC):
 
     def _left(self, peer: str) -> tuple[Parcel, ...]:
         """The deliveries to one queue without those to destroyed nodes."""
+        if not self.gone:
+            return self.parcels[peer]
         return tuple(p for p in self.parcels[peer] if p.notice or p.node not in self.gone)
 
     def _handles(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ class Scene(StrEnum):
 
     CHANNELS = "channels"
     GROUPS = "groups"
+    MULTICAST = "multicast"
 
 
 def demo(
@@ -21,12 +22,15 @@ def demo(
     flights: Annotated[
         int | None,
         typer.Option(
-            help="How many; 0 for the whole year. [default: 40,000 for channels, 5,000 for groups]"
+            help="How many (multicast: orders); 0 for the whole year. "
+            "[default: 40,000 for channels, 5,000 for groups, 1,000 for multicast]"
         ),
     ] = None,
     per_second: Annotated[
         float | None,
-        typer.Option(help="How fast they are published. [default: 2,000; groups: 200]"),
+        typer.Option(
+            help="How fast they are published. [default: 2,000; groups: 200; multicast: 50]"
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the disorder; one seed gives one disorder.")] = 1,
     keep: Annotated[
@@ -43,6 +47,10 @@ def demo(
     their airlines of departures and arrivals; airlines answer, leave and come back meanwhile. Any
     two airlines see what both get in the same order.
 
+    multicast: orders, payments, inventory, ledger and mail of a shop tell each other what happened.
+    An order makes a payment; some payments make a refund, sent by somebody who heard of the payment
+    by telephone. Nobody reads a refund before its payment.
+
     At the end the order is judged from the topics alone. Starts a Kafka broker of its own;
     SEQUENCER_BOOTSTRAP_SERVERS uses another.
 
@@ -50,10 +58,14 @@ def demo(
 
     Example: sequencer demo groups --flights 10000 --keep var/demo
     """
-    from streaming.demo import channels, groups  # noqa: PLC0415  (a quick --help)
+    from streaming.demo import channels, groups, shop  # noqa: PLC0415  (a quick --help)
     from streaming.demo.stage import told  # noqa: PLC0415
 
-    if scene is Scene.GROUPS:
+    if scene is Scene.MULTICAST:
+        count, rate = flights or 1_000, per_second or 50.0
+        good = shop.Demo(count, rate, seed, keep).run()
+        page = "docs/multicast.md"
+    elif scene is Scene.GROUPS:
         count, rate = 5_000 if flights is None else flights, per_second or 200.0
         good = groups.Demo(count, rate, seed, keep).run()
         page = "docs/groups.md"

@@ -151,7 +151,7 @@ class _Judge:
             others[destination] = event
 
     def _judge_unknown(self) -> None:
-        """`bad-destination` is wrong where all nodes are some that the sender has reached before.
+        """`bad-destination` is wrong where the sender has reached or passed all the nodes before.
 
         Unless they were destroyed and are forgotten by now.
         """
@@ -159,16 +159,16 @@ class _Judge:
         reached: dict[tuple[int, bytes | None], set[bytes]] = {}
         for record in range(len(inputs)):
             wanted = self._wanted(record)
-            if not any(name.startswith(b"@") for name in wanted):
+            (there, passed) = inputs.headers[record][1]
+            handles = names(passed) if there else ()
+            if not handles and not any(name.startswith(b"@") for name in wanted):
                 continue
             known = reached.setdefault((inputs.partition[record], inputs.senders[record]), set())
             if inputs.message[record] >= 0:
                 got = self.deliveries.got[inputs.message[record]]
-                known.update(got, self.undelivered.get(record, ()))
-            elif record in self.bad:
-                (_, value), (_, handles) = inputs.headers[record]
-                if b"" not in wanted and self.nodes.keys() >= set(names(handles)):
-                    self._judge_bad(record, [n for n in names(value) if n.startswith(b"@")], known)
+                known.update(got, self.undelivered.get(record, ()), handles)
+            elif record in self.bad and wanted and b"" not in wanted:
+                self._judge_bad(record, [n for n in wanted if n[:1] == b"@"] + [*handles], known)
 
     def _judge_bad(self, record: int, nodes: list[bytes], known: set[bytes]) -> None:
         ended = [life.ended for name in nodes for life in self.nodes.get(name, Node()).lives]
@@ -177,7 +177,7 @@ class _Judge:
             at is not None and may_be_forgotten(at, *limits) for at in ended
         ):
             told = f"{self.bad[record]}: bad-destination does not fit {self.inputs.told(record)}"
-            reached = f"its sender had reached {text(b','.join(nodes))} before"
+            reached = f"its sender had reached or passed {text(b','.join(nodes))} before"
             self.verdict.find("wrong-reason", f"{told}; {reached}")
 
     def _wanted(self, record: int) -> tuple[bytes, ...]:

@@ -15,6 +15,9 @@ OPS: dict[str, tuple[str, str | None]] = {
     "destroy-node": ("node", None),
 }
 
+LIST_MIN = 1_000
+"""As many destinations, and as many handles, every service must take."""
+
 Stamp = tuple[int, bytes]
 ALIVE, DEAD, EITHER = "alive", "destroyed", "either"
 
@@ -125,12 +128,16 @@ def reason_fits(
     """Whether a message to ``wanted`` can have been rejected so, as far as the topics show."""
     if reason == "destroyed-node":
         return bool(wanted) and all(name in nodes and nodes[name].destroyed for name in wanted)
+    if reason == "too-many-destinations":
+        return len(wanted) > LIST_MIN
+    if reason in ("too-many-handles", "no-room"):
+        return len(handles) > (LIST_MIN if reason != "no-room" else 0)
     if reason != "bad-destination":
         return False
-    # A node that is created later, or forgotten again, was none when the message came.
-    doubtful = any(name.startswith(b"@") for name in wanted)
-    unknown = any(name not in nodes for name in handles)
-    return doubtful or unknown or not wanted or b"" in wanted
+    # A node that is created later, or forgotten again, was none when the message came; nor is a
+    # handle one that is no node.
+    doubtful = bool(handles) or any(name.startswith(b"@") for name in wanted)
+    return doubtful or not wanted or b"" in wanted
 
 
 def wrong_handles(
