@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak bench figures clean
+.PHONY: help setup demo test check test-only soak bench bench-groups figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,8 +36,11 @@ test-only: $(READY)
 soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
 	@$(BIN)/python -m pytest -m slow
 
-bench: $(READY) ## throughput and latency beside a stateless Spark copy (about half an hour)
+bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: half an hour)
 	@$(BIN)/python bench/bench.py
+
+bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (about an hour)
+	@$(BIN)/python bench/groups.py
 
 figures: $(READY) ## measure and draw the figures, tables included, of docs (some minutes)
 	@$(BIN)/sequencer simulate --output docs/figures --page docs/simulation.md \

@@ -46,13 +46,8 @@ def ingress(name: str, plan: GroupPlan) -> int:
     """The shard that numbers a group's messages, for ever: where its path begins at first."""
     found = plan.ingress.get(name)
     if found is None:
-        found = shard_of(zlib.crc32(name.encode()) % nodes(plan), plan)
+        found = shard_of(zlib.crc32(name.encode()) % plan.nodes, plan)
     return found
-
-
-def nodes(plan: GroupPlan) -> int:
-    """With one order for all messages of a sender, a single node numbers all of them."""
-    return 1 if plan.across_groups else plan.nodes
 
 
 def first_ingress(plan: GroupPlan) -> dict[str, int]:
@@ -65,7 +60,7 @@ def first_ingress(plan: GroupPlan) -> dict[str, int]:
 
 def new_directory(plan: GroupPlan) -> Directory:
     """A directory without groups."""
-    return Directory(nodes(plan), partial(shard_of, plan=plan), plan.retire_after_ms)
+    return Directory(plan.nodes, partial(shard_of, plan=plan), plan.retire_after_ms)
 
 
 def route(plan: GroupPlan) -> Route:

@@ -109,8 +109,7 @@ class Pipeline:
                 commands=settings.commands,
                 transit=settings.transit,
                 groups={name: tuple(members) for name, members in identity.groups.items()},
-                nodes=settings.nodes,
-                across_groups=settings.sender_order == "across-groups",
+                nodes=settings.sequencing_nodes,
             )
             return replace(plan, ingress=first_ingress(plan))
         if isinstance(settings, MulticastPipeline):

@@ -97,13 +97,13 @@ class ExchangePlan(Plan):
 class GroupPlan(ExchangePlan):
     """One pipeline of discipline ``group``; ``groups`` is the first membership.
 
-    ``ingress`` has the shards of groups whose ingress is not where their name says.
+    ``ingress`` has the shards of groups whose ingress is not where their name says. With one node,
+    which also numbers at all ingresses, a sender's messages keep their order across groups.
     """
 
     groups: dict[str, tuple[str, ...]]
     ingress: dict[str, int] = field(default_factory=dict)
     nodes: int = 4
-    across_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 BEGIN_SECONDS_MAX = 60
+_environment_lock = threading.Lock()
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
@@ -75,6 +76,11 @@ class BatchFailed(Exception):  # noqa: N818
 
 def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
+    with _environment_lock:  # its functions are wrapped here, and are not the sink's
+        return _build(spark, plan, options)
+
+
+def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     source = (
         spark.readStream.format("kafka")
         .options(**options)
@@ -104,9 +110,6 @@ def _ticks(spark: SparkSession) -> DataFrame:
     return ticks.where("value < 0").selectExpr(
         "cast(value as int) as shard", "cast('' as binary) as rows"
     )
-
-
-_environment_lock = threading.Lock()
 
 
 class Carrier:
@@ -162,13 +165,15 @@ def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
     Spark hands a task whichever idle worker has the same environment; the sink's producers live in
     its workers, so these must not be mixed with those of other stages.
     """
-    environment: dict[str, Any] = frame.sparkSession.sparkContext.environment
+    context = frame.sparkSession.sparkContext
     with _environment_lock:  # all pipelines of the session share it
-        environment["SEQUENCER_STAGE"] = stage
+        usual: dict[str, Any] = context.environment
+        # A new dictionary: Spark may be walking through the old one in another thread.
+        context.environment = {**usual, "SEQUENCER_STAGE": stage}
         try:
             yield
         finally:
-            del environment["SEQUENCER_STAGE"]
+            context.environment = usual
 
 
 def start(

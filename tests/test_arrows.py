@@ -39,11 +39,15 @@ PURE = {
 }
 LAYERS = [
     {"errors", "faults", "worker_daemon"},
-    {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials"},
+    {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials", "commands"},
     {"config"},
     {"graph", "pack", "output", "kafka", "embedded"},
     {"codec", "topics", "checkpoint", "exchange", "group_views", "group_commands"},
-    {"group_codec"},
+    {"group_codec", "multicast_nodes", "multicast_codec"},
+    {"multicast_state", "multicast_rows", "multicast_route", "multicast_records"},
+    {"multicast_peers"},
+    {"multicast_events"},
+    {"multicast_batch"},
     {"channel_operator", "group_operator", "multicast_operator", "writer"},
     {"sink"},
     {"query"},

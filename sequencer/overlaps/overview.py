@@ -62,8 +62,8 @@ def overview(
     atoms: dict[Pair, frozenset[str]] = {}
     paths: dict[str, Sequence[Pair]] = {}
     placed: dict[Pair, int] = {}
-    for part in components(members):
-        graph, some = arranged({name: members[name] for name in part}, nodes)
+    for turn, part in enumerate(components(members)):
+        graph, some = arranged({name: members[name] for name in part}, nodes, turn)
         atoms |= graph.atoms
         paths |= graph.paths
         placed |= some

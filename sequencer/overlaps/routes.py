@@ -74,16 +74,17 @@ def route(
     ``shard_of`` gives the shard of a node. Equal arguments give equal views.
     """
     members = tuple((name, tuple(sorted(set(groups[name])))) for name in sorted(groups))
-    return replace(_routed(members, nodes, tuple(map(shard_of, range(nodes)))), number=number)
+    shards = tuple(map(shard_of, range(nodes)))
+    return replace(_routed(members, nodes, shards, number), number=number)
 
 
 @lru_cache(maxsize=ROUTES_KEPT)
 def _routed(
-    groups: tuple[tuple[str, tuple[str, ...]], ...], nodes: int, shards: tuple[int, ...]
+    groups: tuple[tuple[str, tuple[str, ...]], ...], nodes: int, shards: tuple[int, ...], turn: int
 ) -> RoutedView:
     """As `route`. All shards of a process ask for the same, and building a graph takes its time."""
     members = dict(groups)
-    graph, placed = arranged(members, nodes)
+    graph, placed = arranged(members, nodes, turn)
     pairs = tuple(sorted(graph.atoms))
     place_of = {pair: at for at, pair in enumerate(pairs)}
     paths = {}
@@ -96,10 +97,18 @@ def _routed(
     return RoutedView(0, 0, 0, members, pairs, paths)
 
 
-def arranged(groups: Mapping[str, Collection[str]], nodes: int) -> tuple[Graph, dict[Pair, int]]:
-    """The checked graph of connected groups, and the node, one of ``nodes``, of each atom."""
+def arranged(
+    groups: Mapping[str, Collection[str]], nodes: int, turn: int = 0
+) -> tuple[Graph, dict[Pair, int]]:
+    """The checked graph of connected groups, and the node, one of ``nodes``, of each atom.
+
+    Separate graphs take turns where they begin, so that they do not all meet on the first node.
+    """
     graph = require(build(groups, nodes_max=nodes), groups)
-    return graph, place(graph, groups, nodes_max=nodes)
+    placed = place(graph, groups, nodes_max=nodes)
+    spare = nodes - 1 - max(placed.values(), default=nodes - 1)
+    first = turn % (spare + 1)
+    return graph, {pair: first + node for pair, node in placed.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +214,7 @@ class Directory:
             groups = {name: self.groups[name] for name in part}
             ended += [line for name in part if (line := self.line(name)) is not None]
             view = replace(
-                route(groups, nodes=self.nodes, shard_of=self.shard_of),
-                number=self.latest,
+                route(groups, nodes=self.nodes, shard_of=self.shard_of, number=self.latest),
                 first_line=self.next_line,
                 first_atom=self.next_atom,
                 after=tuple(self._before({member for some in groups.values() for member in some})),

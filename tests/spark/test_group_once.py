@@ -18,10 +18,9 @@ NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 PIPELINES = {
     "plain": {},
     "across": {"sender_order": "across-groups"},
-    "own": {"output": "own.{subscriber}", "nodes": 1},
-    "many": {"nodes": 16},
+    "own": {"output": "own.{subscriber}", "nodes": 16},
 }
-SEEDS = {"plain": 1, "across": 2, "own": 3, "many": 4}
+SEEDS = {"plain": 1, "across": 2, "own": 3}
 
 
 def worlds():

@@ -129,7 +129,7 @@ def test_the_paper_s_figure_with_a_ring_and_a_group_alone():
         "members: A, B, C",
     ]
     assert told(group(root, "R1")).splitlines()[2] == (
-        "numbered by 2 atoms on nodes 0, 2, passed on by node 1"
+        "numbered by 2 atoms on nodes 1, 3, passed on by node 2"
     )
     assert told(group(root, "alone")).splitlines()[2] == (
         "ingress only: shares no order with other groups"

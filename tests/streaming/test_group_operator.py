@@ -33,17 +33,16 @@ def plan_for(groups, *, shards=5, nodes=3, output="out", **more):
     return replace(plan, ingress=first_ingress(plan))
 
 
-def work(world, seed, *, whole=False, **options):
+def work(world, seed, *, whole=False, across_groups=False, **options):
     """The pipeline works through the world's inputs and commands; its floor and the verdict."""
+    options |= {"nodes": 1} if across_groups else {}
     plan = plan_for(world.configured, output=world.output, **options)
     floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), seed)
     floor.run(whole=whole)
     own = ("rejects", "events", "commands", "in")
     outputs = {t for t, _ in floor.topics.records} - {*own, "transit"}
     everything = floor.topics.all(*sorted(outputs))
-    settings = settings_for(
-        Settings, world, groups=world.configured, across_groups=plan.across_groups
-    )
+    settings = settings_for(Settings, world, groups=world.configured, across_groups=across_groups)
     material = Material(everything, *(floor.topics.all(name) for name in own))
     return floor, judge(settings, material)
 

@@ -244,3 +244,10 @@ def test_refused_changes_change_nothing():
     assert network.change("remove", "G9") == "unknown-group"
     assert network.change("set", "G0", []) == "no-members"
     assert [shard.directory.to_json() for shard in network.shards] == before
+
+
+def test_separate_groups_do_not_all_meet_on_the_first_node():
+    directory = Directory(4, lambda node: node, remember_ms=0)
+    directory.begin({f"G{n}": [f"a{n // 2}", f"b{n // 2}"] for n in range(40)})
+    used = [run.shard for view in directory.views.values() for run in view.paths[min(view.paths)]]
+    assert [used.count(node) for node in range(4)] == [5, 5, 5, 5]

