@@ -60,7 +60,7 @@ def verify(config):
         [sys.executable, "-m", "streaming.cli", "verify", str(config)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         cwd=Path(__file__).parents[2],
     )

@@ -11,7 +11,7 @@ from tests.service_helpers import run_once, status, write_config
 from tests.spark.test_group_once import verify, written
 from tests.streaming.verify.worlds import random_multicasts
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 ORDERS = ("clock", "counter")
 WIDE = 1_000
