@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sequencer.multicast import Delivery, Message, Reply, Request
@@ -28,15 +25,3 @@ class Batch:
     lost: dict[int, tuple[str, int]] = field(default_factory=dict)
     outgoing: list[Request | Reply] = field(default_factory=list)
     got: list[tuple[str, Delivery]] = field(default_factory=list)
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """Without looking for cycles of garbage, of which a step makes none: a quarter of its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

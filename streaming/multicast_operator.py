@@ -30,7 +30,7 @@ from streaming.columns import flat, last_headers
 from streaming.commands import Refused
 from streaming.exchange import RECORD, Core, ExchangeOperator, Outcome, Work
 from streaming.ipc import from_ipc, to_ipc
-from streaming.multicast_batch import Batch, no_collections
+from streaming.multicast_batch import Batch
 from streaming.multicast_codec import Runs, dumps, unchunk
 from streaming.multicast_events import answer, retired, undelivered
 from streaming.multicast_nodes import (
@@ -95,10 +95,6 @@ class MulticastCore(Core):
 
     def step(self, work: Work) -> Outcome:
         """Commands first, then what other shards sent, then what senders sent."""
-        with no_collections():
-            return self._step(work)
-
-    def _step(self, work: Work) -> Outcome:
         now = Batch(work.now_ms)
         self._retire(now)
         steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
