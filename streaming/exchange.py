@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from streaming.columns import HEADERS, flat
 from streaming.errors import InputLost, StateFormatError
 from streaming.ipc import from_ipc, to_ipc
 from streaming.output import OUTPUT, Write, output_rows
-from streaming.pack import PACK_BYTES_MAX, PACKED, shard_keys, source_columns
+from streaming.pack import PACKED, RECORD, in_packs, packed, shard_keys, source_columns
 from streaming.plan import ExchangePlan
 from streaming.totals import Totals
 
@@ -37,23 +38,6 @@ if TYPE_CHECKING:
 
 STATE_FORMAT = 1
 STATE = "format int, clock_ms long, links string, core binary, totals string"
-
-CHUNK_BYTES_MAX = 512 * 1024
-"""A chunk is cut at this size, so that it fits into a Kafka record by any broker's settings; a
-single message that is larger goes alone."""
-
-RECORD = pa.schema(
-    [
-        ("topic", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
-)
-"""A record that was read; ``topic`` is a place in the plan's `reads`, ``timestamp`` in ms."""
 
 Route = Callable[[pa.Table], NDArray[np.int64]]
 """The shard of each row of a table of input records."""
@@ -237,9 +221,10 @@ def exchange(
     """The query between Spark's Kafka source and the sink: rows of OUTPUT."""
     rows = source.selectExpr(*source_columns(plan)).coalesce(plan.state_partitions)
     spread = partial(_spread_task, plan=plan, route=route)
-    packed = rows.mapInArrow(spread, PACKED)
-    return packed.groupBy("shard").applyInPandasWithState(
-        operator, OUTPUT, STATE, "append", "NoTimeout"
+    return (
+        rows.mapInArrow(spread, PACKED)
+        .groupBy("shard")
+        .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
     )
 
 
@@ -250,16 +235,8 @@ def _keys(plan: ExchangePlan) -> list[int]:
 def _spread_task(
     batches: Iterator[pa.RecordBatch], plan: ExchangePlan, route: Route
 ) -> Iterator[pa.RecordBatch]:
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= PACK_BYTES_MAX:
-            yield spread_rows(pa.Table.from_batches(waiting), plan, route)
-            waiting, size = [], 0
-    if waiting:
-        yield spread_rows(pa.Table.from_batches(waiting), plan, route)
+    for table in in_packs(batches):
+        yield spread_rows(table, plan, route)
 
 
 def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordBatch:
@@ -282,11 +259,15 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
     present, first = np.unique(shard[order], return_index=True)
     rows = table.take(pa.array(row[order])).combine_chunks()
     bounds = pairwise([*first.tolist(), len(order)])
-    keys = _keys(plan)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([keys[each] for each in present.tolist()], pa.int32()),
-            pa.array([to_ipc(rows.slice(a, b - a)) for a, b in bounds], pa.binary()),
-        ],
-        names=["shard", "rows"],
-    )
+    return packed(present, [to_ipc(rows.slice(a, b - a)) for a, b in bounds], _keys(plan))
+
+
+def home(name: bytes, shards: int) -> int:
+    """The shard of a subscriber, peer or sender; all shards agree on it, for ever."""
+    return zlib.crc32(name) % shards
+
+
+def place_of(row: Mapping[str, Any], plan: ExchangePlan) -> dict[str, Any]:
+    """Topic, partition and offset of a row of RECORD, as events tell them."""
+    topic = plan.reads[row["topic"]]
+    return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}

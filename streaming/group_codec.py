@@ -9,39 +9,26 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.shard import GroupShard
 from sequencer.overlaps.tables import Ragged
-from streaming.columns import HEADERS, flat
-from streaming.exchange import CHUNK_BYTES_MAX
+from streaming.columns import flat
 from streaming.ipc import from_ipc, to_ipc
+from streaming.payload import PAYLOAD, ROW_BYTES, cuts, fits, row_sizes
 
-PAYLOAD = pa.schema(
-    [("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)]
-)
-"""What a message carries: the input record; ``key`` is its sender."""
-
+STAMP_BYTES = 16
 _LENGTH = struct.Struct(">I")
 
 
 def chunks(hops: Hops, rows: pa.Table) -> list[bytes]:
     """The messages with what they carry, cut where a chunk grows too large."""
     whole = to_ipc(_table(hops, rows))
-    if len(whole) <= CHUNK_BYTES_MAX:
+    if fits(whole):
         return [whole]
-    sizes = _sizes(hops, rows)
-    found: list[bytes] = []
-    first, room = 0, CHUNK_BYTES_MAX
-    for at, size in enumerate(sizes.tolist()):
-        if size > room and at > first:
-            found.append(to_ipc(_table(hops.take(np.arange(first, at)), rows)))
-            first, room = at, CHUNK_BYTES_MAX
-        room -= size
-    found.append(to_ipc(_table(hops.take(np.arange(first, len(hops))), rows)))
-    return found
+    stretches = cuts(_sizes(hops, rows).tolist())
+    return [to_ipc(_table(hops.take(np.arange(a, b)), rows)) for a, b in stretches]
 
 
 def unchunk(arrived: Sequence[tuple[int, bytes]]) -> tuple[Hops, pa.Table]:
@@ -142,14 +129,6 @@ def _ragged(lists: pa.Array) -> Ragged:
 
 def _sizes(hops: Hops, rows: pa.Table) -> NDArray[np.int64]:
     """About how many bytes each message takes in a chunk."""
-    sizes = sum(pc.binary_length(rows[name]).fill_null(0).to_numpy() for name in ("key", "value"))
-    headers = flat(rows["headers"])
-    pairs = flat(headers.flatten())
-    lengths = pc.add(
-        pc.binary_length(pairs.field("key")), pc.binary_length(pairs.field("value")).fill_null(0)
-    ).to_numpy(zero_copy_only=False)
-    counts = pc.list_value_length(headers).fill_null(0).to_numpy()
-    ends = np.concatenate(([0], np.cumsum(lengths + 16)))[np.concatenate(([0], np.cumsum(counts)))]
-    whole = np.asarray(sizes) + np.diff(ends)
-    own = np.where(hops.last, 0, whole[np.maximum(hops.row, 0)]) if len(whole) else 0
-    return (own + 64 + 16 * hops.atom.lengths).astype(np.int64)
+    own = np.full(len(hops), ROW_BYTES, np.int64)
+    own[~hops.last] = row_sizes(rows)[hops.row[~hops.last]]
+    return own + STAMP_BYTES * hops.atom.lengths

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streaming import output
 from streaming.commands import Refused, name_fault, own_id, read_object
 from streaming.config.values import SUBSCRIBER, topic_fault
 from streaming.plan import GroupPlan
@@ -29,25 +30,27 @@ class Command:
         self,
         pipeline: str,
         place: Mapping[str, Any],
-        at: str,
+        now_ms: int,
         reason: str,
         detail: str,
         version: int | None,
-    ) -> list[tuple[bytes, dict[str, Any]]]:
+    ) -> list[output.Event]:
         """Events, with their keys: what came of it, and how the group is now."""
-        where = f"{place['topic']}:{place['partition']}:{place['offset']}"
-        base = {"at": at, "command": self.id, **place}
-        own = (self.id or "").encode()
         if reason:
-            event = {"event": "command-refused", "id": f"{pipeline}:command:{where}", **base}
-            return [(own, {**event, "reason": reason, "detail": detail})]
-        done = {"event": "command-done", "id": f"{pipeline}:command:{where}", **base}
+            more = {"reason": reason, "detail": detail}
+            return [output.answer(pipeline, place, self.id, now_ms, more)]
+        own = {"op": self.op, "group": self.group}
+        done = output.answer(pipeline, place, self.id, now_ms, own)
         name = EVENTS[self.op]
-        change: dict[str, Any] = {"event": name, "id": f"{pipeline}:{name}:{where}", **base}
-        change["group"] = self.group
+        change = {
+            **output.event(pipeline, name, place, now_ms),
+            "command": self.id,
+            **place,
+            "group": self.group,
+        }
         if version is not None:
             change |= {"version": version, "members": sorted(set(self.members))}
-        return [(own, {**done, "op": self.op, "group": self.group}), (self.group.encode(), change)]
+        return [done, (self.group.encode(), change)]
 
 
 def read_command(value: bytes | None, plan: GroupPlan) -> Command:

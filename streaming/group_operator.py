@@ -10,22 +10,22 @@ import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops
+from sequencer.overlaps.hops import Hops, ranks
 from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, Place
 from streaming import output
 from streaming.columns import flat, last_headers
-from streaming.exchange import Core, ExchangeOperator, Outcome, Route, Work
-from streaming.group_codec import PAYLOAD, chunks, dump, load, unchunk
+from streaming.exchange import Core, ExchangeOperator, Outcome, Route, Work, home, place_of
+from streaming.group_codec import chunks, dump, load, unchunk
 from streaming.group_commands import Command, read_command
 from streaming.group_views import Shown, stamps_shown
+from streaming.payload import PAYLOAD
 from streaming.plan import GroupPlan
 
 MISSING_SENDER = "missing-sender"
@@ -37,16 +37,16 @@ def shard_of(node: int, plan: GroupPlan) -> int:
     return node % plan.shards
 
 
-def home(name: str, plan: GroupPlan) -> int:
+def subscriber_shard(name: str, plan: GroupPlan) -> int:
     """The shard of a subscriber."""
-    return zlib.crc32(name.encode()) % plan.shards
+    return home(name.encode(), plan.shards)
 
 
 def ingress(name: str, plan: GroupPlan) -> int:
     """The shard that numbers a group's messages, for ever: where its path begins at first."""
     found = plan.ingress.get(name)
     if found is None:
-        found = shard_of(zlib.crc32(name.encode()) % plan.nodes, plan)
+        found = shard_of(home(name.encode(), plan.nodes), plan)
     return found
 
 
@@ -106,7 +106,7 @@ class GroupCore(Core):
         self.plan = plan
         directory = new_directory(plan)
         directory.begin(plan.groups)
-        place = Place(shard, partial(ingress, plan=plan), partial(home, plan=plan))
+        place = Place(shard, partial(ingress, plan=plan), partial(subscriber_shard, plan=plan))
         self.net = GroupShard(place, directory)
         self.records = PAYLOAD.empty_table()
         self.known: dict[str, list[int]] = {}
@@ -156,9 +156,9 @@ class GroupCore(Core):
         self.net.settle()
         self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
 
-    def _commands(self, work: Work) -> list[tuple[bytes, dict[str, Any]]]:
+    def _commands(self, work: Work) -> list[output.Event]:
         """Carry out the commands, as every shard does; the answers are given by the first."""
-        told: list[tuple[bytes, dict[str, Any]]] = []
+        told: list[output.Event] = []
         for row in work.commands.to_pylist():
             command = read_command(row["value"], self.plan)
             reason, detail = command.reason, command.detail
@@ -169,11 +169,9 @@ class GroupCore(Core):
                 except ChangeError as error:
                     reason, detail = error.reason, str(error)
             if self.net.place.shard == 0:
-                topic = self.plan.reads[row["topic"]]
-                place = {name: row[name] for name in ("partition", "offset")}
-                place = {"topic": topic, **place}
+                place = place_of(row, self.plan)
                 told += command.answers(
-                    self.plan.pipeline, place, output.at(work.now_ms), reason, detail, version
+                    self.plan.pipeline, place, work.now_ms, reason, detail, version
                 )
         return told
 
@@ -228,7 +226,7 @@ class GroupCore(Core):
         self, who: NDArray[np.int64], names: Sequence[str], now_ms: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`sequence` and `incarnation` of each delivery; the subscribers' counts go on."""
-        distinct, inverse, counts = np.unique(who, return_inverse=True, return_counts=True)
+        rank, distinct, counts = ranks(who)
         first = np.zeros(len(distinct), dtype=np.int64)
         born = np.zeros(len(distinct), dtype=np.int64)
         for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
@@ -236,9 +234,7 @@ class GroupCore(Core):
             first[at], born[at] = own[0], own[1]
             own[0] += count
             own[2] = now_ms
-        order = np.argsort(inverse, kind="stable")
-        rank = np.empty(len(who), np.int64)
-        rank[order] = np.arange(len(who)) - np.repeat(np.cumsum(counts) - counts, counts)
+        inverse = np.searchsorted(distinct, who)
         return first[inverse] + rank, born[inverse]
 
     def _by_topic(self, deliveries: pa.Table) -> list[output.Write]:
@@ -258,7 +254,7 @@ class GroupCore(Core):
         reasons = pa.array([bad[each] for each in at], pa.string())
         return output.rejects(records.take(pa.array(at, pa.int64())), reasons, self.plan.inputs)
 
-    def _retire(self, now_ms: int) -> list[tuple[bytes, dict[str, Any]]]:
+    def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
         members = self.net.tables.subscribers
         if len(self.known) <= len(members):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sequencer.multicast import Delivery, Message, Reply, Request
-from streaming.multicast_events import Event
+from streaming.output import Event
 
 
 @dataclass(slots=True)

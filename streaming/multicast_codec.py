@@ -13,10 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sequencer.multicast import clock_messages as clock
 from sequencer.multicast import counter_messages as counter
@@ -30,16 +27,10 @@ from sequencer.multicast.words import (
     Stamp,
     TransactionId,
 )
-from streaming.columns import HEADERS, flat
-from streaming.exchange import CHUNK_BYTES_MAX
 from streaming.ipc import from_ipc, to_ipc
+from streaming.payload import PAYLOAD, cuts, fits, row_sizes
 
 Step = Request | Reply
-PAYLOAD = pa.schema(
-    [("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)]
-)
-"""What a message carries: the input record; ``key`` is its sender."""
-
 STEP_BYTES = 48
 _LENGTH = struct.Struct(">I")
 
@@ -217,19 +208,14 @@ class Runs:
     def chunks(self, rows: pa.Table, index: Mapping[int, int]) -> list[bytes]:
         """The runs with their records (``index``: the row of each message), cut where needed."""
         whole = self._chunk(0, len(self.runs), rows, index)
-        if len(whole) <= CHUNK_BYTES_MAX:
+        if fits(whole):
             return [whole]
-        sizes = row_sizes(rows)
-        found: list[bytes] = []
-        first, room = 0, CHUNK_BYTES_MAX
-        for at, (run, message) in enumerate(zip(self.runs, self.messages, strict=True)):
-            size = len(dumps(run)) + STEP_BYTES
-            size += int(sizes[index[message]]) if message is not None else 0
-            if size > room and at > first:
-                found.append(self._chunk(first, at, rows, index))
-                first, room = at, CHUNK_BYTES_MAX
-            room -= size
-        return [*found, self._chunk(first, len(self.runs), rows, index)]
+        carried = row_sizes(rows)
+        sizes = (
+            len(dumps(run)) + STEP_BYTES + (int(carried[index[each]]) if each is not None else 0)
+            for run, each in zip(self.runs, self.messages, strict=True)
+        )
+        return [self._chunk(first, stop, rows, index) for first, stop in cuts(sizes)]
 
     def _chunk(self, first: int, stop: int, rows: pa.Table, index: Mapping[int, int]) -> bytes:
         some = list(dict.fromkeys(m for m in self.messages[first:stop] if m is not None))
@@ -257,20 +243,3 @@ def unchunk(chunks: Iterable[bytes]) -> tuple[list[Step], list[int], pa.Table]:
             messages += some
             tables.append(from_ipc(chunk[start + size :]))
     return steps, messages, pa.concat_tables(tables).combine_chunks()
-
-
-def row_sizes(rows: pa.Table) -> NDArray[np.int64]:
-    """About how many bytes each record takes."""
-    if not len(rows):
-        return np.zeros(0, np.int64)
-    sizes = np.full(len(rows), 64, np.int64)
-    for name in ("key", "value"):
-        sizes += pc.binary_length(flat(rows[name])).fill_null(0).to_numpy(zero_copy_only=False)
-    headers = flat(rows["headers"])
-    pairs = flat(headers.flatten())
-    lengths = pc.add(
-        pc.binary_length(pairs.field("key")), pc.binary_length(pairs.field("value")).fill_null(0)
-    ).to_numpy(zero_copy_only=False)
-    counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False)
-    ends = np.concatenate(([0], np.cumsum(lengths + 16)))[np.concatenate(([0], np.cumsum(counts)))]
-    return sizes + np.diff(ends).astype(np.int64)

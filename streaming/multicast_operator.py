@@ -28,11 +28,11 @@ from sequencer.multicast import (
 from streaming import output
 from streaming.columns import flat, last_headers
 from streaming.commands import Refused
-from streaming.exchange import RECORD, Core, ExchangeOperator, Outcome, Work
+from streaming.exchange import Core, ExchangeOperator, Outcome, Work, place_of
 from streaming.ipc import from_ipc, to_ipc
 from streaming.multicast_batch import Batch
 from streaming.multicast_codec import Runs, dumps, unchunk
-from streaming.multicast_events import answer, retired, undelivered
+from streaming.multicast_events import retired, undelivered
 from streaming.multicast_nodes import (
     CREATE,
     DESTROY,
@@ -47,6 +47,7 @@ from streaming.multicast_peers import Peers
 from streaming.multicast_records import Reader, deliveries, written
 from streaming.multicast_route import Homes, route
 from streaming.multicast_rows import Rows
+from streaming.pack import RECORD
 from streaming.plan import MulticastPlan
 
 IN_FLIGHT_MAX = 50_000
@@ -186,11 +187,9 @@ class MulticastCore(Core):
 
     def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Batch) -> None:
         own = command_id(row["value"])
-        now.told.append(answer(self.plan.pipeline, self._place(row), own, now.ms, more))
-
-    def _place(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        topic = self.plan.reads[row["topic"]]
-        return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}
+        now.told.append(
+            output.answer(self.plan.pipeline, place_of(row, self.plan), own, now.ms, more)
+        )
 
     def _number(self) -> int:
         number = self.next_id
@@ -291,7 +290,7 @@ class MulticastCore(Core):
     def _undelivered(self, task: Message, gone: Collection[str], now: Batch) -> None:
         """An event for each destination that was destroyed before the message."""
         row = self.rows.one(task.id)
-        place = self._place(row)
+        place = place_of(row, self.plan)
         for destination in task.destinations:
             if destination.node not in gone:
                 continue

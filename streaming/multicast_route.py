@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from functools import partial
 
 import numpy as np
@@ -10,16 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.columns import flat
-from streaming.exchange import Route
+from streaming.exchange import Route, home
 from streaming.multicast_nodes import raw
 from streaming.plan import MulticastPlan
 
 HOMES_MAX = 1_000_000
-
-
-def home(name: bytes, shards: int) -> int:
-    """The shard of a peer, as receiver and as sender; the counter's is that of the empty name."""
-    return zlib.crc32(name) % shards
 
 
 def route(plan: MulticastPlan) -> Route:
@@ -34,7 +28,7 @@ def _route(table: pa.Table, shards: int) -> NDArray[np.int64]:
 
 
 class Homes(dict[str, int]):
-    """The shard of each name of the protocol."""
+    """The shard of each name of the protocol; the counter's is that of the empty one."""
 
     def __init__(self, shards: int) -> None:
         super().__init__()

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.exchange import RECORD
-from streaming.multicast_codec import PAYLOAD
+from streaming.pack import RECORD
+from streaming.payload import PAYLOAD
 
 
 class Rows:

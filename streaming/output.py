@@ -9,7 +9,7 @@ of the columns' stands behind "header:". Columns may be dictionaries.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,9 @@ REJECT = ("key", "value", "headers", "timestamp")
 
 Write = tuple[str, pa.Table]
 """A topic and the records for it."""
+
+Event = tuple[bytes, dict[str, Any]]
+"""An event's key, and what its JSON says."""
 
 
 def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataFrame:
@@ -64,8 +67,8 @@ def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.T
     return pa.table({**{name: records[name] for name in REJECT}, **added})
 
 
-def events(told: Sequence[tuple[bytes, dict[str, Any]]]) -> pa.Table:
-    """Events as records: a key and what its JSON says, for each."""
+def events(told: Sequence[Event]) -> pa.Table:
+    """Events as records."""
     values = [json.dumps(value, ensure_ascii=False).encode() for _, value in told]
     return pa.table(
         {
@@ -74,6 +77,21 @@ def events(told: Sequence[tuple[bytes, dict[str, Any]]]) -> pa.Table:
             "headers": pa.nulls(len(told), HEADERS),
         }
     )
+
+
+def event(pipeline: str, kind: str, place: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The fields that begin an event about the record at a place (topic, partition, offset)."""
+    where = f"{place['topic']}:{place['partition']}:{place['offset']}"
+    return {"event": kind, "id": f"{pipeline}:{kind}:{where}", "at": at(now_ms)}
+
+
+def answer(
+    pipeline: str, place: Mapping[str, Any], own: str | None, now_ms: int, more: Mapping[str, Any]
+) -> Event:
+    """The event that answers the command at a place; refused where ``more`` has a reason."""
+    kind = "command-refused" if "reason" in more else "command-done"
+    begin = event(pipeline, "command", place, now_ms)
+    return (own or "").encode(), {**begin, "event": kind, "command": own, **place, **more}
 
 
 def at(now_ms: int) -> str:

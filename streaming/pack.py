@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +38,14 @@ RECORD = pa.schema(
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("headers", HEADERS),
-        ("channel", pa.binary()),
     ]
 )
-"""An input record while it is on its way: ``topic`` is a place in the plan's inputs, ``timestamp``
-in ms. ``channel`` is there only where it is not the key."""
+"""An input record while it is on its way: ``topic`` is a place in the plan's `reads`, ``timestamp``
+in ms."""
 
-KEYED_RECORD = RECORD.remove(RECORD.get_field_index("channel"))
+CHANNEL_RECORD = RECORD.append(pa.field("channel", pa.binary()))
+"""The same where the channel is not the key."""
+
 ARRIVAL = [pa.field("label", pa.binary()), pa.field("epoch", pa.binary())]
 ARRIVAL += [pa.field("fin", pa.bool_())]
 """What a pack's rows have besides: of the label and the header `epoch`, null where there is none,
@@ -72,7 +73,7 @@ def expand_headers(expression: str) -> str:
 
 def record_schema(plan: ChannelPlan) -> pa.Schema:
     """Schema of the records that a shard of this pipeline holds."""
-    return KEYED_RECORD if plan.keyed else RECORD
+    return RECORD if plan.keyed else CHANNEL_RECORD
 
 
 def arrival_schema(plan: ChannelPlan) -> pa.Schema:
@@ -139,6 +140,12 @@ def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) 
 def _pack_task(
     batches: Iterator[pa.RecordBatch], keys: list[int], schema: pa.Schema, label: str | None
 ) -> Iterator[pa.RecordBatch]:
+    for table in in_packs(batches):
+        yield _pack_rows(table, keys, schema, label)
+
+
+def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """A task's rows in tables that are large, but no larger than need be."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -146,29 +153,33 @@ def _pack_task(
             waiting.append(batch)
         size += batch.nbytes
         if size >= PACK_BYTES_MAX:
-            yield _pack_rows(waiting, keys, schema, label)
+            yield pa.Table.from_batches(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _pack_rows(waiting, keys, schema, label)
+        yield pa.Table.from_batches(waiting)
+
+
+def packed(shards: NDArray[Any], packs: list[bytes], keys: list[int]) -> pa.RecordBatch:
+    """Rows of PACKED: the packs of some shards under their state keys."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([keys[each] for each in shards.tolist()], pa.int32()),
+            pa.array(packs, pa.binary()),
+        ],
+        names=["shard", "rows"],
+    )
 
 
 def _pack_rows(
-    batches: list[pa.RecordBatch], keys: list[int], schema: pa.Schema, label: str | None
+    table: pa.Table, keys: list[int], schema: pa.Schema, label: str | None
 ) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches)
     shard = flat(table["shard"]).to_numpy().astype(np.uint16)
     order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
     rows = labelled(table, schema, label).take(pa.array(order)).combine_chunks().to_batches()[0]
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
     packs = [to_body(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([keys[each] for each in present.tolist()], pa.int32()),
-            pa.array(packs, pa.binary()),
-        ],
-        names=["shard", "rows"],
-    )
+    return packed(present, packs, keys)
 
 
 def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:

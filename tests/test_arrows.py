@@ -41,7 +41,7 @@ LAYERS = [
     {"errors", "faults", "worker_daemon"},
     {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials", "commands"},
     {"config"},
-    {"graph", "pack", "output", "kafka", "embedded"},
+    {"graph", "pack", "payload", "output", "kafka", "embedded"},
     {"codec", "topics", "checkpoint", "exchange", "group_views", "group_commands"},
     {"group_codec", "multicast_nodes", "multicast_codec"},
     {"multicast_state", "multicast_rows", "multicast_route", "multicast_records"},

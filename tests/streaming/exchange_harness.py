@@ -8,10 +8,11 @@ import random
 import pyarrow as pa
 
 from streaming.columns import partitions_of
-from streaming.exchange import RECORD, ExchangeOperator, spread_rows
+from streaming.exchange import ExchangeOperator, spread_rows
 from streaming.ipc import from_ipc
 from streaming.output import RECORD_COLUMNS
-from tests.streaming.verify.worlds import AT, Topics
+from streaming.pack import RECORD
+from tests.streaming.verify.worlds import Topics
 
 PARTITIONS = 3
 
@@ -126,6 +127,3 @@ def given_topics(world):
         if topic in ("in", "commands"):
             topics.records[topic, partition] = list(there)
     return topics
-
-
-__all__ = ["AT", "Floor", "given_topics"]
