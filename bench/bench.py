@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -106,35 +107,34 @@ def latency(bootstrap, kind, given):
     """p50 and p99 (ms) from produce to read_committed consumption, after a warm-up."""
     topic, output = f"lat-{kind}", f"lat-{kind}-out"
     create(bootstrap, topic, output, f"{output}.rejects", f"{output}.events")
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            str(JOB),
-            kind,
-            bootstrap,
-            topic,
-            output,
-            "--seconds",
-            str(given.seconds + WARM_UP_SECONDS + 45),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    stop = threading.Event()
-    sender = threading.Thread(target=send_at, args=(bootstrap, topic, given.rate, stop))
-    sender.start()
-    try:
-        found = read_latencies(bootstrap, output, warm_up=WARM_UP_SECONDS, seconds=given.seconds)
-    finally:
-        stop.set()
-        sender.join()
-        said, _ = process.communicate(timeout=300)
-    spent = json.loads(said.splitlines()[-1])[-30:]
+    send = partial(send_at, bootstrap, topic, given.rate)
+    found, spent = measured([kind, bootstrap, topic, output], send, WARM_UP_SECONDS, given.seconds)
     for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"):
         say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s, _ in spent):.0f} ms")
     p50, p99 = np.percentile(found, [50, 99])
     say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(found):,} messages")
     return p50, p99
+
+
+def measured(job_arguments, send, warm_up, seconds):
+    """Latencies (ms) of a job while ``send(stop)`` sends, and its last batches."""
+    _, bootstrap, _, output, *_ = job_arguments
+    limit = str(seconds + warm_up + 45)
+    process = subprocess.Popen(
+        [sys.executable, str(JOB), *job_arguments, "--seconds", limit],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stop = threading.Event()
+    sender = threading.Thread(target=send, args=(stop,))
+    sender.start()
+    try:
+        found = read_latencies(bootstrap, output, warm_up=warm_up, seconds=seconds)
+    finally:
+        stop.set()
+        sender.join()
+        said, _ = process.communicate(timeout=300)
+    return found, json.loads(said.splitlines()[-1])[-30:]
 
 
 def send_at(bootstrap, topic, rate, stop):

@@ -11,17 +11,15 @@ are to the copy of the same run.
 import argparse
 import json
 import statistics
-import subprocess
-import sys
-import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import JOB, create, job, produce_all, read_latencies, say
+from bench import create, job, measured, produce_all, say
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.embedded import EmbeddedBroker
@@ -104,20 +102,10 @@ def throughput(bootstrap, topic, kind, groups, given, messages):
 def latency(bootstrap, kind, groups, given, count):
     topic, output = f"lat-{count}-{kind}", f"lat-{count}-{kind}-out"
     create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
-    seconds = given.seconds + WARM_UP_SECONDS + 45
-    command = [sys.executable, str(JOB), kind, bootstrap, topic, output, "--seconds", str(seconds)]
+    command = [kind, bootstrap, topic, output]
     command += ["--groups", json.dumps(groups), "--nodes", str(given.nodes)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    stop = threading.Event()
-    sender = threading.Thread(target=send, args=(bootstrap, topic, groups, given.rate, stop))
-    sender.start()
-    try:
-        found = read_latencies(bootstrap, output, warm_up=WARM_UP_SECONDS, seconds=given.seconds)
-    finally:
-        stop.set()
-        sender.join()
-        said, _ = process.communicate(timeout=300)
-    spent = json.loads(said.splitlines()[-1])[-30:]
+    sender = partial(send, bootstrap, topic, groups, given.rate)
+    found, spent = measured(command, sender, WARM_UP_SECONDS, given.seconds)
     p50, p99 = np.percentile(found, [50, 99])
     batch = statistics.median(ms for _, ms, _, _ in spent)
     say(f"latency {count} {kind}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")

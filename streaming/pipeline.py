@@ -78,7 +78,8 @@ class Pipeline:
     def _plan(self) -> Plan:
         settings = self.config.pipelines[self.name]
         service = self.config.service
-        identity = self.checkpoint.pin(self._identity())
+        wanted = self._identity()
+        identity = self.checkpoint.pin(wanted)
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
         common: dict[str, Any] = {
             "service": service.name,
@@ -99,7 +100,7 @@ class Pipeline:
         # Shards that send each other messages are no more than can work at the same time.
         exchanging = {"shards": min(service.shards, identity.state_partitions)}
         if isinstance(settings, GroupPipeline):
-            if identity.groups != self._identity().groups:
+            if identity.groups != wanted.groups:
                 self.say(
                     f"pipelines.{self.name}.groups is not what the checkpoint began with; it is "
                     f"passed over. Change groups by commands on {settings.commands}."

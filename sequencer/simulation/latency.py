@@ -8,7 +8,7 @@ to itself are left out, as their direct way takes no time at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -117,14 +117,39 @@ def figure(
     shape: Shape | None = None,
 ) -> list[StretchOf]:
     """Figure 2: one topology, and hosts and groups of their own in every run."""
-    topology = transit_stub(np.random.default_rng([seed, 1]), shape)
     found: dict[int, list[tuple[Stretch, int]]] = {count: [] for count in counts}
+    for each in trials(track, seed, runs, subscribers, counts, shape):
+        stretch = measure(each.laid, each.where, each.rng)
+        found[each.count].append((stretch, len(set(each.laid.nodes.values()))))
+    return [_joined(count, some) for count, some in found.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run: the topology of all runs, hosts on it, so many groups laid over it; randomness."""
+
+    count: int
+    topology: Topology
+    where: Ground
+    laid: Plan
+    rng: np.random.Generator
+
+
+def trials(
+    track: Track[tuple[int, int]],
+    seed: int,
+    runs: int,
+    subscribers: int,
+    counts: Sequence[int],
+    shape: Shape | None,
+) -> Iterator[Trial]:
+    """So many runs for each number of groups; sizes of groups after Zipf."""
+    topology = transit_stub(np.random.default_rng([seed, 1]), shape)
     for count, run in track([(count, run) for count in counts for run in range(runs)]):
         rng = np.random.default_rng([seed, 2, count, run])
         where = settled(topology, rng, subscribers)
         laid = plan(zipf_groups(rng, list(where.hosts), count), where)
-        found[count].append((measure(laid, where, rng), len(set(laid.nodes.values()))))
-    return [_joined(count, some) for count, some in found.items()]
+        yield Trial(count, topology, where, laid, rng)
 
 
 def settled(topology: Topology, rng: np.random.Generator, subscribers: int) -> Ground:

@@ -20,10 +20,10 @@ from sequencer.overlaps.nearness import Sites, near
 from sequencer.overlaps.overlaps import Pair
 from sequencer.overlaps.placement import loads
 from sequencer.simulation.counts import Track
-from sequencer.simulation.latency import settled
-from sequencer.simulation.plan import Ground, Plan, plan, urgency
-from sequencer.simulation.topology import Floats, Shape, Topology, transit_stub
-from sequencer.simulation.workload import Groups, rates, zipf_groups
+from sequencer.simulation.latency import trials
+from sequencer.simulation.plan import Ground, Plan, urgency
+from sequencer.simulation.topology import Floats, Shape, Topology
+from sequencer.simulation.workload import Groups, rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +140,10 @@ def figure(
     shape: Shape | None = None,
 ) -> list[Placed]:
     """Loads and stretches for some numbers of groups; ground and groups as in latency.figure."""
-    topology = transit_stub(np.random.default_rng([seed, 1]), shape)
     found: dict[int, list[tuple[list[float], list[Floats]]]] = {count: [] for count in counts}
-    for count, run in track([(count, run) for count in counts for run in range(runs)]):
-        rng = np.random.default_rng([seed, 2, count, run])
-        where = settled(topology, rng, subscribers)
-        laid = plan(zipf_groups(rng, list(where.hosts), count), where)
-        found[count].append((_loads(laid, rng), _placements(topology, laid, where, rng)))
+    for each in trials(track, seed, runs, subscribers, counts, shape):
+        placements = _placements(each.topology, each.laid, each.where, each.rng)
+        found[each.count].append((_loads(each.laid, each.rng), placements))
     return [
         Placed(count, runs, *_means(some), *_stretch_figures(some)) for count, some in found.items()
     ]

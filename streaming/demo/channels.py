@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import collections
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from streaming.demo import flights
-from streaming.demo.stage import START_SECONDS_MAX, Stage, told
+from streaming.demo.stage import Stage, told
 from streaming.totals import Totals
 
 SHOWN = 6
-WARM_UP = 5
 
 
 class Demo(Stage):
@@ -60,14 +58,7 @@ events = "{topic}.events"
     def _publish(self, airport: str, plan: list[flights.Message]) -> None:
         """One airport's producer."""
         producer = self.producer()
-        start = time.monotonic()
-        for place, message in enumerate(plan):
-            if place == WARM_UP:  # Spark's first batch takes long; the rest is worth watching
-                self.began.wait(START_SECONDS_MAX)
-                start = time.monotonic() - message.at
-            pause = 0.0 if place < WARM_UP else start + message.at - time.monotonic()
-            if pause > 0.01 and self.stopping.wait(pause):
-                return
+        for message in self.paced(plan, lambda each: each.at):
             headers = [("label", message.label)] if message.label else []
             producer.produce(f"{self.topic}.in", message.value, message.key, headers=headers)
             producer.poll(0)

@@ -14,7 +14,6 @@ from streaming.demo import airports, flights
 from streaming.demo.stage import START_SECONDS_MAX, Stage, told
 from streaming.totals import Totals
 
-WARM_UP = 5
 SHOWN = 9
 REACTIONS_MAX = 300
 REACT_UNTIL = 0.8
@@ -45,7 +44,9 @@ class Demo(Stage):
         pairs = [(a, b) for a in everyone for b in everyone if a < b]
         self.pair = max(pairs, key=lambda pair: sum(set(pair) <= some for some in members))
         self.got = {name: collections.deque(maxlen=SHOWN) for name in self.pair}
-        groups = ", ".join(f"{name} = {json.dumps(some)}" for name, some in self.groups().items())
+        groups = ", ".join(
+            f"{name} = {json.dumps(some)}" for name, some in self.scene.groups.items()
+        )
         self.pipelines = f"""\
 [pipelines.desks]                        # each desk's messages, put right by their labels
 discipline = "channel"
@@ -65,10 +66,6 @@ transit = "{{topic}}.transit"
 groups = {{ {groups} }}
 """
 
-    def groups(self) -> dict[str, list[str]]:
-        """The first membership."""
-        return self.scene.groups
-
     def expected(self) -> int:
         """All messages of the desks, and what airlines answered."""
         return self.scene.count + self.answers
@@ -85,14 +82,7 @@ groups = {{ {groups} }}
     def _publish(self, desk: str, notices: list[airports.Notice]) -> None:
         """One desk: its messages carry labels, since they are sent a little out of order."""
         producer = self.producer()
-        start = time.monotonic()
-        for place, notice in enumerate(notices):
-            if place == WARM_UP:  # Spark's first batch takes long; the rest is worth watching
-                self.began.wait(START_SECONDS_MAX)
-                start = time.monotonic() - notice.at
-            pause = 0.0 if place < WARM_UP else start + notice.at - time.monotonic()
-            if pause > 0.01 and self.stopping.wait(pause):
-                return
+        for notice in self.paced(notices, lambda each: each.at):
             headers = [("label", b"%d" % notice.label), ("group", notice.group.encode())]
             producer.produce(f"{self.topic}.desks", notice.value, desk.encode(), headers=headers)
             producer.poll(0)

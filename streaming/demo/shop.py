@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import collections
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streaming.demo.stage import START_SECONDS_MAX, Stage, told
+from streaming.demo.stage import Stage, told
 from streaming.totals import Totals
 
 REFUND_EVERY = 5
@@ -77,14 +76,7 @@ transit = "{topic}.transit"
 
     def _order(self) -> None:
         producer = self.producer()
-        start = time.monotonic()
-        for number in range(self.count):
-            if number == 1:  # Spark's first batch takes long; the rest is worth watching
-                self.began.wait(START_SECONDS_MAX)
-                start = time.monotonic()
-            pause = start + number / self.per_second - time.monotonic()
-            if pause > 0.01 and self.stopping.wait(pause):
-                return
+        for number in self.paced(range(self.count), lambda each: each / self.per_second):
             self._tell(producer, "order", number)
         producer.flush(60)
 

@@ -12,9 +12,9 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from streaming import kafka
 from streaming.checkpoint import Checkpoint
@@ -22,6 +22,9 @@ from streaming.embedded import EmbeddedBroker
 from streaming.errors import JobFailed
 from streaming.totals import Totals
 
+T = TypeVar("T")
+
+WARM_UP = 5
 START_SECONDS_MAX = 180
 QUIET_SECONDS_MAX = 120
 SERVICE = """\
@@ -112,6 +115,22 @@ class Stage(ABC):
             {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20},
             logger=kafka.quiet(),
         )
+
+    def paced(self, items: Sequence[T], at: Callable[[T], float]) -> Iterator[T]:
+        """The items at their times (s from the start), until the demo stops.
+
+        The first few come at once and the rest when the service has delivered something: Spark's
+        first batch takes long, and the rest is worth watching.
+        """
+        start = time.monotonic()
+        for place, item in enumerate(items):
+            if place == WARM_UP:
+                self.began.wait(START_SECONDS_MAX)
+                start = time.monotonic() - at(item)
+            pause = 0.0 if place < WARM_UP else start + at(item) - time.monotonic()
+            if pause > 0.01 and self.stopping.wait(pause):
+                return
+            yield item
 
     def deliveries(self, topic: str) -> Iterator[Any]:
         """The messages of an ordered topic while the demo runs; the first says that it began."""

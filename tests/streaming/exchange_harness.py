@@ -17,6 +17,22 @@ from tests.streaming.verify.worlds import Topics
 PARTITIONS = 3
 
 
+def plan_of(kind, *, output="out", shards=5, **more):
+    """A plan of this kind, with topics of these names."""
+    roles = {"output": output, "rejects": "rejects", "events": "events"}
+    return kind(
+        service="s",
+        pipeline="p",
+        inputs=("in",),
+        partitions=dict.fromkeys([*roles.values(), "transit"], PARTITIONS),
+        shards=shards,
+        commands="commands",
+        transit="transit",
+        **roles,
+        **more,
+    )
+
+
 class Floor:
     """Reads inputs, commands and transit in random batches; writes what the operator says.
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -9,27 +10,13 @@ from streaming.group_operator import GroupOperator, first_ingress, route
 from streaming.plan import GroupPlan
 from streaming.verify.accounts import Material
 from streaming.verify.group import Settings, judge
-from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics
+from tests.streaming.exchange_harness import Floor, given_topics, plan_of
 from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, settings_for
 
 
-def plan_for(groups, *, shards=5, nodes=3, output="out", **more):
-    from dataclasses import replace
-
-    roles = {"output": output, "rejects": "rejects", "events": "events"}
-    plan = GroupPlan(
-        service="s",
-        pipeline="p",
-        inputs=("in",),
-        partitions=dict.fromkeys([*roles.values(), "transit"], PARTITIONS),
-        shards=shards,
-        commands="commands",
-        transit="transit",
-        groups={name: tuple(sorted(members)) for name, members in groups.items()},
-        nodes=nodes,
-        **roles,
-        **more,
-    )
+def plan_for(groups, *, nodes=3, **more):
+    members = {name: tuple(sorted(some)) for name, some in groups.items()}
+    plan = plan_of(GroupPlan, groups=members, nodes=nodes, **more)
     return replace(plan, ingress=first_ingress(plan))
 
 

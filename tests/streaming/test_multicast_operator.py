@@ -14,24 +14,12 @@ from streaming.plan import MulticastPlan
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.sequencer.checking import ablations
-from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics
+from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics, plan_of
 from tests.streaming.verify.worlds import Multicasts, random_multicasts, settings_for
 
 
-def plan_for(order, *, shards=5, **more):
-    roles = {"output": "out", "rejects": "rejects", "events": "events"}
-    return MulticastPlan(
-        service="s",
-        pipeline="p",
-        inputs=("in",),
-        partitions=dict.fromkeys([*roles.values(), "transit"], PARTITIONS),
-        shards=shards,
-        commands="commands",
-        transit="transit",
-        order=order,
-        **roles,
-        **more,
-    )
+def plan_for(order, **more):
+    return plan_of(MulticastPlan, order=order, **more)
 
 
 def floor_for(world, seed, **options):
