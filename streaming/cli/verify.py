@@ -21,6 +21,14 @@ def verify(
     wait: Annotated[
         float, typer.Option(help="Seconds for what a running service has not written yet.")
     ] = 10.0,
+    causes: Annotated[
+        str,
+        typer.Option(
+            metavar="HEADER",
+            help="The header in which senders name what was read before they sent: deliveries as "
+            "topic/partition@offset, with commas between.",
+        ),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Read the input and output topics of CONFIG and judge the order from them alone.
@@ -29,7 +37,8 @@ def verify(
     delivered, rejected with a reason that fits, dropped as a duplicate, or held. Channels: labels
     in order, each once, no hole but an announced gap. Groups and multicasts: everyone who had to
     get a message, once, and nobody else; one order of all messages, without a cycle; senders'
-    orders; stamps; memberships, nodes and handles; every command answered once.
+    orders; stamps; memberships, nodes and handles; every command answered once. With --causes:
+    nobody gets a message before one that was read, by anyone anywhere, before it was sent.
 
     Nothing is asked of the service, nor of its checkpoint. Topics must still have all their records
     (retention). What is missing at the first look and still is after --wait seconds is a fault.
@@ -38,12 +47,17 @@ def verify(
 
     Example: sequencer verify orders.toml
     """
-    if not report_on(config, pipeline or [], wait, as_json=as_json):
+    if not report_on(config, pipeline or [], wait, causes, as_json=as_json):
         raise typer.Exit(1)
 
 
 def report_on(
-    config: Path, names: list[str] | None = None, wait: float = 10.0, *, as_json: bool = False
+    config: Path,
+    names: list[str] | None = None,
+    wait: float = 10.0,
+    causes: str = "",
+    *,
+    as_json: bool = False,
 ) -> bool:
     """Judge and report; True where no fault was found."""
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
@@ -51,7 +65,7 @@ def report_on(
     from streaming.verify.run import verify as judge_all  # noqa: PLC0415
 
     settings = load_config(config)
-    verdicts = judge_all(settings, known(settings, names or []), wait)
+    verdicts = judge_all(settings, known(settings, names or []), wait, causes)
     if sys.stderr.isatty():
         print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     if as_json:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streaming.demo import airports, flights
-from streaming.demo.stage import START_SECONDS_MAX, Stage, told
+from streaming.demo.stage import START_SECONDS_MAX, Stage, cause, told
 from streaming.totals import Totals
 
 SHOWN = 9
@@ -115,7 +115,7 @@ groups = {{ {groups} }}
             early = self.sent() < REACT_UNTIL * self.scene.count
             if early and self.answers < REACTIONS_MAX and rng.random() < 0.01:
                 value = json.dumps({"what": "ack", "flight": "ack", "by": airline}).encode()
-                header = [("group", headers["group"])]
+                header = [("group", headers["group"]), cause(message)]
                 producer.produce(f"{self.topic}.airlines", value, message.key(), headers=header)
                 producer.poll(0)
                 self.answers += 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streaming.demo.stage import Stage, told
+from streaming.demo.stage import Stage, cause, told
 from streaming.totals import Totals
 
 REFUND_EVERY = 5
@@ -80,10 +80,12 @@ transit = "{topic}.transit"
             self._tell(producer, "order", number)
         producer.flush(60)
 
-    def _tell(self, producer: Any, kind: str, number: int) -> None:
+    def _tell(self, producer: Any, kind: str, number: int, read: Any = None) -> None:
+        """Send one; the header says what had been ``read``, for the judge alone."""
         sender, to = TO[kind]
+        headers = [("to", to.encode()), *([cause(read)] if read else [])]
         value = json.dumps({"kind": kind, "number": number}).encode()
-        producer.produce(f"{self.topic}.in", value, sender.encode(), headers=[("to", to.encode())])
+        producer.produce(f"{self.topic}.in", value, sender.encode(), headers=headers)
         producer.poll(0)
         self.published[kind] += 1
 
@@ -94,9 +96,9 @@ transit = "{topic}.transit"
             kind, number = fields["kind"], fields["number"]
             self._note(peer, kind, number)
             if (peer, kind) == ("payments", "order"):
-                self._tell(producer, "payment", number)
+                self._tell(producer, "payment", number, message)
             elif (peer, kind) == ("orders", "payment") and number % REFUND_EVERY == 0:
-                self._tell(producer, "refund", number)
+                self._tell(producer, "refund", number, message)
         producer.flush(60)
 
     def _note(self, peer: str, kind: str, number: int) -> None:

@@ -24,6 +24,7 @@ from streaming.totals import Totals
 
 T = TypeVar("T")
 
+CAUSE = "after"
 WARM_UP = 5
 START_SECONDS_MAX = 180
 QUIET_SECONDS_MAX = 120
@@ -250,7 +251,7 @@ class Stage(ABC):
         from streaming.cli.verify import report_on  # noqa: PLC0415
 
         told("judging the order from the topics alone …")
-        return report_on(config)
+        return report_on(config, causes=CAUSE)
 
     def _log_end(self) -> str:
         lines = (self.folder / "service.log").read_text(errors="replace").splitlines()
@@ -259,6 +260,11 @@ class Stage(ABC):
     def _tidy(self) -> None:
         if not self.keep:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def cause(read: Any) -> tuple[str, bytes]:
+    """The header of a record that is sent because of a delivery that was ``read``."""
+    return CAUSE, f"{read.topic()}/{read.partition()}@{read.offset()}".encode()
 
 
 def told(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from sequencer.invariants import SENDER_ORDER
 from streaming.verify.added import Place, Reject, reject
 from streaming.verify.faults import Verdict
-from streaming.verify.histories import Histories
+from streaming.verify.histories import Histories, text
 from streaming.verify.inputs import Ends, Inputs, Matching
 from streaming.verify.records import Record
 
@@ -21,7 +22,8 @@ class Settings:
     ``partitions``: of each output topic. ``due``: for each input and command partition the offset
     below which everything has had its time, so that what is missing is a fault, above it is held;
     None: everything has. ``now_ms``: when the topics were read; removed names are remembered for
-    ``retire_after_ms``.
+    ``retire_after_ms``. ``cause_header``: the header of inputs in which senders name the deliveries
+    that were read before, by anyone, as `topic/partition@offset`, with commas between.
     """
 
     pipeline: str
@@ -32,6 +34,7 @@ class Settings:
     retire_after_ms: int = 0
     now_ms: int = 0
     due: Ends = None
+    cause_header: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,37 @@ def _without_input(
         return f"{text}: its input {inputs.told(record)} is {other}, too"
 
     return kind, told
+
+
+def named_causes(verdict: Verdict, inputs: Inputs, histories: Histories) -> list[tuple[int, int]]:
+    """Messages (cause, effect), after the headers in which senders say what was read before."""
+    places = {each: _place(each) for _, names in inputs.causes for each in names.split(b",")}
+    lying = histories.messages_at(place for place in places.values() if place is not None)
+    found = []
+    for record, names in inputs.causes:
+        effect = inputs.message[record]
+        for each in names.split(b","):
+            place = places[each]
+            if place not in lying:
+                if histories.repeats_allowed:  # it may be the place of a repeat
+                    continue
+                told = f"{inputs.told(record)} names {text(each)}: no delivery lies there"
+                verdict.find("bad-cause", told)
+            elif effect >= 0:
+                found.append((lying[place], effect))
+    return found
+
+
+def _place(named: bytes) -> Place | None:
+    """The place that is written `topic/partition@offset`."""
+    parts = PLACE.fullmatch(named)
+    if parts is None:
+        return None
+    topic, partition, offset = parts.groups()
+    return topic.decode(), int(partition), int(offset)
+
+
+PLACE = re.compile(rb"([A-Za-z0-9._-]{1,249})/(\d{1,9})@(\d{1,18})")
 
 
 class SenderLines:

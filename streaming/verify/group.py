@@ -8,7 +8,8 @@ another subscriber's topic), `wrong-partition`, `hole`, `disorder`, `repeat`, `r
 `group-order`, `overlap-order`, `pairwise-order`, `acyclic`, `sender-order`, `causality`. Of inputs:
 `invented` (no such input, or altered), `rejected-and-delivered`, `lost` (a later one of its sender
 and group was delivered), `unfinished` (not there although it had its time), `reject-altered`,
-`reject-repeat`, `wrong-reason`. Of commands and events: `unanswered`, `answered-twice`,
+`reject-repeat`, `wrong-reason`, `bad-cause` (no delivery lies where an input says, or causes form a
+cycle). Of commands and events: `unanswered`, `answered-twice`,
 `wrong-answer`, `invented-answer`, `bad-event`, `event-repeat`, `missing-event`, `wrong-event`,
 `invented-event`.
 """
@@ -28,6 +29,7 @@ from streaming.verify.accounts import (
     SenderLines,
     judge_rejects,
     match,
+    named_causes,
     read_rejects,
 )
 from streaming.verify.added import Place
@@ -70,8 +72,8 @@ def judge(
     """Look for every fault; time and memory are linear in the records as long as all is well.
 
     ``causes``: places of inputs (cause, effect), the effect sent by a subscriber after it read the
-    cause; the topics alone do not show what a sender had read. Pairs without a delivery are passed
-    over.
+    cause, besides those that inputs name (`Settings.cause_header`). Pairs without a delivery are
+    passed over.
     """
     verdict = Verdict(settings.pipeline)
     work = _Judge(settings, verdict, material)
@@ -97,7 +99,7 @@ class _Judge:
         self.events = read_events(verdict, material.events, repeats=repeats)
         self.commands = [read_command(record, OPS) for record in material.commands]
         answer(verdict, self.commands, self.events)
-        self.inputs = Inputs(material.inputs, ("group",))
+        self.inputs = Inputs(material.inputs, ("group",), settings.cause_header)
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
         due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)
@@ -228,7 +230,8 @@ class _Judge:
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""
         late = filter(self._must_come, self.pending)
-        self.histories.orders(self.deliveries.name, late, self.inputs.pairs(causes))
+        named = named_causes(self.verdict, self.inputs, self.histories)
+        self.histories.orders(self.deliveries.name, late, [*self.inputs.pairs(causes), *named])
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
         """Whether a subscriber is a member in every membership that explains who got a message."""

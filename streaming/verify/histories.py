@@ -13,6 +13,7 @@ import pyarrow as pa
 from sequencer.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
 from sequencer.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
 from streaming.columns import partitions_of
+from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 
@@ -113,6 +114,21 @@ class Histories:
         history.partitions.append(at)
         history.offsets.append(record.offset)
 
+    def messages_at(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The messages that lie at some places (topic, partition, offset) of the output."""
+        wanted: dict[int, set[int]] = {}
+        for topic, partition, offset in places:
+            at = self._numbers.get((topic, partition))
+            if at is not None:
+                wanted.setdefault(at, set()).add(offset)
+        found: dict[Place, int] = {}
+        for history in self.by_key.values() if wanted else ():
+            each = zip(history.partitions, history.offsets, history.messages, strict=True)
+            for at, offset, message in each:
+                if at in wanted and offset in wanted[at]:
+                    found[*self._names[at], offset] = message
+        return found
+
     def told(self, key: bytes, message: int) -> str:
         """Where a key got a message, for people."""
         history = self.by_key[key]
@@ -137,8 +153,7 @@ class Histories:
 
         ``late``: for a key, messages in their order that it must get and has not got. They will
         come after all that it has, so they count as rows behind its last one. ``causes``: pairs
-        (cause, effect) of messages; nobody may get the effect first. Raises ValueError if they
-        form a cycle.
+        (cause, effect) of messages; nobody may get the effect first.
         """
         rows: dict[tuple[bytes, int], Sequence[int]] = {
             (key, 0): history.messages for key, history in self.by_key.items()
@@ -159,7 +174,8 @@ class Histories:
         if not pairs:
             return
         if DeliveryGraph({}, pairs).knots():
-            raise ValueError("the causes form a cycle: no order can agree with them")
+            self.verdict.find("bad-cause", "the causes form a cycle: no order can agree with them")
+            return
         graph = DeliveryGraph(rows, pairs)
         for knot in graph.knots():
             causal = effect_first(knot) if knot.effects else None

@@ -36,16 +36,20 @@ class Inputs:
 
     ``message`` and ``rejected`` are filled by the judge: the message that a record became (-1:
     none is there yet), and whether it was rejected. ``content`` is a hash of key, value, headers
-    and timestamp; about 40 bytes are kept for a record.
+    and timestamp; about 40 bytes are kept for a record. ``causes``: the records that have a header
+    `cause_header`, and what it says.
     """
 
-    def __init__(self, records: Iterable[Record], header_names: tuple[str, ...]) -> None:
+    def __init__(
+        self, records: Iterable[Record], header_names: tuple[str, ...], cause_header: str = ""
+    ) -> None:
         self.partitions: list[_Partition] = []
         self.partition = array("i")
         self.offset = array("q")
         self.content = array("q")
         self.senders: list[bytes | None] = []
         self.headers: list[tuple[tuple[bool, bytes | None], ...]] = []
+        self.causes: list[tuple[int, bytes]] = []
         by_name: dict[tuple[str, int], int] = {}
         same: dict[object, object] = {}
         for record in records:
@@ -54,6 +58,8 @@ class Inputs:
                 by_name[name] = len(self.partitions)
                 self.partitions.append(_Partition(*name))
             at = by_name[name]
+            if cause_header and (named := record.header(cause_header)[1]) is not None:
+                self.causes.append((len(self.offset), named))
             self.partitions[at].offsets.append(record.offset)
             self.partitions[at].records.append(len(self.offset))
             self.partition.append(at)

@@ -8,8 +8,9 @@ to no destination, or not to the node's owner), `missing-delivery`, `delivered-t
 `wrong-undelivered`. Of order: `stamp-order`, `pairwise-order`, `acyclic`, `sender-order`,
 `causality`. Of inputs: `invented` (no such input, or altered), `rejected-and-delivered`, `lost` (a
 destination has a later message), `unfinished` (not there although it had its time),
-`missing-event` (likewise, of `undelivered`), `reject-altered`, `reject-repeat`, `wrong-reason`. Of
-commands and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `bad-event`,
+`missing-event` (likewise, of `undelivered`), `reject-altered`, `reject-repeat`, `wrong-reason`,
+`bad-cause` (no delivery lies where an input says, or causes form a cycle). Of commands and
+events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `bad-event`,
 `event-repeat`.
 """
 
@@ -27,6 +28,7 @@ from streaming.verify.accounts import (
     Settings,
     judge_rejects,
     match,
+    named_causes,
     read_rejects,
 )
 from streaming.verify.added import Place
@@ -63,14 +65,16 @@ def judge(
     """Look for every fault; time and memory are linear in the records as long as all is well.
 
     ``causes``: places of inputs (cause, effect), the effect sent after the cause was read by
-    anyone; the topics alone do not show that. Pairs without a delivery are passed over.
+    anyone, besides those that inputs name (`Settings.cause_header`). Pairs without a delivery are
+    passed over.
     """
     verdict = Verdict(settings.pipeline)
     work = _Judge(settings, verdict, material)
     work.judge_inputs()
     work.judge_destinations()
     work.judge_handles()
-    work.histories.orders(work.deliveries.name, causes=work.inputs.pairs(causes))
+    pairs = [*work.inputs.pairs(causes), *named_causes(verdict, work.inputs, work.histories)]
+    work.histories.orders(work.deliveries.name, causes=pairs)
     work.judge_endings()
     return verdict
 
@@ -88,7 +92,7 @@ class _Judge:
         self.events = read_events(verdict, material.events, repeats=repeats)
         self.commands = [read_command(record, OPS) for record in material.commands]
         answer(verdict, self.commands, self.events)
-        self.inputs = Inputs(material.inputs, ("to", "handles"))
+        self.inputs = Inputs(material.inputs, ("to", "handles"), settings.cause_header)
         self.nodes, self.ends = replay(verdict, by_subject(self.commands))
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.bad: dict[int, str] = {}

@@ -30,8 +30,13 @@ NOT_YET = {
 """Faults by discipline that a running service may still mend."""
 
 
-def verify(config: Config, names: list[str], wait_s: float) -> list[Verdict]:
-    """Judge pipelines; what is only missing yet gets ``wait_s`` seconds to appear."""
+def verify(
+    config: Config, names: list[str], wait_s: float, cause_header: str = ""
+) -> list[Verdict]:
+    """Judge pipelines; what is only missing yet gets ``wait_s`` seconds to appear.
+
+    ``cause_header``: see `Settings`.
+    """
     verdicts = []
     with Topics(config, _show) as topics:
         for name in names:
@@ -39,7 +44,7 @@ def verify(config: Config, names: list[str], wait_s: float) -> list[Verdict]:
             due: Ends = None
             deadline = None
             while True:
-                verdict, ends = _judge(config, name, topics, due)
+                verdict, ends = _judge(config, name, topics, due, cause_header)
                 now = time.monotonic()
                 deadline = now + wait_s if deadline is None else deadline
                 if not verdict.counts or set(verdict.counts) - NOT_YET[discipline]:
@@ -52,7 +57,9 @@ def verify(config: Config, names: list[str], wait_s: float) -> list[Verdict]:
     return verdicts
 
 
-def _judge(config: Config, name: str, topics: Topics, due: Ends) -> tuple[Verdict, Ends]:
+def _judge(
+    config: Config, name: str, topics: Topics, due: Ends, cause_header: str
+) -> tuple[Verdict, Ends]:
     """The verdict, and how far inputs and commands were read."""
     pipeline = config.pipelines[name]
     if isinstance(pipeline, ChannelPipeline):
@@ -66,6 +73,7 @@ def _judge(config: Config, name: str, topics: Topics, due: Ends) -> tuple[Verdic
         "retire_after_ms": pipeline.retire_after.ms,
         "now_ms": int(time.time() * 1000),
         "due": due,
+        "cause_header": cause_header,
     }
     if isinstance(pipeline, GroupPipeline):
         outputs = _outputs(pipeline, topics)

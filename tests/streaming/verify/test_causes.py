@@ -4,6 +4,7 @@ import pytest
 
 from streaming.verify import group, multicast
 from streaming.verify.accounts import Settings
+from tests.streaming.verify.plants import Lists, swap
 from tests.streaming.verify.worlds import Groups, Multicasts, material_for, settings_for
 
 
@@ -57,9 +58,58 @@ def test_causes_of_nothing_are_passed_over():
     assert group.judge(settings, material_for(world), [(nothing, nothing)]).good
 
 
-def test_causes_that_cause_themselves_are_refused():
+def test_causes_that_cause_themselves_are_told():
     world = relay()
     settings = settings_for(group.Settings, world, groups=world.configured)
     question, answer = places(world)
-    with pytest.raises(ValueError, match="form a cycle"):
-        group.judge(settings, material_for(world), [(question, answer), (answer, question)])
+    causes = [(question, answer), (answer, question)]
+    assert group.judge(settings, material_for(world), causes).counts == {"bad-cause": 1}
+
+
+def named(record):
+    """A delivery as senders name it."""
+    return [("after", b"%s/%d@%d" % (record.topic.encode(), record.partition, record.offset))]
+
+
+def got(world, key, value):
+    (found,) = [r for r in world.topics.all("out") if (r.key, r.value) == (key, value)]
+    return found
+
+
+def turned(world):
+    """C gets the answer first."""
+    lists = Lists.of(material_for(world))
+    swap(lists.outputs, *lists.of_key(b"C"))
+    return lists.material()
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_inputs_name_the_deliveries_that_were_read(order):
+    world = Multicasts(1, order=order)
+    world.send(b"A", b"B,C", ..., b"question")
+    heard = named(got(world, b"B", b"question"))
+    world.send(b"D", b"C", ..., b"answer", 1, heard)
+    settings = settings_for(Settings, world, cause_header="after")
+    assert multicast.judge(settings, material_for(world)).counts == {}
+    swapped = turned(world)
+    assert multicast.judge(settings, swapped).counts["causality"] == 1
+    assert "causality" not in multicast.judge(settings_for(Settings, world), swapped).counts
+
+
+def test_members_name_the_deliveries_that_were_read():
+    world = Groups(1, {"G0": ["B", "C"], "G1": ["C", "D"]})
+    world.send(b"A", b"G0", b"question")
+    heard = named(got(world, b"B", b"question"))
+    world.send(b"B", b"G1", b"answer", 1, heard)
+    settings = settings_for(group.Settings, world, groups=world.configured, cause_header="after")
+    assert group.judge(settings, material_for(world)).counts == {}
+    assert group.judge(settings, turned(world)).counts["causality"] == 1
+
+
+@pytest.mark.parametrize("value", [b"", b"nonsense", b"out/0@999", b"out/9@0", b"out/0@0,"])
+def test_a_cause_that_is_no_delivery_is_told(value):
+    world = Multicasts(1)
+    world.send(b"A", b"B", ..., b"question")
+    world.send(b"B", b"C", ..., b"answer", 1, [("after", value)])
+    settings = settings_for(Settings, world, cause_header="after")
+    assert set(multicast.judge(settings, material_for(world)).counts) == {"bad-cause"}

@@ -250,8 +250,8 @@ class Multicasts(World):
         else:
             self.answer(command, "command-refused", reason="does not fit")
 
-    def send(self, sender, to, handles, value, partition=0):
-        headers = [("x", b"\x00\xff")]
+    def send(self, sender, to, handles, value, partition=0, extra=()):
+        headers = [("x", b"\x00\xff"), *extra]
         headers += [("to", to)] * (to is not ...) + [("handles", handles)] * (handles is not ...)
         record = self.topics.put(
             "in", partition, self.begin_ms + self.clock // 9, sender, value, headers
