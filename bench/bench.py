@@ -110,14 +110,14 @@ def latency(bootstrap, kind, given):
     send = partial(send_at, bootstrap, topic, given.rate)
     found, spent = measured([kind, bootstrap, topic, output], send, WARM_UP_SECONDS, given.seconds)
     for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"):
-        say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s, _ in spent):.0f} ms")
-    p50, p99 = np.percentile(found, [50, 99])
+        say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s, *_ in spent):.0f} ms")
+    p50, p99 = np.percentile(found[:, 1] - found[:, 0], [50, 99])
     say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(found):,} messages")
     return p50, p99
 
 
 def measured(job_arguments, send, warm_up, seconds):
-    """Latencies (ms) of a job while ``send(stop)`` sends, and its last batches."""
+    """When messages were sent and read (ms; n by 2) while ``send(stop)`` sends; last batches."""
     _, bootstrap, _, output, *_ = job_arguments
     limit = str(seconds + warm_up + 45)
     process = subprocess.Popen(
@@ -134,7 +134,7 @@ def measured(job_arguments, send, warm_up, seconds):
         stop.set()
         sender.join()
         said, _ = process.communicate(timeout=300)
-    return found, json.loads(said.splitlines()[-1])[-30:]
+    return found, json.loads(said.splitlines()[-1])[-100:]
 
 
 def send_at(bootstrap, topic, rate, stop):
@@ -173,9 +173,9 @@ def read_latencies(bootstrap, topic, warm_up, seconds):
         messages = consumer.consume(5000, 0.05)
         now = time.time_ns()
         if time.monotonic() > began + warm_up:
-            found += [(now - int(m.value()[:19])) / 1e6 for m in messages if not m.error()]
+            found += [(int(m.value()[:19]) / 1e6, now / 1e6) for m in messages if not m.error()]
     consumer.close()
-    return found
+    return np.array(found)
 
 
 def job(kind, *arguments):

@@ -92,11 +92,15 @@ def throughput(bootstrap, topic, kind, groups, given, messages):
         kind, bootstrap, topic, output, "--batch", str(max(1000, messages // 12)), "--until",
         str(int(given.records * 0.9)), "--groups", json.dumps(groups), "--nodes", str(given.nodes),
     )  # fmt: skip
+    say(f"{topic} {kind}: {(rate := warm_rate(batches)):,.0f} records/s warm")
+    return rate
+
+
+def warm_rate(batches):
+    """Records written in a second in the second half of the batches."""
     half = len(batches) // 2
     done = batches[-1][3] - batches[half][3]
-    rate = done / sum(ms for _, ms, _, _ in batches[half + 1 :]) * 1000
-    say(f"{topic} {kind}: {rate:,.0f} records/s warm, over {len(batches) - half - 1} batches")
-    return rate
+    return done / sum(ms for _, ms, *_ in batches[half + 1 :]) * 1000
 
 
 def latency(bootstrap, kind, groups, given, count):
@@ -106,8 +110,8 @@ def latency(bootstrap, kind, groups, given, count):
     command += ["--groups", json.dumps(groups), "--nodes", str(given.nodes)]
     sender = partial(send, bootstrap, topic, groups, given.rate)
     found, spent = measured(command, sender, WARM_UP_SECONDS, given.seconds)
-    p50, p99 = np.percentile(found, [50, 99])
-    batch = statistics.median(ms for _, ms, _, _ in spent)
+    p50, p99 = np.percentile(found[:, 1] - found[:, 0], [50, 99])
+    batch = statistics.median(ms for _, ms, *_ in spent)
     say(f"latency {count} {kind}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")
     return p50, p99, batch
 

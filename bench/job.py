@@ -1,9 +1,10 @@
 """One job of the benchmark in a process of its own: a stateless copy, or one of the pipelines.
 
-Prints one JSON line: the batches (rows, ms, phases, records written so far) in order. `--seconds`
-runs so long (for latency); without it the job stops when it has written `--until` records.
-With `--groups` (JSON) it is the discipline `group`, and the copy writes each message as often as
-its group has members.
+Prints one JSON line: the batches (rows, ms, phases, records written so far, ms of the clock at the
+start) in order. `--seconds` runs so long (for latency); without it the job stops when it has written
+`--until` records. With `--groups` (JSON) it is the discipline `group`, and the copy writes each
+message as often as its group has members; with `--order` it is `multicast`, and the copy writes each
+message as often as its header `to` has names.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import replace
+from datetime import datetime
 
 from pyspark.sql import functions
 
@@ -19,7 +21,7 @@ from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
 from streaming.group_operator import first_ingress
-from streaming.plan import ChannelPlan, GroupPlan
+from streaming.plan import ChannelPlan, GroupPlan, MulticastPlan
 from streaming.query import Carrier, Progress, build, start
 from streaming.service import spark_session
 
@@ -46,6 +48,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--groups", type=json.loads, default={})
     parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--order", choices=["", "clock", "counter"], default="")
     given = parser.parse_args()
     tables = {
         **SESSION,
@@ -67,15 +70,24 @@ def main():
                 wait_for(job, query, given.until)
             query.stop()
             batches = [
-                (p["numInputRows"], p["durationMs"]["triggerExecution"], p["durationMs"])
+                (
+                    p["numInputRows"],
+                    p["durationMs"]["triggerExecution"],
+                    p["durationMs"],
+                    start_of(p),
+                )
                 for p in query.recentProgress
                 if p["numInputRows"]
             ]
             pairs = zip(batches, job.written, strict=False)
-            told = [(*batch, done) for batch, done in pairs]
+            told = [(*batch[:3], done, batch[3]) for batch, done in pairs]
         print(json.dumps(told))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_of(progress):
+    return datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
 
 
 def wait_for(job, query, count, limit_s=1800):
@@ -121,12 +133,9 @@ class Copy:
             .load()
         )
         rows = source.select("key", "value", "headers")
-        if self.given.groups:
-            sizes = [functions.lit(each) for item in self.sizes() for each in item]
-            size = functions.create_map(*sizes)[functions.col("headers")[0]["value"].cast("string")]
-            rows = rows.withColumn(
-                "copy", functions.explode(functions.sequence(functions.lit(1), size))
-            ).drop("copy")
+        if self.given.groups or self.given.order:
+            copies = functions.sequence(functions.lit(1), self.copies())
+            rows = rows.withColumn("copy", functions.explode(copies)).drop("copy")
         self.query = (
             rows.writeStream.format("kafka")
             .option("kafka.bootstrap.servers", self.given.bootstrap)
@@ -137,8 +146,15 @@ class Copy:
         )
         return self.query
 
-    def sizes(self):
-        return [(name, len(members)) for name, members in self.given.groups.items()]
+    def copies(self):
+        """How often a message is written."""
+        header = functions.col("headers")[0]["value"].cast("string")
+        if self.given.order:
+            return functions.size(functions.split(header, ","))
+        sizes = [(name, len(members)) for name, members in self.given.groups.items()]
+        return functions.create_map(*[functions.lit(each) for item in sizes for each in item])[
+            header
+        ]
 
 
 class Ordered:
@@ -159,7 +175,8 @@ class Ordered:
 
     def note(self, progress):
         totals = progress.totals()
-        done = totals.delivered if self.given.groups else totals.seen
+        exchanges = self.given.groups or self.given.order
+        done = totals.delivered if exchanges else totals.seen
         self.written.append(done)
 
     def plan(self):
@@ -178,10 +195,12 @@ class Ordered:
             "state_partitions": 2,
             "producer": {"bootstrap.servers": given.bootstrap},
         }
+        topics = {"commands": commands, "transit": transit}
+        if given.order:
+            return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
             return ChannelPlan(**common, shards=16, rules=Rules(LinearLabels()))
         groups = {name: tuple(members) for name, members in given.groups.items()}
-        topics = {"commands": commands, "transit": transit}
         plan = GroupPlan(**common, **topics, shards=2, groups=groups, nodes=given.nodes)
         return replace(plan, ingress=first_ingress(plan))
 

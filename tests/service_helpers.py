@@ -122,3 +122,16 @@ def status(config: Path) -> dict[str, Any]:
         cwd=Path(__file__).parents[1],
     )
     return json.loads(said.stdout)["pipelines"]
+
+
+def verify(config: Path, *arguments: str, limit_s: float = 300) -> tuple[int, str]:
+    """`sequencer verify CONFIG`: its exit status, and what it said."""
+    said = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", "verify", str(config), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    return said.returncode, said.stdout + said.stderr

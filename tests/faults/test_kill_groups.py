@@ -6,22 +6,18 @@ comes after what it reacts to.
 
 import json
 import random
-import subprocess
-import sys
-import threading
-import time
 import uuid
-from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from sequencer.simulation.workload import names, occupied_groups, zipf_groups
+from tests.faults.kills import Reactor, named, through_kills
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import Service, run_once, status, write_config
+from tests.service_helpers import run_once, status, verify, write_config
 
 SENDERS = [b"p%d" % n for n in range(12)]
+ANSWERS_MAX = 2_000
 
 
 def memberships():
@@ -54,9 +50,8 @@ class Traffic:
         self.count = 0
         self.sent = dict.fromkeys(groups, 0)
         self.commands = dict.fromkeys(groups, 0)
-        self.stopping = threading.Event()
-        self.reactions = dict.fromkeys(groups, 0)
-        self.reactor = threading.Thread(target=self.react, daemon=True)
+        self.answers = dict.fromkeys(groups, 0)
+        self.rng_of_answers = random.Random(seed)
 
     def publish(self, name, count):
         """In turn to random groups, now and then one that is not there."""
@@ -74,7 +69,8 @@ class Traffic:
 
     def command(self, name):
         """Somebody joins or leaves, a group comes or goes."""
-        group = self.rng.choice([*sorted(self.groups[name]), f"new{self.rng.randrange(3)}"])
+        changing = [*sorted(self.groups[name])[1::2], f"new{self.rng.randrange(3)}"]
+        group = self.rng.choice(changing)
         everyone = sorted({each for some in self.groups[name].values() for each in some})
         members = self.rng.sample(everyone, self.rng.randint(1, min(8, len(everyone))))
         value = {"op": self.rng.choice(["add", "set", "set", "remove"]), "group": group}
@@ -83,37 +79,20 @@ class Traffic:
         produce(self.bootstrap, f"{self.prefix}{name}.commands", [record])
         self.commands[name] += 1
 
-    def react(self):
-        """Subscribers answer some of what they got, to a group of theirs."""
-        topics = [f"{self.prefix}{name}.out" for name in self.groups]
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": f"{self.prefix}reactor",
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "topic.metadata.refresh.interval.ms": 1000,
-            }
-        )
-        consumer.subscribe(topics)
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
-        rng = random.Random(9)
-        while not self.stopping.is_set():
-            for message in consumer.consume(500, 0.2):
-                if message.error() or not message.value().startswith(b"m"):
-                    continue
-                name = message.topic().removeprefix(self.prefix).removesuffix(".out")
-                mine = [
-                    g for g, some in self.groups[name].items() if message.key().decode() in some
-                ]
-                if mine and rng.random() < 0.02 and self.reactions[name] < 2000:
-                    value = b"re:%s:%s" % (message.key(), message.value())
-                    header = [("group", rng.choice(mine).encode())]
-                    topic = f"{self.prefix}{name}.in"
-                    producer.produce(topic, value, message.key(), partition=0, headers=header)
-                    self.reactions[name] += 1
-        assert producer.flush(60) == 0
-        consumer.close()
+    def answer(self, message):
+        """A subscriber answers something of what it got, to a group of its own."""
+        if not message.value().startswith(b"m") or self.rng_of_answers.random() >= 0.02:
+            return None
+        name = message.topic().removeprefix(self.prefix).removesuffix(".out")
+        key = message.key()
+        steady = sorted(self.groups[name])[::2]  # who has left may hear less than others
+        mine = [g for g in steady if key.decode() in self.groups[name][g]]
+        if not mine or self.answers[name] >= ANSWERS_MAX:
+            return None
+        self.answers[name] += 1
+        value = b"re:%s:%s" % (key, message.value())
+        headers = [("group", self.rng_of_answers.choice(mine).encode()), named(message)]
+        return f"{self.prefix}{name}.in", key, value, headers, 0
 
 
 def prepare(broker, prefix, folder, groups, **service):
@@ -130,19 +109,12 @@ def prepare(broker, prefix, folder, groups, **service):
 
 
 def judge(bootstrap, prefix, config, traffic):
-    said = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", "verify", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert said.returncode == 0, said.stdout + said.stderr
+    code, said = verify(config, "--causes", "after", limit_s=1800)
+    assert code == 0, said
     figures = status(config)
     reacted = 0
     for name in traffic.groups:
-        assert figures[name]["in"] == traffic.sent[name] + traffic.reactions[name], name
+        assert figures[name]["in"] == traffic.sent[name] + traffic.answers[name], name
         assert figures[name]["held"] == figures[name]["transit"] == 0, name
         got = {}
         for record in read_all(bootstrap, f"{prefix}{name}.out", limit_s=300):
@@ -164,27 +136,16 @@ def kill_at_random(broker, folder, groups, *, kills, messages, seconds, seed=1):
     config = prepare(broker, prefix, folder, groups, batch_records_max=5_000)
     traffic = Traffic(broker, prefix, groups, seed)
     rng = random.Random(seed)
-    traffic.reactor.start()
-    try:
-        for turn in range(kills + 1):
-            for name in groups:
-                traffic.publish(name, messages // len(groups) // (kills + 1))
-                if turn % 2 or rng.random() < 0.5:
-                    traffic.command(name)
-            if turn == kills:
-                break
-            with Service(config) as service:
-                before = {name: each["batch"] for name, each in status(config).items()}
 
-                def moved(was=before):
-                    return any(each["batch"] != was[n] for n, each in status(config).items())
+    def turn(number):
+        for name in groups:
+            traffic.publish(name, messages // len(groups) // (kills + 1))
+            if number % 2 or rng.random() < 0.5:
+                traffic.command(name)
 
-                service.until(moved)
-                time.sleep(rng.uniform(0, seconds))
-                service.kill()
-    finally:
-        traffic.stopping.set()
-        traffic.reactor.join(120)
+    topics = [f"{prefix}{name}.out" for name in groups]
+    with Reactor(broker.bootstrap, topics, traffic.answer):
+        through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
     return judge(broker.bootstrap, prefix, config, traffic)
 

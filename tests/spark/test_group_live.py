@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import Service, status, write_config
-from tests.spark.test_group_once import verify
+from tests.service_helpers import Service, status, verify, write_config
 
 pytestmark = pytest.mark.timeout(600)
 MEMBERS = {"G0": "ABC", "G1": "BC", "G2": "ABD", "G3": "BCD", "G4": "BD"}

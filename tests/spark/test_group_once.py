@@ -1,16 +1,13 @@
 """The group discipline through the real job: random histories, judged by `sequencer verify`."""
 
 import json
-import subprocess
-import sys
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import run_once, status, write_config
+from tests.service_helpers import run_once, status, verify, write_config
 from tests.streaming.verify.worlds import random_groups
 
 pytestmark = pytest.mark.timeout(900)
@@ -53,18 +50,6 @@ def send(broker, prefix, worlds, half):
                     f"{prefix}{name}.{topic}",
                     mine[:cut] if half == 0 else mine[cut:],
                 )
-
-
-def verify(config):
-    said = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", "verify", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    return said.returncode, said.stdout + said.stderr
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import run_once, status, write_config
-from tests.spark.test_group_once import verify, written
+from tests.service_helpers import run_once, status, verify, write_config
+from tests.spark.test_group_once import written
 from tests.streaming.verify.worlds import random_multicasts
 
 pytestmark = pytest.mark.timeout(1800)

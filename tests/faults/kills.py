@@ -1,0 +1,98 @@
+"""Kill -9 again and again while clients go on: what the disciplines' fault tests share."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from confluent_kafka import Consumer, Producer
+
+from tests.service_helpers import Service, status
+
+Answer = Callable[[Any], tuple[str, bytes, bytes, list[tuple[str, bytes]], int] | None]
+"""What a reader sends because of a delivery: topic, key, value, headers, partition."""
+
+
+def through_kills(
+    config: Path, turn: Callable[[int], None], *, kills: int, seconds: float, seed: int
+) -> None:
+    """Do each ``turn``, then run the service and kill it at a random moment of its work.
+
+    After the last turn it is not run again.
+    """
+    rng = random.Random(seed)
+    for number in range(kills + 1):
+        turn(number)
+        if number == kills:
+            break
+        with Service(config) as service:
+            before = {name: each["batch"] for name, each in status(config).items()}
+
+            def moved(was=before) -> bool:
+                return any(each["batch"] != was[n] for n, each in status(config).items())
+
+            service.until(moved)
+            time.sleep(rng.uniform(0, seconds))
+            service.kill()
+
+
+class Reactor:
+    """A reader of ordered topics that answers some of what it reads; a context manager.
+
+    Leave it before the last run, so that the answers are worked through, too.
+    """
+
+    def __init__(self, bootstrap: str, topics: list[str], answer: Answer) -> None:
+        self.bootstrap, self.topics, self.answer = bootstrap, topics, answer
+        self.sent = 0
+        self.failure: BaseException | None = None
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._guard, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.thread.join(120)
+        assert not self.thread.is_alive()
+        assert self.failure is None, self.failure
+
+    def _guard(self) -> None:
+        try:
+            self._react()
+        except BaseException as failure:  # noqa: BLE001  (told by __exit__)
+            self.failure = failure
+
+    def _react(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": f"{self.topics[0]}-reactor",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "topic.metadata.refresh.interval.ms": 1000,
+            }
+        )
+        consumer.subscribe(self.topics)
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        while not self.stopping.is_set():
+            for message in consumer.consume(1000, 0.2):
+                answer = None if message.error() else self.answer(message)
+                if answer is not None:
+                    topic, key, value, headers, partition = answer
+                    producer.produce(topic, value, key, partition, headers=headers)
+                    self.sent += 1
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        consumer.close()
+
+
+def named(message: Any) -> tuple[str, bytes]:
+    """The header that says which delivery was read, for `sequencer verify --causes after`."""
+    return "after", f"{message.topic()}/{message.partition()}@{message.offset()}".encode()
