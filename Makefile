@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak bench bench-groups figures clean
+.PHONY: help setup demo test check test-only soak bench bench-groups bench-multicast figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ bench: $(READY) ## throughput and latency beside a stateless Spark copy (channel
 
 bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (about an hour)
 	@$(BIN)/python bench/groups.py
+
+bench-multicast: $(READY) ## the same for multicast, by destinations and beside groups (half an hour)
+	@$(BIN)/python bench/multicast.py
 
 figures: $(READY) ## measure and draw the figures, tables included, of docs (some minutes)
 	@$(BIN)/sequencer simulate --output docs/figures --page docs/simulation.md \
