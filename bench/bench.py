@@ -117,7 +117,7 @@ def latency(bootstrap, kind, given):
 
 
 def measured(job_arguments, send, warm_up, seconds):
-    """When messages were sent and read (ms; n by 2) while ``send(stop)`` sends; last batches."""
+    """When messages were sent and read (ms; n by 2) while ``send(stop)`` sends; the batches."""
     _, bootstrap, _, output, *_ = job_arguments
     limit = str(seconds + warm_up + 45)
     process = subprocess.Popen(
@@ -134,7 +134,8 @@ def measured(job_arguments, send, warm_up, seconds):
         stop.set()
         sender.join()
         said, _ = process.communicate(timeout=300)
-    return found, json.loads(said.splitlines()[-1])[-100:]
+    batches = json.loads(said.splitlines()[-1])
+    return found, [each for each in batches if found[0, 0] < each[-1] < found[-1, 1]]
 
 
 def send_at(bootstrap, topic, rate, stop):

@@ -56,6 +56,7 @@ def main():
         "spark": {
             "spark.master": "local[2]",
             "spark.driver.memory": "4g",
+            "spark.sql.streaming.numRecentProgressUpdates": "1000",
             **(STOCK if given.kind == "copy" else {}),
         },
     }

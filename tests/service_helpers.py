@@ -48,16 +48,22 @@ def write_config(folder: Path, bootstrap: str, pipelines: dict[str, dict], **ser
 class Service:
     """`sequencer run CONFIG`; ends with the test, whatever happens."""
 
-    def __init__(self, config: Path, *arguments: str, environment: dict[str, str] | None = None):
+    def __init__(
+        self,
+        config: Path,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        command: tuple[str, ...] = ("-m", "streaming.cli"),
+    ):
         self.config = config
         self.log = config.parent / f"run-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", "streaming.cli", "run", str(config), *arguments]
+        words = [sys.executable, *command, "run", str(config), *arguments]
         root = str(Path(__file__).parents[1])
         path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
         kept = {k: v for k, v in os.environ.items() if k != "SEQUENCER_BOOTSTRAP_SERVERS"}
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
-                command,
+                words,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -104,9 +110,9 @@ class Service:
             self.process.wait(10)
 
 
-def run_once(config: Path, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    """`sequencer run CONFIG --once` to its end; what it said."""
-    with Service(config, "--once", *arguments, environment=environment) as service:
+def run_once(config: Path, *arguments: str, **how: Any) -> str:
+    """`sequencer run CONFIG --once` to its end; what it said. ``how``: as for `Service`."""
+    with Service(config, "--once", *arguments, **how) as service:
         status = service.wait()
         assert status == 0, service.said()
         return service.said()

@@ -80,6 +80,17 @@ class SenderLine:
         """All steps that can be carried out now, of all transactions in flight."""
         return tuple(r for transaction in self.flying.values() for r in transaction.requests())
 
+    def ask(self, transaction: Transaction) -> tuple[tuple[Request, ...], tuple[Transaction, ...]]:
+        """All steps that a transaction can have carried out now, which are on their way then.
+
+        Also returns the transactions whose `requests` may be new.
+        """
+        requests = transaction.requests()
+        if not requests:
+            return (), ()
+        transaction.open.clear()
+        return requests, tuple(self._pass_on({}).values())
+
     def asked(self, request: Request) -> tuple[Transaction, ...]:
         """The request is on its way to its peer; returns those whose `requests` may be new."""
         self.flying[request.transaction.serial].asked(request)
@@ -88,12 +99,16 @@ class SenderLine:
     def receive(self, reply: Reply) -> tuple[Transaction, ...]:
         """Take a reply; returns the transactions that it moved on, its own first.
 
-        Those are the ones whose `requests` may be new. Those that have ended leave the line.
+        Those are the ones whose `requests` may be new; none before a phase's last reply. Those
+        that have ended leave the line.
         """
         transaction = self.flying.get(reply.transaction.serial)
         if transaction is None:
             raise ProtocolError(f"{self.sender} has no {reply.transaction} in flight for {reply}")
+        phase = transaction.phase
         transaction.receive(reply)
+        if transaction.phase == phase:  # other replies are to come
+            return ()
         moved = self._pass_on({transaction.number.serial: transaction})
         for serial, one in moved.items():
             if one.ended:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sequencer.multicast.bus import Bus
+    from sequencer.multicast.sender_line import SenderLine
     from sequencer.multicast.transaction import Transaction
     from sequencer.multicast.words import Delivery, Destruction, Message, Notice, Reply
 
@@ -57,7 +58,8 @@ class Shard:
         peers: dict[str, None] = {}
         todo: deque[Request | Reply] = deque()
         for task in sends:
-            self._ask([self.bus.line(task.sender).send(task)], todo)
+            line = self.bus.line(task.sender)
+            self._ask(line, [line.send(task)], todo)
             self._go_on(todo, outgoing, ended, peers)
         todo.extend(arrived)
         self._go_on(todo, outgoing, ended, peers)
@@ -80,16 +82,19 @@ class Shard:
                 todo.extend(self.bus.party(step.peer).handle(step))
                 peers[step.peer] = None
             else:
-                moved = self.bus.line(here).receive(step)
-                ended += [transaction for transaction in moved if transaction.ended]
-                self._ask(moved, todo)
+                line = self.bus.line(here)
+                if moved := line.receive(step):
+                    ended += [transaction for transaction in moved if transaction.ended]
+                    self._ask(line, moved, todo)
 
-    def _ask(self, moved: Iterable[Transaction], todo: deque[Request | Reply]) -> None:
+    def _ask(
+        self, line: SenderLine, moved: Iterable[Transaction], todo: deque[Request | Reply]
+    ) -> None:
         waiting = deque(moved)
         while waiting:
-            for request in waiting.popleft().requests():
-                waiting.extend(self.bus.line(request.transaction.sender).asked(request))
-                todo.append(request)
+            requests, more = line.ask(waiting.popleft())
+            todo.extend(requests)
+            waiting.extend(more)
 
     def _ready(self, peer: str) -> Iterable[Delivery | Notice]:
         party: Any = self.bus.party(peer)
