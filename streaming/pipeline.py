@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 
+WORKING = ("Processing new data", "No new data but cleaning up state")
+"""What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
+for new offsets, which without a trigger interval is most of the time."""
+IDLE_SECONDS = 0.5
+
+
 class Pipeline:
     """Starts, watches and stops the query of one pipeline."""
 
@@ -222,9 +228,9 @@ class Pipeline:
             return
         idle_since = None
         while query.isActive and time.monotonic() < deadline:
-            busy = query.status["isTriggerActive"]
+            busy = query.status["message"] in WORKING
             idle_since = None if busy else idle_since or time.monotonic()
-            if idle_since is not None and time.monotonic() - idle_since > 0.5:
+            if idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
                 break  # between batches: nothing runs that stopping could cut short
             time.sleep(0.05)
         query.stop()

@@ -20,7 +20,7 @@ Answer = Callable[[Any], tuple[str, bytes, bytes, list[tuple[str, bytes]], int] 
 def through_kills(
     config: Path, turn: Callable[[int], None], *, kills: int, seconds: float, seed: int
 ) -> None:
-    """Do each ``turn``, then run the service and kill it at a random moment of its work.
+    """Do each ``turn``, then run the service and kill it at a random moment after a delivery.
 
     After the last turn it is not run again.
     """
@@ -30,14 +30,18 @@ def through_kills(
         if number == kills:
             break
         with Service(config) as service:
-            before = {name: each["batch"] for name, each in status(config).items()}
+            before = delivered(config)
 
             def moved(was=before) -> bool:
-                return any(each["batch"] != was[n] for n, each in status(config).items())
+                return delivered(config) != was
 
             service.until(moved)
             time.sleep(rng.uniform(0, seconds))
             service.kill()
+
+
+def delivered(config: Path) -> dict[str, int]:
+    return {name: each["delivered"] for name, each in status(config).items()}
 
 
 class Reactor:
