@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import create, job, measured, produce_all, say
+from bench import create, job, measured, produce_all, say, warm_rate
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.embedded import EmbeddedBroker
@@ -28,7 +28,7 @@ from streaming.plan import GroupPlan
 
 SUBSCRIBERS = 128
 KINDS = ("copy", "at-least-once", "exactly-once")
-WARM_UP_SECONDS = 120
+WARM_UP_SECONDS = 90
 SENDERS = 50
 VECTOR_BYTES = 8 * SUBSCRIBERS
 
@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--rate", type=int, default=3_000, help="records/s written, for latency")
-    parser.add_argument("--seconds", type=float, default=60, help="measured, for latency")
+    parser.add_argument("--seconds", type=float, default=40, help="measured, for latency")
     given = parser.parse_args()
     rows = []
     with EmbeddedBroker() as broker:
@@ -94,13 +94,6 @@ def throughput(bootstrap, topic, kind, groups, given, messages):
     )  # fmt: skip
     say(f"{topic} {kind}: {(rate := warm_rate(batches)):,.0f} records/s warm")
     return rate
-
-
-def warm_rate(batches):
-    """Records written in a second in the second half of the batches."""
-    half = len(batches) // 2
-    done = batches[-1][3] - batches[half][3]
-    return done / sum(ms for _, ms, *_ in batches[half + 1 :]) * 1000
 
 
 def latency(bootstrap, kind, groups, given, count):

@@ -16,9 +16,9 @@ from functools import partial
 
 import numpy as np
 from confluent_kafka import Producer
-from groups import ROLES, SENDERS, SUBSCRIBERS, WARM_UP_SECONDS, warm_rate
+from groups import ROLES, SENDERS, SUBSCRIBERS, WARM_UP_SECONDS
 
-from bench import create, job, measured, produce_all, say
+from bench import create, job, measured, produce_all, say, warm_rate
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.embedded import EmbeddedBroker
 
@@ -34,7 +34,7 @@ def main():
     parser.add_argument("--destinations", type=int, nargs="+", default=[1, 4, 16, 50])
     parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--rate", type=int, default=1_000, help="records/s written, for latency")
-    parser.add_argument("--seconds", type=float, default=60, help="measured, for latency")
+    parser.add_argument("--seconds", type=float, default=40, help="measured, for latency")
     given = parser.parse_args()
     with EmbeddedBroker() as broker:
         rates = {"groups": on_groups(broker.bootstrap, given)}
