@@ -1,8 +1,8 @@
 """One job of the benchmark in a process of its own: a stateless copy, or one of the pipelines.
 
 Prints one JSON line: the batches (rows, ms, phases, records written so far, ms of the clock at
-the start) in order; for channels it is the mean of records read and written. `--seconds` runs so long (for latency); without it the job stops when it has
-written `--until` records. With `--groups` (JSON) it is the discipline `group`, and the copy writes
+the start) in order; for channels the mean of records read and written. `--seconds` runs so long
+(for latency); without it the job stops when it has written `--until` records. With `--groups` (JSON) it is the discipline `group`, and the copy writes
 each message as often as its group has members; with `--order` it is `multicast`, and the copy
 writes each message as often as its header `to` has names.
 """
