@@ -2,9 +2,10 @@
 
 Prints one JSON line: the batches (rows, ms, phases, records written so far, ms of the clock at
 the start) in order; for channels the mean of records read and written. `--seconds` runs so long
-(for latency); without it the job stops when it has written `--until` records. With `--groups` (JSON) it is the discipline `group`, and the copy writes
-each message as often as its group has members; with `--order` it is `multicast`, and the copy
-writes each message as often as its header `to` has names.
+(for latency); without it the job stops when it has written `--until` records. With `--groups`
+(JSON) it is the discipline `group`, and the copy writes each message as often as its group has
+members; with `--order` it is `multicast`, and the copy writes each message as often as its header
+`to` has names.
 """
 
 import argparse

@@ -105,7 +105,7 @@ def fill(bootstrap, topic, headers):
 def run(bootstrap, kind, topic, given, messages, more):
     output = f"{topic}-{kind}-{more[-1] if more[0] == '--order' else 'group'}"
     create(bootstrap, *(f"{output}{role}" for role in ROLES))
-    limits = ["--batch", str(max(200, messages // 12)), "--until", str(int(given.records * 0.9))]
+    limits = ["--batch", str(max(200, messages // 6)), "--until", str(int(given.records * 0.9))]
     rate = warm_rate(job(kind, bootstrap, topic, output, *limits, *more))
     say(f"{output}: {rate:,.0f} records/s warm")
     return rate
