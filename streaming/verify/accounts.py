@@ -145,8 +145,13 @@ def _without_input(
     return kind, told
 
 
-def named_causes(verdict: Verdict, inputs: Inputs, histories: Histories) -> list[tuple[int, int]]:
-    """Messages (cause, effect), after the headers in which senders say what was read before."""
+def named_causes(
+    verdict: Verdict, inputs: Inputs, histories: Histories, due: Ends
+) -> list[tuple[int, int]]:
+    """Messages (cause, effect), after the headers in which senders say what was read before.
+
+    What an input names may lie behind the outputs as they were read, unless the input is ``due``.
+    """
     places = {each: _place(each) for _, names in inputs.causes for each in names.split(b",")}
     lying = histories.messages_at(place for place in places.values() if place is not None)
     found = []
@@ -155,8 +160,8 @@ def named_causes(verdict: Verdict, inputs: Inputs, histories: Histories) -> list
         for each in names.split(b","):
             place = places[each]
             if place not in lying:
-                if histories.repeats_allowed:  # it may be the place of a repeat
-                    continue
+                if histories.repeats_allowed or not inputs.due(record, due):
+                    continue  # it may be the place of a repeat, or a new one
                 told = f"{inputs.told(record)} names {text(each)}: no delivery lies there"
                 verdict.find("bad-cause", told)
             elif effect >= 0:

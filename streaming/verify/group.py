@@ -230,7 +230,7 @@ class _Judge:
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""
         late = filter(self._must_come, self.pending)
-        named = named_causes(self.verdict, self.inputs, self.histories)
+        named = named_causes(self.verdict, self.inputs, self.histories, self.settings.due)
         self.histories.orders(self.deliveries.name, late, [*self.inputs.pairs(causes), *named])
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:

@@ -73,7 +73,10 @@ def judge(
     work.judge_inputs()
     work.judge_destinations()
     work.judge_handles()
-    pairs = [*work.inputs.pairs(causes), *named_causes(verdict, work.inputs, work.histories)]
+    pairs = [
+        *work.inputs.pairs(causes),
+        *named_causes(verdict, work.inputs, work.histories, settings.due),
+    ]
     work.histories.orders(work.deliveries.name, causes=pairs)
     work.judge_endings()
     return verdict

@@ -24,8 +24,8 @@ from streaming.verify.records import Record, Topics
 RELOOK_SECONDS = 1.0
 NOT_YET = {
     "channel": {"lost"},
-    "group": {"unfinished", "missing-event", "unanswered"},
-    "multicast": {"unfinished", "missing-event", "unanswered"},
+    "group": {"unfinished", "missing-event", "unanswered", "bad-cause"},
+    "multicast": {"unfinished", "missing-event", "unanswered", "bad-cause"},
 }
 """Faults by discipline that a running service may still mend."""
 
