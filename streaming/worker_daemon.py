@@ -7,7 +7,7 @@ theirs, and what failed is told elsewhere: they print no stack trace.
 
 After each task the daemon has a worker collect garbage. That walks through every object of all
 imported modules, some 60 ms, which is most of what a small task costs; here it walks through what
-the last tasks left alone.
+the last tasks left alone. As it does so after each task, it need not do so often within one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pyspark import daemon
 
 WHOLE_EVERY = 500
 """Cycles among objects that outlived a task are found in each so many tasks."""
+THRESHOLDS = (100_000, 50, 100)
+"""So many new objects, and so on (`gc.set_threshold`), before garbage is collected within a task."""
 
 
 class _Traceback:
@@ -58,4 +60,5 @@ daemon.traceback = _Traceback()
 daemon.gc = _Garbage()
 
 if __name__ == "__main__":
+    gc.set_threshold(*THRESHOLDS)
     daemon.manager()
