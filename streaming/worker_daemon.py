@@ -22,7 +22,7 @@ from pyspark import daemon
 WHOLE_EVERY = 500
 """Cycles among objects that outlived a task are found in each so many tasks."""
 THRESHOLDS = (100_000, 50, 100)
-"""So many new objects, and so on (`gc.set_threshold`), before garbage is collected within a task."""
+"""So many new objects (`gc.set_threshold`) before garbage is collected within a task."""
 
 
 class _Traceback:
