@@ -151,7 +151,7 @@ def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     for path in [*there["connector"], *there["broker"]]:
-        if path.name.startswith(("spark-sql-kafka", "kafka_2.13", "slf4j-simple")):
+        if path.name.startswith(("spark-sql-kafka", "hadoop-bare", "kafka_2.13", "slf4j-simple")):
             shutil.copy(path, mirror)
     settings = tmp_path / "settings.xml"
     settings.write_text(
@@ -160,7 +160,10 @@ def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
         "</filesystem></resolvers></ivysettings>"
     )
     monkeypatch.setenv("SEQUENCER_IVY_SETTINGS", str(settings))
-    assert names(jars.spark_jars()) == {"spark-sql-kafka-0-10_2.13-4.2.0.jar"}
+    assert names(jars.spark_jars()) == {
+        "spark-sql-kafka-0-10_2.13-4.2.0.jar",
+        "hadoop-bare-naked-local-fs-0.1.0.jar",
+    }
     assert names(jars.broker_classpath()) == {"kafka_2.13-4.3.1.jar", "slf4j-simple-1.7.36.jar"}
 
 
