@@ -49,8 +49,8 @@ LOCAL_FILES_JAR = "hadoop-bare-naked-local-fs"
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
 }
-"""Hadoop's own file system starts a process (chmod) for each file that it creates, too: 20 ms for each
-of Spark's two logs, in every batch."""
+"""Hadoop's own file system starts a process (chmod) for each file that it creates, too: 20 ms for
+each of Spark's two logs, in every batch."""
 
 Say = Callable[[str], None]
 
