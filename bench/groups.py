@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import create, job, measured, produce_all, say, warm_rate
+from bench import begin_transactions, create, job, measured, produce_all, say, warm_rate
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.embedded import EmbeddedBroker
@@ -54,6 +54,7 @@ def main():
     given = parser.parse_args()
     rows = []
     with EmbeddedBroker() as broker:
+        begin_transactions(broker.bootstrap)
         for count in given.groups:
             groups = zipf_groups(np.random.default_rng(1), names("s", SUBSCRIBERS), count)
             groups = {name: sorted(members) for name, members in groups.items()}
@@ -144,7 +145,9 @@ def hops(groups, nodes):
             first = runs[0].shard if runs else ingress(name, plan)
             stops = [first, *(run.shard for run in runs)]
             inside = sum(a != b for a, b in pairwise(stops))
-            found += [inside + (home(each, plan) != stops[-1]) for each in groups[name]]
+            found += [
+                inside + (home(each.encode(), plan.shards) != stops[-1]) for each in groups[name]
+            ]
     return found
 
 

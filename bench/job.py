@@ -97,7 +97,7 @@ def wait_for(job, query, count, limit_s=1800):
     deadline = time.monotonic() + limit_s
     while (job.written or [0])[-1] < count:
         if not query.isActive or time.monotonic() > deadline:
-            raise SystemExit(f"the query did not finish: {query.exception()}")
+            raise SystemExit(f"the query did not finish: {job.failure or query.exception()}")
         time.sleep(0.2)
 
 
@@ -113,7 +113,7 @@ class Copy:
 
     def __init__(self, session, given):
         self.session, self.given = session, given
-        self.query = None
+        self.query = self.failure = None
 
     @property
     def written(self):
@@ -169,11 +169,16 @@ class Ordered:
     def start(self, folder):
         plan = self.plan()
         self.session.conf.set("spark.sql.shuffle.partitions", "2")
-        carrier = Carrier(plan, Progress(), self.note)
+        self.carrier = carrier = Carrier(plan, Progress(), self.note)
         frame = build(self.session, plan, options(self.given))
         query = start(frame, plan, folder, carrier, trigger_ms=0)
         carrier.begin(str(query.id))
         return query
+
+    @property
+    def failure(self):
+        """What stopped a batch."""
+        return self.carrier.failure
 
     def note(self, progress):
         totals = progress.totals()

@@ -18,7 +18,7 @@ import numpy as np
 from confluent_kafka import Producer
 from groups import ROLES, SENDERS, SUBSCRIBERS, WARM_UP_SECONDS
 
-from bench import create, job, measured, produce_all, say, warm_rate
+from bench import begin_transactions, create, job, measured, produce_all, say, warm_rate
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.embedded import EmbeddedBroker
 
@@ -37,6 +37,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=30, help="measured, for latency")
     given = parser.parse_args()
     with EmbeddedBroker() as broker:
+        begin_transactions(broker.bootstrap)
         rates = {"groups": on_groups(broker.bootstrap, given)}
         for count in given.destinations:
             rates[count] = on_peers(broker.bootstrap, given, count)
