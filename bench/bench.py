@@ -30,7 +30,7 @@ KINDS = ("copy", "at-least-once", "exactly-once")
 PARTITIONS = 4
 WINDOW = 20
 SIZE = 100
-WARM_UP_SECONDS = 120  # the JVM's compiler is busy for some minutes at such small batches
+WARM_UP_SECONDS = 90  # the JVM's compiler is busy for some minutes at such small batches
 
 
 def main():
@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--many", type=int, default=500_000, help="channels of the second topic")
     parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--rate", type=int, default=5_000, help="messages/s for latency")
-    parser.add_argument("--seconds", type=float, default=60, help="measured, for latency")
+    parser.add_argument("--seconds", type=float, default=30, help="measured, for latency")
     given = parser.parse_args()
     with EmbeddedBroker() as broker:
         begin_transactions(broker.bootstrap)

@@ -28,7 +28,7 @@ from streaming.plan import GroupPlan
 
 SUBSCRIBERS = 128
 KINDS = ("copy", "at-least-once", "exactly-once")
-WARM_UP_SECONDS = 60
+WARM_UP_SECONDS = 50
 SENDERS = 50
 VECTOR_BYTES = 8 * SUBSCRIBERS
 
@@ -50,7 +50,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--rate", type=int, default=3_000, help="records/s written, for latency")
-    parser.add_argument("--seconds", type=float, default=30, help="measured, for latency")
+    parser.add_argument("--seconds", type=float, default=20, help="measured, for latency")
     given = parser.parse_args()
     rows = []
     with EmbeddedBroker() as broker:

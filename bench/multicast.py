@@ -34,7 +34,7 @@ def main():
     parser.add_argument("--destinations", type=int, nargs="+", default=[1, 4, 16, 50])
     parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--rate", type=int, default=1_000, help="records/s written, for latency")
-    parser.add_argument("--seconds", type=float, default=30, help="measured, for latency")
+    parser.add_argument("--seconds", type=float, default=20, help="measured, for latency")
     given = parser.parse_args()
     with EmbeddedBroker() as broker:
         begin_transactions(broker.bootstrap)

@@ -74,6 +74,12 @@ class BatchFailed(Exception):  # noqa: N818
     """
 
 
+FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
+"""How long the broker keeps a request for more than there is. Behind a range of offsets Spark asks
+where the partition ends, on the same connection, and the answer waits for that request: by default
+500 ms, in each partition, wherever a batch reads up to the end."""
+
+
 def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
     with _environment_lock:  # its functions are wrapped here, and are not the sink's
@@ -83,7 +89,7 @@ def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame
 def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     source = (
         spark.readStream.format("kafka")
-        .options(**options)
+        .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})
         .option("subscribe", ",".join(plan.reads))
         .option("includeHeaders", "true")
         .option("startingOffsets", "earliest")
