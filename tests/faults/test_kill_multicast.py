@@ -123,6 +123,7 @@ def kill_at_random(broker, folder, *, kills, messages, seconds, seed=1):
     config = prepare(traffic, folder, batch_records_max=max(500, messages // 40))
     for node in NODES:
         traffic.command("create-node", node)
+    run_once(config)  # who needs a node waits for the answer
 
     def turn(number):
         traffic.multicast(messages // (kills + 1))
