@@ -36,10 +36,10 @@ test-only: $(READY)
 soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
 	@$(BIN)/python -m pytest -m slow
 
-bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: half an hour)
-	@$(BIN)/python bench/bench.py
+bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: a quarter of an hour)
+	@$(BIN)/python bench/channels.py
 
-bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (about an hour)
+bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (20 minutes)
 	@$(BIN)/python bench/groups.py
 
 bench-multicast: $(READY) ## the same for multicast, by destinations and beside groups (half an hour)

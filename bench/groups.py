@@ -8,7 +8,6 @@ are to the copy of the same run.
     python bench/groups.py --groups 32 --records 500000 --no-latency
 """
 
-import argparse
 import json
 import statistics
 import time
@@ -17,19 +16,30 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
+from harness import (
+    KINDS,
+    ROLES,
+    SENDERS,
+    create,
+    fill_by_senders,
+    job,
+    measured,
+    options,
+    say,
+    send_paced,
+    summary,
+    warm_broker,
+    warm_rate,
+)
 
-from bench import begin_transactions, create, job, measured, produce_all, say, warm_rate
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.embedded import EmbeddedBroker
-from streaming.group_operator import home, ingress
+from streaming.group_operator import ingress, subscriber_shard
 from streaming.plan import GroupPlan
 
 SUBSCRIBERS = 128
-KINDS = ("copy", "at-least-once", "exactly-once")
 WARM_UP_SECONDS = 50
-SENDERS = 50
 VECTOR_BYTES = 8 * SUBSCRIBERS
 
 
@@ -44,46 +54,44 @@ class Row:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, rate=3_000, seconds=20)
     parser.add_argument("--groups", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--records", type=int, default=2_000_000, help="written by each job")
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--no-latency", action="store_true")
-    parser.add_argument("--rate", type=int, default=3_000, help="records/s written, for latency")
-    parser.add_argument("--seconds", type=float, default=20, help="measured, for latency")
     given = parser.parse_args()
     rows = []
-    with EmbeddedBroker() as broker:
-        begin_transactions(broker.bootstrap)
+    with warm_broker() as bootstrap:
         for count in given.groups:
-            groups = zipf_groups(np.random.default_rng(1), names("s", SUBSCRIBERS), count)
-            groups = {name: sorted(members) for name, members in groups.items()}
+            groups = membership(count)
             fan_out = statistics.mean(map(len, groups.values()))
             row = Row(count, fan_out, hops(groups, given.nodes), rates={}, latencies={})
             topic = f"in-{count}"
             messages = round(given.records / fan_out)
-            fill(broker.bootstrap, topic, messages, list(groups))
+            fill_by_senders(bootstrap, topic, (to_group(each) for each in drawn(groups, messages)))
             for kind in KINDS:
-                row.rates[kind] = throughput(broker.bootstrap, topic, kind, groups, given, messages)
-            row.stamps = stamps_bytes(broker.bootstrap, f"{topic}-exactly-once")
+                row.rates[kind] = throughput(bootstrap, topic, kind, groups, given, messages)
+            row.stamps = stamps_bytes(bootstrap, f"{topic}-exactly-once")
             if not given.no_latency:
                 for kind in ("copy", "exactly-once"):
-                    row.latencies[kind] = latency(broker.bootstrap, kind, groups, given, count)
+                    row.latencies[kind] = latency(bootstrap, kind, groups, given, count)
             rows.append(row)
     table(rows)
 
 
-def fill(bootstrap, topic, count, groups):
-    create(bootstrap, topic)
-    rng = np.random.default_rng(2)
-    value = bytes(100)
-    produce_all(
-        bootstrap,
-        (
-            (topic, value, b"p%02d" % (n % SENDERS), [("group", groups[at].encode())])
-            for n, at in enumerate(rng.integers(len(groups), size=count).tolist())
-        ),
-    )
+def membership(count):
+    groups = zipf_groups(np.random.default_rng(1), names("s", SUBSCRIBERS), count)
+    return {name: sorted(members) for name, members in groups.items()}
+
+
+def drawn(groups, count):
+    """The names of groups, as often as messages are to be sent to them."""
+    known = list(groups)
+    chosen = np.random.default_rng(2).integers(len(known), size=count).tolist()
+    return [known[at] for at in chosen]
+
+
+def to_group(name):
+    return [("group", name.encode())]
 
 
 def throughput(bootstrap, topic, kind, groups, given, messages):
@@ -102,32 +110,16 @@ def latency(bootstrap, kind, groups, given, count):
     create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
     command = [kind, bootstrap, topic, output]
     command += ["--groups", json.dumps(groups), "--nodes", str(given.nodes)]
-    sender = partial(send, bootstrap, topic, groups, given.rate)
-    found, spent = measured(command, sender, WARM_UP_SECONDS, given.seconds)
-    p50, p99 = np.percentile(found[:, 1] - found[:, 0], [50, 99])
-    batch = statistics.median(ms for _, ms, *_ in spent)
+    known, rng = list(groups), np.random.default_rng(3)
+
+    def record(number):
+        return b"p%03d" % (number % SENDERS), to_group(known[rng.integers(len(known))])
+
+    per_second = given.rate / statistics.mean(map(len, groups.values()))
+    send = partial(send_paced, bootstrap, topic, record, per_second)
+    p50, p99, batch = summary(*measured(command, send, WARM_UP_SECONDS, given.seconds))
     say(f"latency {count} {kind}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")
     return p50, p99, batch
-
-
-def send(bootstrap, topic, groups, rate, stop):
-    """So many records a second once they are delivered, from random senders to random groups."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
-    rng = np.random.default_rng(3)
-    known = list(groups)
-    per_second = rate / statistics.mean(map(len, groups.values()))
-    sent, began = 0, time.monotonic()
-    while not stop.is_set():
-        due = int((time.monotonic() - began) * per_second)
-        for at in rng.integers(len(known), size=max(due - sent, 0)).tolist():
-            value = b"%019d" % time.time_ns() + bytes(81)
-            producer.produce(
-                topic, value, b"p%02d" % (sent % SENDERS), headers=[("group", known[at].encode())]
-            )
-            sent += 1
-        producer.poll(0)
-        time.sleep(0.005)
-    producer.flush(30)
 
 
 def hops(groups, nodes):
@@ -145,9 +137,7 @@ def hops(groups, nodes):
             first = runs[0].shard if runs else ingress(name, plan)
             stops = [first, *(run.shard for run in runs)]
             inside = sum(a != b for a, b in pairwise(stops))
-            found += [
-                inside + (home(each.encode(), plan.shards) != stops[-1]) for each in groups[name]
-            ]
+            found += [inside + (subscriber_shard(each, plan) != stops[-1]) for each in groups[name]]
     return found
 
 
@@ -189,8 +179,6 @@ def table(rows):
                     f"| {row.groups} | {kind} | {p50:.0f} | {p99:.0f} | {ratio:.1f} | {batch:.0f} |"
                 )
 
-
-ROLES = ("", ".rejects", ".events", ".commands", ".transit")
 
 if __name__ == "__main__":
     main()

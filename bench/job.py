@@ -15,6 +15,7 @@ import tempfile
 import time
 from dataclasses import replace
 from datetime import datetime
+from itertools import accumulate, chain
 
 from pyspark.sql import functions
 
@@ -71,24 +72,27 @@ def main():
             else:
                 wait_for(job, query, given.until)
             query.stop()
-            batches = [
+            told = [
                 (
                     p["numInputRows"],
                     p["durationMs"]["triggerExecution"],
                     p["durationMs"],
-                    start_of(p),
+                    done,
+                    began(p),
                 )
-                for p in query.recentProgress
-                if p["numInputRows"]
+                for p, done in zip(busy(query), job.written, strict=False)
             ]
-            pairs = zip(batches, job.written, strict=False)
-            told = [(*batch[:3], done, batch[3]) for batch, done in pairs]
         print(json.dumps(told))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start_of(progress):
+def busy(query):
+    """Spark's reports on the batches that had rows."""
+    return [each for each in query.recentProgress if each["numInputRows"]]
+
+
+def began(progress):
     return datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000
 
 
@@ -118,12 +122,7 @@ class Copy:
     @property
     def written(self):
         """Records written after each batch, as far as Spark says."""
-        counts, whole = [], 0
-        for p in self.query.recentProgress:
-            if p["numInputRows"]:
-                whole += max(p["sink"]["numOutputRows"], 0)
-                counts.append(whole)
-        return counts
+        return list(accumulate(max(p["sink"]["numOutputRows"], 0) for p in busy(self.query)))
 
     def start(self, folder):
         source = (
@@ -153,10 +152,8 @@ class Copy:
         header = functions.col("headers")[0]["value"].cast("string")
         if self.given.order:
             return functions.size(functions.split(header, ","))
-        sizes = [(name, len(members)) for name, members in self.given.groups.items()]
-        return functions.create_map(*[functions.lit(each) for item in sizes for each in item])[
-            header
-        ]
+        sizes = chain.from_iterable((name, len(each)) for name, each in self.given.groups.items())
+        return functions.create_map(*map(functions.lit, sizes))[header]
 
 
 class Ordered:

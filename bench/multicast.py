@@ -2,92 +2,73 @@
 
 First the membership of `bench/groups.py`: every message goes to all members of a group, named one
 by one. Then more and more destinations among 1,000 peers, and at last latency, in ms and in
-micro-batches. Rates are of the second half of a job's batches, in records written.
+micro-batches. Rates are in records written.
 
     python bench/multicast.py
     python bench/multicast.py --records 200000 --no-latency
 """
 
-import argparse
 import json
 import statistics
-import time
 from functools import partial
 
 import numpy as np
-from confluent_kafka import Producer
-from groups import ROLES, SENDERS, SUBSCRIBERS, WARM_UP_SECONDS
-
-from bench import begin_transactions, create, job, measured, produce_all, say, warm_rate
-from sequencer.simulation.workload import names, zipf_groups
-from streaming.embedded import EmbeddedBroker
+from groups import WARM_UP_SECONDS, drawn, membership, to_group
+from harness import (
+    ROLES,
+    create,
+    fill_by_senders,
+    job,
+    measured,
+    options,
+    say,
+    send_paced,
+    summary,
+    warm_broker,
+    warm_rate,
+)
 
 GROUPS = 32
 PEERS = 1_000
 ORDERS = ("clock", "counter")
+JOBS = ("copy", *ORDERS)
 DELIVERY = "exactly-once"
+LATENCY_DESTINATIONS = 8
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, rate=1_000, seconds=20)
     parser.add_argument("--records", type=int, default=500_000, help="written by each job")
     parser.add_argument("--destinations", type=int, nargs="+", default=[1, 4, 16, 50])
-    parser.add_argument("--no-latency", action="store_true")
-    parser.add_argument("--rate", type=int, default=1_000, help="records/s written, for latency")
-    parser.add_argument("--seconds", type=float, default=20, help="measured, for latency")
     given = parser.parse_args()
-    with EmbeddedBroker() as broker:
-        begin_transactions(broker.bootstrap)
-        rates = {"groups": on_groups(broker.bootstrap, given)}
+    with warm_broker() as bootstrap:
+        rates = {"as 32 groups": to_groups(bootstrap, given)}
         for count in given.destinations:
-            rates[count] = on_peers(broker.bootstrap, given, count)
-        found = {}
+            rates[str(count)] = to_peers(bootstrap, given, count)
+        table(rates)
         if not given.no_latency:
-            for order in ("copy", *ORDERS):
-                found[order] = latency(broker.bootstrap, order, given)
-    table(rates)
-    if found:
-        table_latency(found)
+            table_latency({name: latency(bootstrap, name, given) for name in JOBS})
 
 
-def on_groups(bootstrap, given):
-    """Rates of a copy, of `group` and of both orders, with the same receivers."""
-    groups = zipf_groups(np.random.default_rng(1), names("s", SUBSCRIBERS), GROUPS)
-    groups = {name: sorted(members) for name, members in groups.items()}
-    fan_out = statistics.mean(map(len, groups.values()))
-    topic, count = "in-groups", round(given.records / fan_out)
-    known, rng = list(groups), np.random.default_rng(2)
-    chosen = rng.integers(len(known), size=count).tolist()
-    fill(bootstrap, topic, ([("group", known[at].encode())] for at in chosen))
+def to_groups(bootstrap, given):
+    """Rates of a copy, of both orders and of `group`, with the same receivers."""
+    groups = membership(GROUPS)
+    count = round(given.records / statistics.mean(map(len, groups.values())))
+    chosen = drawn(groups, count)
     everyone = {name: ",".join(members).encode() for name, members in groups.items()}
-    fill(bootstrap, "to-groups", ([("to", everyone[known[at]])] for at in chosen))
-    more = ["--groups", json.dumps(groups)]
-    return {
-        "copy": run(bootstrap, "copy", "to-groups", given, count, ["--order", "clock"]),
-        "group": run(bootstrap, DELIVERY, topic, given, count, more),
-        **{
-            order: run(bootstrap, DELIVERY, "to-groups", given, count, ["--order", order])
-            for order in ORDERS
-        },
-    }
+    fill_by_senders(bootstrap, "to-peers", ([("to", everyone[name])] for name in chosen))
+    rates = {name: throughput(bootstrap, name, "to-peers", given, count) for name in JOBS}
+    fill_by_senders(bootstrap, "to-groups", map(to_group, chosen))
+    rates["group"] = throughput(bootstrap, "group", "to-groups", given, count, groups)
+    return rates
 
 
-def on_peers(bootstrap, given, destinations):
-    """Rates with so many destinations for each message, drawn from all peers."""
-    topic, count = f"in-{destinations}", round(given.records / destinations)
-    fill(bootstrap, topic, (receivers(rng, destinations) for rng in repeat(count)))
-    return {
-        name: run(bootstrap, kind, topic, given, count, ["--order", order])
-        for name, kind, order in (
-            ("copy", "copy", "clock"),
-            *((order, DELIVERY, order) for order in ORDERS),
-        )
-    }
-
-
-def repeat(count):
+def to_peers(bootstrap, given, destinations):
+    """Rates of a copy and of both orders, each message to peers drawn from all."""
+    topic, count = f"to-{destinations}", round(given.records / destinations)
     rng = np.random.default_rng(3)
-    return (rng for _ in range(count))
+    fill_by_senders(bootstrap, topic, (receivers(rng, destinations) for _ in range(count)))
+    return {name: throughput(bootstrap, name, topic, given, count) for name in JOBS}
 
 
 def receivers(rng, destinations):
@@ -95,63 +76,50 @@ def receivers(rng, destinations):
     return [("to", b",".join(b"p%03d" % each for each in to))]
 
 
-def fill(bootstrap, topic, headers):
-    """One message of 100 bytes for each list of headers."""
-    create(bootstrap, topic)
-    value = bytes(100)
-    rows = ((topic, value, b"p%03d" % (n % SENDERS), each) for n, each in enumerate(headers))
-    produce_all(bootstrap, rows)
-
-
-def run(bootstrap, kind, topic, given, messages, more):
-    output = f"{topic}-{kind}-{more[-1] if more[0] == '--order' else 'group'}"
+def throughput(bootstrap, name, topic, given, messages, groups=None):
+    output = f"{topic}-{name}"
     create(bootstrap, *(f"{output}{role}" for role in ROLES))
     limits = ["--batch", str(max(200, messages // 6)), "--until", str(int(given.records * 0.9))]
-    rate = warm_rate(job(kind, bootstrap, topic, output, *limits, *more))
+    how = ["--groups", json.dumps(groups)] if groups else ["--order", order_of(name)]
+    rate = warm_rate(job(kind_of(name), bootstrap, topic, output, *limits, *how))
     say(f"{output}: {rate:,.0f} records/s warm")
     return rate
 
 
-def latency(bootstrap, order, given):
+def kind_of(name):
+    return "copy" if name == "copy" else DELIVERY
+
+
+def order_of(name):
+    """The order of a job; for the copy any, to say that it is one of multicasts."""
+    return "clock" if name == "copy" else name
+
+
+def latency(bootstrap, name, given):
     """p50 and p99 in ms, then in batches that began meanwhile; ms of a batch in the median."""
-    topic, output = f"lat-{order}", f"lat-{order}-out"
+    topic, output = f"lat-{name}", f"lat-{name}-out"
     create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
-    kind, meant = ("copy", "clock") if order == "copy" else (DELIVERY, order)
-    command = [kind, bootstrap, topic, output, "--order", meant]
-    sender = partial(send, bootstrap, topic, given.rate)
-    found, spent = measured(command, sender, WARM_UP_SECONDS, given.seconds)
+    rng = np.random.default_rng(4)
+
+    def record(_number):
+        return b"p%03d" % rng.integers(PEERS), receivers(rng, LATENCY_DESTINATIONS)
+
+    send = partial(send_paced, bootstrap, topic, record, given.rate / LATENCY_DESTINATIONS)
+    command = [kind_of(name), bootstrap, topic, output, "--order", order_of(name)]
+    found, spent = measured(command, send, WARM_UP_SECONDS, given.seconds)
     began = np.array([start for *_, start in spent])
     found = found[found[:, 0] > began[0]]
     batches = np.searchsorted(began, found[:, 1]) - np.searchsorted(began, found[:, 0])
-    ms = np.percentile(found[:, 1] - found[:, 0], [50, 99])
-    batch = statistics.median(ms for _, ms, *_ in spent)
-    say(f"latency {order}: {ms}, {len(found):,} records; a batch {batch:.0f} ms")
-    return (*ms, *np.percentile(batches, [50, 99]), batch)
-
-
-def send(bootstrap, topic, rate, stop, destinations=8):
-    """So many records a second once they are delivered, from random senders."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
-    rng = np.random.default_rng(4)
-    sent, began = 0, time.monotonic()
-    while not stop.is_set():
-        due = int((time.monotonic() - began) * rate / destinations)
-        while sent < due:
-            value = b"%019d" % time.time_ns() + bytes(81)
-            key = b"p%03d" % rng.integers(PEERS)
-            producer.produce(topic, value, key, headers=receivers(rng, destinations))
-            sent += 1
-        producer.poll(0)
-        time.sleep(0.005)
-    producer.flush(30)
+    p50, p99, batch = summary(found, spent)
+    say(f"latency {name}: p50 {p50:.0f}, p99 {p99:.0f} ms, {len(found):,} records")
+    return p50, p99, *np.percentile(batches, [50, 99]), batch
 
 
 def table(rates):
     print("\n| destinations | copy, records/s | clock of it | counter of it | `group` of it |")
     print("|---|---|---|---|---|")
-    for name, each in rates.items():
+    for what, each in rates.items():
         copy = each["copy"]
-        what = "as 32 groups" if name == "groups" else name
         group = f"{each['group'] / copy:.2f}" if "group" in each else ""
         ratios = " | ".join(f"{each[order] / copy:.3f}" for order in ORDERS)
         print(f"| {what} | {copy:,.0f} | {ratios} | {group} |")

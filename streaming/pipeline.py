@@ -20,17 +20,15 @@ from streaming.plan import ChannelPlan, GroupPlan, Headers, MulticastPlan, Plan
 from streaming.query import Carrier, Progress, build, start
 from streaming.totals import Totals
 
-STOP_SECONDS_MAX = 55
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-
+STOP_SECONDS_MAX = 55
+IDLE_SECONDS = 0.5
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
-IDLE_SECONDS = 0.5
 
 
 class Pipeline:

@@ -72,15 +72,12 @@ class Writer:
         Progress counts only where it was written for ``query``: another checkpoint under the same
         service name has batches of its own.
         """
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
         consumer = self._progress_consumer()
         with _kafka("begin a session"):
             self.producer.init_transactions(KAFKA_SECONDS_MAX)
             fault_point("3-init")
             self.group = consumer.consumer_group_metadata()
-            places = [TopicPartition(self.plan.events, 0)]
-            place = consumer.committed(places, KAFKA_SECONDS_MAX)[0]
+            place = committed(consumer, self.plan.events)
         return int(place.offset) if place.offset >= 0 and place.metadata == query else None
 
     @contextlib.contextmanager
@@ -271,6 +268,32 @@ def _connected(settings: dict[str, Any], topic: str) -> Any:
     with _kafka("connect"):
         producer.list_topics(topic, KAFKA_SECONDS_MAX)
     return producer
+
+
+def committed(consumer: Any, topic: str) -> Any:
+    """The offset that the consumer's group committed for a topic's first partition.
+
+    While the group's coordinator moves or loads, librdkafka gives up at once: ask again.
+    """
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415
+
+    moving = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    deadline = time.monotonic() + KAFKA_SECONDS_MAX
+    while True:
+        try:
+            place = consumer.committed([TopicPartition(topic, 0)], KAFKA_SECONDS_MAX)[0]
+            error = place.error
+        except KafkaException as failure:
+            error = failure.args[0]
+        if error is None:
+            return place
+        if error.code() not in moving or time.monotonic() > deadline:
+            raise KafkaException(error)
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager

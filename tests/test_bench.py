@@ -13,13 +13,13 @@ def bench(monkeypatch):
     """The scripts as modules."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "bench"))
     yield importlib.import_module
-    for name in ("bench", "groups", "multicast"):
+    for name in ("harness", "groups", "multicast"):
         sys.modules.pop(name, None)
 
 
 def test_rates_are_of_the_second_half(bench):
     batches = [(9, ms, {}, done, 0) for ms, done in ((900, 10), (500, 20), (100, 50), (100, 100))]
-    assert bench("bench").warm_rate(batches) == 80 / 0.2
+    assert bench("harness").warm_rate(batches) == 80 / 0.2
 
 
 def test_trips_of_groups(bench):

@@ -145,16 +145,20 @@ def _without_input(
     return kind, told
 
 
-def named_causes(
-    verdict: Verdict, inputs: Inputs, histories: Histories, due: Ends
+def causal_pairs(
+    verdict: Verdict,
+    inputs: Inputs,
+    histories: Histories,
+    due: Ends,
+    causes: Iterable[tuple[Place, Place]],
 ) -> list[tuple[int, int]]:
-    """Messages (cause, effect), after the headers in which senders say what was read before.
+    """Messages (cause, effect): ``causes`` and what senders name in a header as read before.
 
     What an input names may lie behind the outputs as they were read, unless the input is ``due``.
     """
     places = {each: _place(each) for _, names in inputs.causes for each in names.split(b",")}
     lying = histories.messages_at(place for place in places.values() if place is not None)
-    found = []
+    found = inputs.pairs(causes)
     for record, names in inputs.causes:
         effect = inputs.message[record]
         for each in names.split(b","):

@@ -27,9 +27,9 @@ from streaming.verify.accounts import (
     Material,
     Messages,
     SenderLines,
+    causal_pairs,
     judge_rejects,
     match,
-    named_causes,
     read_rejects,
 )
 from streaming.verify.added import Place
@@ -230,8 +230,9 @@ class _Judge:
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""
         late = filter(self._must_come, self.pending)
-        named = named_causes(self.verdict, self.inputs, self.histories, self.settings.due)
-        self.histories.orders(self.deliveries.name, late, [*self.inputs.pairs(causes), *named])
+        due = self.settings.due
+        pairs = causal_pairs(self.verdict, self.inputs, self.histories, due, causes)
+        self.histories.orders(self.deliveries.name, late, pairs)
 
     def _must_come(self, late: tuple[bytes, list[int]]) -> bool:
         """Whether a subscriber is a member in every membership that explains who got a message."""

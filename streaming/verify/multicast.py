@@ -26,9 +26,9 @@ from streaming.verify.accounts import (
     Messages,
     SenderLines,
     Settings,
+    causal_pairs,
     judge_rejects,
     match,
-    named_causes,
     read_rejects,
 )
 from streaming.verify.added import Place
@@ -73,10 +73,7 @@ def judge(
     work.judge_inputs()
     work.judge_destinations()
     work.judge_handles()
-    pairs = [
-        *work.inputs.pairs(causes),
-        *named_causes(verdict, work.inputs, work.histories, settings.due),
-    ]
+    pairs = causal_pairs(verdict, work.inputs, work.histories, settings.due, causes)
     work.histories.orders(work.deliveries.name, causes=pairs)
     work.judge_endings()
     return verdict

@@ -22,11 +22,8 @@ from streaming.verify.memberships import OPS
 from streaming.verify.records import Record, Topics
 
 RELOOK_SECONDS = 1.0
-NOT_YET = {
-    "channel": {"lost"},
-    "group": {"unfinished", "missing-event", "unanswered", "bad-cause"},
-    "multicast": {"unfinished", "missing-event", "unanswered", "bad-cause"},
-}
+_OF_EXCHANGES = {"unfinished", "missing-event", "unanswered", "bad-cause"}
+NOT_YET = {"channel": {"lost"}, "group": _OF_EXCHANGES, "multicast": _OF_EXCHANGES}
 """Faults by discipline that a running service may still mend."""
 
 

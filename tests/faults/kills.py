@@ -95,8 +95,3 @@ class Reactor:
             producer.poll(0)
         assert producer.flush(60) == 0
         consumer.close()
-
-
-def named(message: Any) -> tuple[str, bytes]:
-    """The header that says which delivery was read, for `sequencer verify --causes after`."""
-    return "after", f"{message.topic()}/{message.partition()}@{message.offset()}".encode()

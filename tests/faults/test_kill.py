@@ -4,11 +4,11 @@ import itertools
 import os
 import random
 import signal
-import time
 
 import pytest
 
 from streaming.faults import POINTS
+from tests.faults.kills import through_kills
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import Service, run_once, status, write_config
 
@@ -79,22 +79,20 @@ def test_a_crash_between_any_two_steps(broker, topic_prefix, tmp_path):
 def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
     """The service is killed at random moments while messages come in; then it finishes."""
     config = prepare(broker, prefix, folder, batch_records_max=10_000)
-    rng = random.Random(int(os.environ.get("SEQUENCER_SEED", "3")))
-    per_round = messages // len(KEYS) // (kills + 1)
-    sent, count = 0, 0
-    for _ in range(kills):
-        batch = some_messages(count, per_round, rng)
+    seed = int(os.environ.get("SEQUENCER_SEED", "3"))
+    rng = random.Random(seed)
+    per_turn = messages // len(KEYS) // (kills + 1)
+    sent = 0
+
+    def turn(number):
+        nonlocal sent
+        batch = some_messages(number * per_turn, per_turn, rng)
         produce(broker.bootstrap, f"{prefix}in", batch)
-        sent, count = sent + len(batch), count + per_round
-        with Service(config) as service:
-            before = status(config)["p"]["batch"]
-            service.until(lambda was=before: status(config)["p"]["batch"] != was)
-            time.sleep(rng.uniform(0, seconds))
-            service.kill()
-    last = some_messages(count, per_round, rng)
-    produce(broker.bootstrap, f"{prefix}in", last)
+        sent += len(batch)
+
+    through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
-    judge(broker.bootstrap, prefix, count + per_round, sent + len(last), status(config)["p"])
+    judge(broker.bootstrap, prefix, (kills + 1) * per_turn, sent, status(config)["p"])
 
 
 @pytest.mark.timeout(1200)

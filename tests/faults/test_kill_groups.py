@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sequencer.simulation.workload import names, occupied_groups, zipf_groups
-from tests.faults.kills import Reactor, named, through_kills
+from streaming.demo.stage import CAUSE, cause
+from tests.faults.kills import Reactor, through_kills
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import run_once, status, verify, write_config
 
@@ -91,7 +92,7 @@ class Traffic:
             return None
         self.answers[name] += 1
         value = b"re:%s:%s" % (key, message.value())
-        headers = [("group", self.rng_of_answers.choice(mine).encode()), named(message)]
+        headers = [("group", self.rng_of_answers.choice(mine).encode()), cause(message)]
         return f"{self.prefix}{name}.in", key, value, headers, 0
 
 
@@ -109,7 +110,7 @@ def prepare(broker, prefix, folder, groups, **service):
 
 
 def judge(bootstrap, prefix, config, traffic):
-    code, said = verify(config, "--causes", "after", limit_s=1800)
+    code, said = verify(config, "--causes", CAUSE, limit_s=1800)
     assert code == 0, said
     figures = status(config)
     reacted = 0

@@ -10,7 +10,8 @@ import uuid
 
 import pytest
 
-from tests.faults.kills import Reactor, named, through_kills
+from streaming.demo.stage import CAUSE, cause
+from tests.faults.kills import Reactor, through_kills
 from tests.kafka_helpers import Record, create_topics, produce
 from tests.service_helpers import run_once, status, verify, write_config
 
@@ -92,7 +93,7 @@ class Traffic:
         if message.key() not in to:
             to[0] = message.key()
         self.deliveries[order] += len(to)
-        headers = [("to", b",".join(to)), named(message)]
+        headers = [("to", b",".join(to)), cause(message)]
         value = b"a%d" % self.answers[order]
         partition = PEERS.index(sender) % PARTITIONS
         return self.topic(order, "in"), sender, value, headers, partition
@@ -134,7 +135,7 @@ def kill_at_random(broker, folder, *, kills, messages, seconds, seed=1):
     with Reactor(broker.bootstrap, topics, traffic.answer):
         through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
-    code, said = verify(config, "--causes", "after", limit_s=1800)
+    code, said = verify(config, "--causes", CAUSE, limit_s=1800)
     assert code == 0, said
     figures = status(config)
     assert sum(traffic.answers.values()) > kills, "nobody answered"

@@ -1,0 +1,175 @@
+"""What the benchmarks share: a broker, writers, jobs in processes of their own, their figures.
+
+Every rate is of the second half of a job's batches (the first half warms up), and is given as a
+ratio to the copy's of the same run: absolute figures belong to one machine on one day.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from streaming.embedded import EmbeddedBroker
+
+JOB = Path(__file__).with_name("job.py")
+KINDS = ("copy", "at-least-once", "exactly-once")
+PARTITIONS = 4
+SIZE = 100
+SENDERS = 50
+ROLES = ("", ".rejects", ".events", ".commands", ".transit")
+
+
+def options(about, rate, seconds):
+    """A parser with the options of every benchmark."""
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--no-latency", action="store_true")
+    parser.add_argument("--rate", type=int, default=rate, help="records/s written, for latency")
+    parser.add_argument("--seconds", type=float, default=seconds, help="measured, for latency")
+    return parser
+
+
+@contextmanager
+def warm_broker():
+    """The address of a new broker that has had its first transaction.
+
+    The first one waits for topics of the broker's own.
+    """
+    with EmbeddedBroker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "bench"})
+        producer.init_transactions(120)
+        yield broker.bootstrap
+
+
+def create(bootstrap, *names):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(name, PARTITIONS) for name in names]).values():
+        future.result(60)
+
+
+def fill(bootstrap, topic, records):
+    """Write messages of 100 bytes, (key, headers) each, as fast as it goes."""
+    create(bootstrap, topic)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "partitioner": "murmur2_random",
+        }
+    )
+    value = bytes(SIZE)
+    for key, headers in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(120) == 0
+
+
+def fill_by_senders(bootstrap, topic, headers):
+    """A message for each list of headers, from one sender after another."""
+    fill(bootstrap, topic, ((b"p%03d" % (n % SENDERS), each) for n, each in enumerate(headers)))
+
+
+def send_paced(bootstrap, topic, record, per_second, stop):
+    """So many messages a second until `stop` is set: `record(n)` is the n-th key and headers.
+
+    A value begins with the time of its writing in ns: nineteen digits.
+    """
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"}
+    )
+    sent, began, pad = 0, time.monotonic(), bytes(SIZE - 19)
+    while not stop.is_set():
+        due = int((time.monotonic() - began) * per_second)
+        for number in range(sent, due):
+            key, headers = record(number)
+            producer.produce(topic, b"%019d" % time.time_ns() + pad, key, headers=headers)
+        sent = max(sent, due)
+        producer.poll(0)
+        time.sleep(0.005)
+    producer.flush(30)
+
+
+def job(kind, *arguments):
+    """The batches of a job that runs until it has written what `--until` says."""
+    done = subprocess.run(
+        [sys.executable, str(JOB), kind, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=3600,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def warm_rate(batches):
+    """What was done in a second in the second half of the batches."""
+    half = len(batches) // 2 - 1
+    done = batches[-1][3] - batches[half][3]
+    return done / sum(ms for _, ms, *_ in batches[half + 1 :]) * 1000
+
+
+def measured(job_arguments, send, warm_up, seconds):
+    """When messages were sent and read (ms; n by 2) while ``send(stop)`` sends; the batches."""
+    _, bootstrap, _, output, *_ = job_arguments
+    limit = str(seconds + warm_up)
+    process = subprocess.Popen(
+        [sys.executable, str(JOB), *job_arguments, "--seconds", limit],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stop = threading.Event()
+    sender = threading.Thread(target=send, args=(stop,))
+    sender.start()
+    try:
+        found = read_latencies(bootstrap, output, warm_up, seconds)
+    finally:
+        stop.set()
+        sender.join()
+        said, _ = process.communicate(timeout=300)
+    batches = json.loads(said.splitlines()[-1])
+    return found, [each for each in batches if found[0, 0] < each[-1] < found[-1, 1]]
+
+
+def read_latencies(bootstrap, topic, warm_up, seconds):
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{topic}-reader",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe([topic])
+    began, found = time.monotonic(), []
+    while time.monotonic() < began + warm_up + seconds:
+        messages = consumer.consume(5000, 0.05)
+        now = time.time_ns()
+        if time.monotonic() > began + warm_up:
+            found += [(int(m.value()[:19]) / 1e6, now / 1e6) for m in messages if not m.error()]
+    consumer.close()
+    return np.array(found)
+
+
+def summary(found, spent):
+    """Latency's p50 and p99, and the median length of a batch, in ms."""
+    p50, p99 = np.percentile(found[:, 1] - found[:, 0], [50, 99])
+    return p50, p99, statistics.median(ms for _, ms, *_ in spent)
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
