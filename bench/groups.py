@@ -35,7 +35,7 @@ from harness import (
 
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.group_operator import ingress, subscriber_shard
+from streaming.groups.operator import ingress, subscriber_shard
 from streaming.plan import GroupPlan
 
 SUBSCRIBERS = 128

@@ -22,7 +22,7 @@ from pyspark.sql import functions
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
-from streaming.group_operator import first_ingress
+from streaming.groups.operator import first_ingress
 from streaming.plan import ChannelPlan, GroupPlan, MulticastPlan
 from streaming.query import Carrier, Progress, build, start
 from streaming.service import spark_session

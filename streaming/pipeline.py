@@ -15,7 +15,7 @@ from streaming.checkpoint import Checkpoint, Identity
 from streaming.config import Config, GroupPipeline, MulticastPipeline
 from streaming.config.values import SUBSCRIBER
 from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
-from streaming.group_operator import first_ingress
+from streaming.groups.operator import first_ingress
 from streaming.plan import ChannelPlan, GroupPlan, Headers, MulticastPlan, Plan
 from streaming.query import Carrier, Progress, build, start
 from streaming.totals import Totals

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from streaming import group_operator, multicast_operator
-from streaming.channel_operator import order
+from streaming.channels.operator import order
 from streaming.exchange import exchange
 from streaming.faults import fault_point
-from streaming.group_operator import GroupOperator
-from streaming.multicast_operator import MulticastOperator
+from streaming.groups import operator as groups
+from streaming.multicast import operator as multicast
 from streaming.pack import pack
 from streaming.plan import BatchContext, ChannelPlan, GroupPlan, MulticastPlan, Plan
 from streaming.sink import SUMMARY, Sink
@@ -100,9 +99,9 @@ def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFram
     if isinstance(plan, ChannelPlan):
         return order(pack(source, plan).unionByName(_ticks(spark)), plan)
     if isinstance(plan, GroupPlan):
-        return exchange(source, plan, group_operator.route(plan), GroupOperator(plan))
+        return exchange(source, plan, groups.route(plan), groups.GroupOperator(plan))
     if isinstance(plan, MulticastPlan):
-        return exchange(source, plan, multicast_operator.route(plan), MulticastOperator(plan))
+        return exchange(source, plan, multicast.route(plan), multicast.MulticastOperator(plan))
     raise NotImplementedError(type(plan).__name__)
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import networkx as nx
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PURE = {
@@ -42,13 +43,8 @@ LAYERS = [
     {"columns", "ipc", "totals", "plan", "jars", "clients", "credentials", "commands"},
     {"config"},
     {"graph", "pack", "payload", "output", "kafka", "embedded"},
-    {"codec", "topics", "checkpoint", "exchange", "group_views", "group_commands"},
-    {"group_codec", "multicast_nodes", "multicast_codec"},
-    {"multicast_state", "multicast_rows", "multicast_route", "multicast_records"},
-    {"multicast_peers"},
-    {"multicast_events"},
-    {"multicast_batch"},
-    {"channel_operator", "group_operator", "multicast_operator", "writer"},
+    {"topics", "checkpoint", "exchange"},
+    {"channels", "groups", "multicast", "writer"},
     {"sink"},
     {"query"},
     {"pipeline"},
@@ -80,8 +76,9 @@ def test_sequencer_is_pure():
         assert "threading" not in found or name in threads, f"{name} imports threading"
 
 
-def test_sequencer_has_no_circle():
-    known = dict(modules("sequencer"))
+@pytest.mark.parametrize("package", ["sequencer", "streaming"])
+def test_no_circle(package):
+    known = dict(modules(package))
     graph = nx.DiGraph()
     for name, path in known.items():
         for each in imports(path):

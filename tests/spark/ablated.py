@@ -5,8 +5,8 @@ python -c 'from tests.spark.ablated import main; main()' run CONFIG --once
 
 from streaming import query
 from streaming.cli import main as sequencer
-from streaming.multicast_operator import MulticastCore, MulticastOperator
-from streaming.multicast_peers import LIMITS
+from streaming.multicast.operator import MulticastCore, MulticastOperator
+from streaming.multicast.peers import LIMITS
 from tests.sequencer.checking import ablations
 
 BUSES = {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sequencer.multicast import Delivery, Destination, Message
 from streaming.columns import flat, last_headers
-from streaming.multicast_nodes import Nodes, bare, latin, raw
+from streaming.multicast.nodes import Nodes, bare, latin, raw
 
 MISSING_SENDER = "missing-sender"
 BAD_DESTINATION = "bad-destination"

@@ -16,8 +16,8 @@ from sequencer.multicast.bus import Bus
 from sequencer.multicast.clock_peer import Peer
 from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
 from sequencer.multicast.words import Limits
-from streaming.multicast_codec import dumps
-from streaming.multicast_state import line_state, load_line, load_party, party_state
+from streaming.multicast.codec import dumps
+from streaming.multicast.state import line_state, load_line, load_party, party_state
 
 LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
 """What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming import output
-from streaming.multicast_nodes import raw, shown
-from streaming.multicast_peers import Count
+from streaming.multicast.nodes import raw, shown
+from streaming.multicast.peers import Count
 
 
 def undelivered(

@@ -30,10 +30,10 @@ from streaming.columns import flat, last_headers
 from streaming.commands import Refused
 from streaming.exchange import Core, ExchangeOperator, Outcome, Work, place_of
 from streaming.ipc import from_ipc, to_ipc
-from streaming.multicast_batch import Batch
-from streaming.multicast_codec import Runs, dumps, unchunk
-from streaming.multicast_events import retired, undelivered
-from streaming.multicast_nodes import (
+from streaming.multicast.batch import Batch
+from streaming.multicast.codec import Runs, dumps, unchunk
+from streaming.multicast.events import retired, undelivered
+from streaming.multicast.nodes import (
     CREATE,
     DESTROY,
     Life,
@@ -43,10 +43,10 @@ from streaming.multicast_nodes import (
     read_command,
     shown,
 )
-from streaming.multicast_peers import Peers
-from streaming.multicast_records import Reader, deliveries, written
-from streaming.multicast_route import Homes, route
-from streaming.multicast_rows import Rows
+from streaming.multicast.peers import Peers
+from streaming.multicast.records import Reader, deliveries, written
+from streaming.multicast.route import Homes, route
+from streaming.multicast.rows import Rows
 from streaming.pack import RECORD
 from streaming.plan import MulticastPlan
 

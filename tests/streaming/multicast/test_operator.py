@@ -6,10 +6,11 @@ import random
 import pyarrow as pa
 import pytest
 
-from streaming import multicast_operator, payload
+from streaming import payload
 from streaming.exchange import home
-from streaming.multicast_operator import MulticastCore, MulticastOperator, route
-from streaming.multicast_peers import LIMITS
+from streaming.multicast import operator
+from streaming.multicast.operator import MulticastCore, MulticastOperator, route
+from streaming.multicast.peers import LIMITS
 from streaming.plan import MulticastPlan
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
@@ -70,8 +71,8 @@ def test_many_random_histories(block):
 @pytest.mark.parametrize("order", ["clock", "counter"])
 @pytest.mark.parametrize("seed", range(6))
 def test_what_may_not_start_yet_waits_in_order(seed, order, monkeypatch):
-    monkeypatch.setattr(multicast_operator, "IN_FLIGHT_MAX", 1 + seed % 4)
-    monkeypatch.setattr(multicast_operator, "READ_MAX", 2)
+    monkeypatch.setattr(operator, "IN_FLIGHT_MAX", 1 + seed % 4)
+    monkeypatch.setattr(operator, "READ_MAX", 2)
     monkeypatch.setattr(payload, "CHUNK_BYTES_MAX", 300)
     test_random_histories_in_random_batches(seed, order)
 

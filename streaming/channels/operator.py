@@ -22,7 +22,7 @@ from sequencer.channels import (
     step,
 )
 from streaming import output
-from streaming.codec import STATE, Shard, decode_shard, encode_shard
+from streaming.channels.codec import STATE, Shard, decode_shard, encode_shard
 from streaming.columns import flat, partitions_of
 from streaming.errors import GapTimeout
 from streaming.ipc import from_body

@@ -9,8 +9,8 @@ import pytest
 
 from sequencer.channels import Full, Gap, Rules
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
-from streaming.channel_operator import step_shard
-from streaming.codec import STATE_FORMAT, decode_shard, encode_shard
+from streaming.channels.codec import STATE_FORMAT, decode_shard, encode_shard
+from streaming.channels.operator import step_shard
 from streaming.columns import HEADERS, last_headers, murmur2, partitions_of
 from streaming.errors import StateFormatError
 from streaming.ipc import from_ipc, to_body, to_ipc

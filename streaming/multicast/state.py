@@ -18,7 +18,7 @@ from sequencer.multicast.words import (
     Stamp,
     TransactionId,
 )
-from streaming.multicast_codec import refused
+from streaming.multicast.codec import refused
 
 # --- A party as lists, and back.
 

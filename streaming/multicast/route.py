@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streaming.columns import flat
 from streaming.exchange import Route, home
-from streaming.multicast_nodes import raw
+from streaming.multicast.nodes import raw
 from streaming.plan import MulticastPlan
 
 HOMES_MAX = 1_000_000

@@ -22,9 +22,9 @@ from sequencer.overlaps.shard import GroupShard, Place
 from streaming import output
 from streaming.columns import flat, last_headers
 from streaming.exchange import Core, ExchangeOperator, Outcome, Route, Work, home, place_of
-from streaming.group_codec import chunks, dump, load, unchunk
-from streaming.group_commands import Command, read_command
-from streaming.group_views import Shown, stamps_shown
+from streaming.groups.codec import chunks, dump, load, unchunk
+from streaming.groups.commands import Command, read_command
+from streaming.groups.views import Shown, stamps_shown
 from streaming.payload import PAYLOAD
 from streaming.plan import GroupPlan
 

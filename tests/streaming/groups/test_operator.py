@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.group_operator import GroupOperator, first_ingress, route
+from streaming.groups.operator import GroupOperator, first_ingress, route
 from streaming.plan import GroupPlan
 from streaming.verify.accounts import Material
 from streaming.verify.group import Settings, judge

@@ -1,0 +1,61 @@
+"""The tables that a step works on: channels, and messages to place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sequencer.channels.state import Bools, Int64s
+
+
+@dataclass(slots=True)
+class Table:
+    """The channel table while a step works on it; rows from ``known`` on are new in this batch."""
+
+    keys: pa.Array
+    known: int
+    columns: dict[str, Int64s]
+    exists: Bools
+
+
+@dataclass(slots=True)
+class Rows:
+    """Messages to place; parallel arrays."""
+
+    row: Int64s
+    channel: Int64s
+    position: Int64s
+    since_ms: Int64s
+    fin: Bools
+
+    def take(self, which: Int64s | Bools | slice) -> Rows:
+        """The messages at ``which`` (indices, a mask or a slice)."""
+        return Rows(
+            self.row[which],
+            self.channel[which],
+            self.position[which],
+            self.since_ms[which],
+            self.fin[which],
+        )
+
+
+def merge(first: Rows, second: Rows) -> Rows:
+    """Both, sorted by (channel, position); of equal ones those of ``first`` come first."""
+    if not len(second.row):
+        return first
+    both = Rows(
+        np.concatenate([first.row, second.row]),
+        np.concatenate([first.channel, second.channel]),
+        np.concatenate([first.position, second.position]),
+        np.concatenate([first.since_ms, second.since_ms]),
+        np.concatenate([first.fin, second.fin]),
+    )
+    return both.take(np.lexsort((both.position, both.channel)))
+
+
+def of_channel(rows: Rows, code: int) -> Rows:
+    """The rows of one channel, of rows sorted by channel."""
+    first, stop = np.searchsorted(rows.channel, [code, code + 1])
+    return rows.take(np.arange(first, stop))

@@ -1,0 +1,120 @@
+"""Channels with several epochs, a FIN, a full buffer or a gap that is due: one record at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sequencer.channels.plain import Channel, Results, Waiting
+from sequencer.channels.rows import Rows, Table, of_channel
+from sequencer.channels.rules import Gap, Rules
+from sequencer.channels.state import COLUMNS, Bools, Int64s, Skipped
+
+
+class PlainChannels:
+    """Channels that take the plain step in this batch, opened when first needed."""
+
+    def __init__(
+        self, table: Table, old: Rows, skipped: Skipped, rules: Rules, now_ms: int
+    ) -> None:
+        self.table = table
+        self.old = old
+        self.skipped = skipped
+        self.rules = rules
+        self.now_ms = now_ms
+        self.results = Results()
+        self.delivered_channel: list[int] = []
+        self.channels: dict[int, Channel] = {}
+
+    def take(self, code: Int64s, place: Int64s, epoch: Int64s, row: Int64s, fin: Bools) -> None:
+        """Feed rows, in order of arrival, to their channels."""
+        columns = (code.tolist(), place.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
+        for each, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
+            channel = self.channels.get(each)
+            if channel is None:
+                channel = self._open(each, of_channel(self.old, each))
+            channel.arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
+            self._tag(each)
+
+    def expire(self, quiet: Rows) -> Bools:
+        """Apply the gap policy; ``quiet`` are the held messages of the channels not opened yet.
+
+        Returns a mask of the channels that were opened for it.
+        """
+        due = np.zeros(len(self.table.keys), dtype=np.bool_)
+        if self.rules.gap is Gap.WAIT:
+            return due
+        for code, channel in self.channels.items():
+            channel.expire(self.now_ms)
+            self._tag(code)
+        old_enough = quiet.since_ms <= self.now_ms - self.rules.gap_after_ms
+        due[quiet.channel[old_enough]] = True
+        for code in np.flatnonzero(due).tolist():
+            self._open(code, of_channel(quiet, code)).expire(self.now_ms)
+            self._tag(code)
+        return due
+
+    def _tag(self, code: int) -> None:
+        """Note whose the deliveries since the last call are."""
+        more = len(self.results.delivered) - len(self.delivered_channel)
+        self.delivered_channel.extend([code] * more)
+
+    def _open(self, code: int, held: Rows) -> Channel:
+        table = self.table
+        channel = Channel(table.keys[code].as_py(), self.rules, self.results)
+        channel.exists = bool(table.exists[code])
+        if channel.exists:
+            for name in COLUMNS:
+                setattr(channel, name, int(table.columns[name][code]))
+        first, stop = np.searchsorted(self.skipped.channel, [code, code + 1])
+        channel.skipped = list(
+            zip(
+                self.skipped.first[first:stop].tolist(),
+                self.skipped.stop[first:stop].tolist(),
+                strict=True,
+            )
+        )
+        columns = (
+            held.position.tolist(),
+            held.row.tolist(),
+            held.since_ms.tolist(),
+            held.fin.tolist(),
+        )
+        channel.held = {
+            position: Waiting(row, since_ms, fin)
+            for position, row, since_ms, fin in zip(*columns, strict=True)
+        }
+        self.channels[code] = channel
+        return channel
+
+    def close(self) -> tuple[Rows, Skipped]:
+        """Write the channels back into the table; what they hold, and all given-up ranges."""
+        if not self.channels:
+            return self.old.take(slice(0)), self.skipped
+        columns = self.table.columns
+        held: list[tuple[int, int, int, int, bool]] = []
+        ranges: list[tuple[int, int, int]] = []
+        for code in sorted(self.channels):
+            channel = self.channels[code]
+            self.table.exists[code] = channel.exists
+            for name in COLUMNS:
+                columns[name][code] = getattr(channel, name)
+            ranges.extend((code, first, stop) for first, stop in channel.skipped)
+            held.extend(
+                (message.row, code, position, message.since_ms, message.fin)
+                for position, message in sorted(channel.held.items())
+            )
+        opened = np.zeros(len(self.table.keys), dtype=np.bool_)
+        opened[list(self.channels)] = True
+        kept = ~opened[self.skipped.channel]
+        more = np.array(ranges, dtype=np.int64).reshape(-1, 3)
+        channel_of = np.concatenate([self.skipped.channel[kept], more[:, 0]])
+        order = np.argsort(channel_of, kind="stable")
+        skipped = Skipped(
+            channel_of[order],
+            np.concatenate([self.skipped.first[kept], more[:, 1]])[order],
+            np.concatenate([self.skipped.stop[kept], more[:, 2]])[order],
+        )
+        numbers = np.array(held, dtype=np.int64).reshape(-1, 5)
+        row, channel_at, position, since_ms, fin = numbers.T
+        rows = Rows(row, channel_at, position, since_ms, fin.astype(np.bool_))
+        return rows, skipped
