@@ -111,7 +111,7 @@ class CounterTransaction(Transaction):
 
     def _after_increment(self) -> None:
         if self.missing:
-            self._address_notice((*self.copied, *self.missing))
+            self._address_notice(sorted((*self.copied, *self.missing)))
             self._enter("copy", self.missing)
         elif self.stamp is None:
             self._none_left()
