@@ -182,6 +182,16 @@ class ExchangeOperator(ABC):
         self.cores[self.plan.service, self.plan.pipeline, shard] = (blob, core)
         return (STATE_FORMAT, now_ms, links.to_json(), blob, core.totals.to_json()), rows
 
+    def restored(self, key: int, row: tuple[Any, ...]) -> Core:
+        """The shard in a row of STATE, for a look at it."""
+        form, _, _, blob, _ = row
+        if form != STATE_FORMAT:
+            raise StateFormatError(form, STATE_FORMAT)
+        core = self.core(self.shards[key])
+        if blob:
+            core.load(bytes(blob))
+        return core
+
     def _core(self, shard: int, blob: bytes) -> Core:
         kept, core = self.cores.pop((self.plan.service, self.plan.pipeline, shard), (None, None))
         if core is not None and blob and kept == blob:

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ from streaming.checkpoint import Checkpoint, Identity
 from streaming.config import Config, GroupPipeline, MulticastPipeline
 from streaming.config.values import SUBSCRIBER
 from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
-from streaming.groups.operator import first_ingress
-from streaming.plan import ChannelPlan, GroupPlan, Headers, MulticastPlan, Plan
+from streaming.plan import Plan
+from streaming.planning import make_plan
 from streaming.query import Carrier, Progress, build, start
 from streaming.totals import Totals
 
@@ -81,56 +81,15 @@ class Pipeline:
 
     def _plan(self) -> Plan:
         settings = self.config.pipelines[self.name]
-        service = self.config.service
         wanted = self._identity()
         identity = self.checkpoint.pin(wanted)
+        if isinstance(settings, GroupPipeline) and identity.groups != wanted.groups:
+            self.say(
+                f"pipelines.{self.name}.groups is not what the checkpoint began with; it is "
+                f"passed over. Change groups by commands on {settings.commands}."
+            )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
-        common: dict[str, Any] = {
-            "service": service.name,
-            "pipeline": self.name,
-            "inputs": tuple(sorted(settings.input)),
-            "output": settings.output,
-            "rejects": settings.rejects,
-            "events": settings.events,
-            "partitions": topics.partitions(self.config, written),
-            "headers": Headers(service.header_prefix),
-            "delivery": service.delivery,
-            "shards": service.shards,
-            "state_partitions": identity.state_partitions,
-            "retire_after_ms": settings.retire_after.ms,
-            "create_topics": service.create_topics,
-            "producer": kafka.confluent(self.config),
-        }
-        # Shards that send each other messages are no more than can work at the same time.
-        exchanging = {"shards": min(service.shards, identity.state_partitions)}
-        if isinstance(settings, GroupPipeline):
-            if identity.groups != wanted.groups:
-                self.say(
-                    f"pipelines.{self.name}.groups is not what the checkpoint began with; it is "
-                    f"passed over. Change groups by commands on {settings.commands}."
-                )
-            plan = GroupPlan(
-                **common | exchanging,
-                commands=settings.commands,
-                transit=settings.transit,
-                groups={name: tuple(members) for name, members in identity.groups.items()},
-                nodes=settings.sequencing_nodes,
-            )
-            return replace(plan, ingress=first_ingress(plan))
-        if isinstance(settings, MulticastPipeline):
-            return MulticastPlan(
-                **common | exchanging,
-                commands=settings.commands,
-                transit=settings.transit,
-                order=settings.order,
-            )
-        return ChannelPlan(
-            **common,
-            rules=self.config.rules(self.name),
-            channel=settings.channel,
-            label=settings.label,
-            drop_duplicates=settings.duplicates == "drop",
-        )
+        return make_plan(self.config, self.name, identity, topics.partitions(self.config, written))
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

@@ -119,15 +119,24 @@ def run_once(config: Path, *arguments: str, **how: Any) -> str:
 
 
 def status(config: Path) -> dict[str, Any]:
+    return _json("status", str(config))["pipelines"]
+
+
+def inspect(config: Path, *arguments: str) -> dict[str, Any]:
+    return _json("inspect", str(config), *arguments)
+
+
+def _json(*arguments: str) -> dict[str, Any]:
+    """What a command says with --json."""
     said = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", "status", str(config), "--json"],
+        [sys.executable, "-m", "streaming.cli", *arguments, "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
         cwd=Path(__file__).parents[1],
     )
-    return json.loads(said.stdout)["pipelines"]
+    return json.loads(said.stdout)
 
 
 def verify(config: Path, *arguments: str, limit_s: float = 300) -> tuple[int, str]:

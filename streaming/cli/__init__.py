@@ -14,6 +14,7 @@ from streaming.cli.check import check
 from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.graph import graph
+from streaming.cli.inspect import inspect
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate
@@ -35,7 +36,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
-for command in (demo, run, check, topics, status, verify, graph, send, tail, broker, simulate):
+COMMANDS = (
+    *(demo, run, check, topics, status, inspect, verify, graph, send, tail, broker, simulate),
+)
+for command in COMMANDS:
     app.command()(command)
 
 

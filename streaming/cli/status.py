@@ -25,6 +25,9 @@ ROWS = (
 )
 
 
+TIME = len("2026-01-01T00:00:00")
+
+
 def status(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
@@ -100,7 +103,7 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
                 table.add_row(f"  {reason}", *(f"{count:,}" for count in counts))
     for name in ("batch", "batch_ms", "at"):
         told = [figures[name] for figures in found.values()]
-        table.add_row(name, *("never ran" if one is None else str(one) for one in told))
+        table.add_row(name, *("never ran" if one is None else str(one)[:TIME] for one in told))
     Console().print(table)
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import run_once, status, write_config
+from tests.service_helpers import inspect, run_once, status, write_config
 
 pytestmark = pytest.mark.timeout(900)
 NET_SEED = 7
@@ -234,6 +234,21 @@ def test_a_full_buffer_can_skip(ran):
     told = events(ran("skipfull", "events"))
     assert [(e["from"], e["to"], e["reason"]) for e in told] == [(0, 2, "overflow")]
     assert status(ran.config)["skipfull"]["held"] == 2
+
+
+def test_inspect_reads_the_state_back(ran):
+    found = inspect(ran.config, "--pipeline", "skipfull", "--channel", "k")
+    assert (found["pipeline"], found["discipline"]) == ("skipfull", "channel")
+    (channel,) = found["channels"]
+    told = {name: channel[name] for name in ("next", "held", "missing", "given_up", "sequence")}
+    assert told == {
+        "next": 3,
+        "held": 2,
+        "missing": [[3, 4], [5, 6]],
+        "given_up": [[0, 2]],
+        "sequence": 1,
+    }
+    assert channel["incarnation"] == int(ran("skipfull")[0].header("incarnation"))
 
 
 def test_channel_and_label_as_sql(ran):

@@ -85,6 +85,10 @@ class Floor:
             if topic:
                 self.write(topic, from_ipc(blob))
 
+    def cores(self):
+        """The shards as a look at the state shows them."""
+        return [self.operator.restored(key, row) for key, row in self.states.items()]
+
     def tables(self, *, whole):
         """Some of what is there, cut anywhere."""
         rows = []

@@ -2,10 +2,12 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from streaming.groups.describe import describe
 from streaming.groups.operator import GroupOperator, first_ingress, route
 from streaming.plan import GroupPlan
 from streaming.verify.accounts import Material
@@ -20,11 +22,15 @@ def plan_for(groups, *, nodes=3, **more):
     return replace(plan, ingress=first_ingress(plan))
 
 
+def floor_for(world, seed, **options):
+    plan = plan_for(world.configured, output=world.output, **options)
+    return Floor(plan, GroupOperator(plan), route(plan), given_topics(world), seed)
+
+
 def work(world, seed, *, whole=False, across_groups=False, **options):
     """The pipeline works through the world's inputs and commands; its floor and the verdict."""
     options |= {"nodes": 1} if across_groups else {}
-    plan = plan_for(world.configured, output=world.output, **options)
-    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), seed)
+    floor = floor_for(world, seed, **options)
     floor.run(whole=whole)
     own = ("rejects", "events", "commands", "in")
     outputs = {t for t, _ in floor.topics.records} - {*own, "transit"}
@@ -53,6 +59,23 @@ def test_random_histories_in_random_batches(seed):
     assert totals.seen == len(floor.topics.all("in"))
     assert totals.held == totals.blocked == totals.transit == 0
     assert sum(totals.rejected.values()) == len(floor.topics.all("rejects"))
+
+
+def test_what_is_told_of_subscribers_in_between():
+    held = 0
+    for seed in range(4):
+        floor = floor_for(random_groups(seed, commands=0.1), seed, shards=5, nodes=5)
+        while floor.left():
+            floor.batch()
+            told = [each for core in floor.cores() for each in describe(core)]
+            got = Counter(record.key.decode() for record in floor.topics.all("out"))
+            assert {
+                each["subscriber"]: each["sequence"] for each in told if each["sequence"]
+            } == got
+            assert sum(each["held"] for each in told) == floor.totals().held
+            assert all(len(each["waiting"]) == each["held"] for each in told)
+            held += floor.totals().held
+    assert held, "something was held at some time"
 
 
 @pytest.mark.slow

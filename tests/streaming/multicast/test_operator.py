@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from streaming import payload
 from streaming.exchange import home
 from streaming.multicast import operator
+from streaming.multicast.describe import describe
+from streaming.multicast.nodes import shown
 from streaming.multicast.operator import MulticastCore, MulticastOperator, route
 from streaming.multicast.peers import LIMITS
 from streaming.plan import MulticastPlan
@@ -58,6 +61,28 @@ def test_random_histories_in_random_batches(seed, order):
     assert totals.undelivered == len(events(floor, "undelivered"))
     assert totals.held == totals.blocked == totals.transit == 0
     assert sum(totals.rejected.values()) == len(floor.topics.all("rejects"))
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_told_of_peers_in_between(seed, order):
+    world = random_multicasts(seed, order=order, commands=0.2)
+    floor = floor_for(world, seed, shards=2 + seed % 3)
+    busy = 0
+    while floor.left():
+        floor.batch()
+        told = [each for core in floor.cores() for each in describe(core)]
+        got = Counter(shown(record.key.decode("latin-1")) for record in floor.topics.all("out"))
+        assert {each["peer"]: each["sequence"] for each in told if each["sequence"]} == got
+        busy += sum(each["held"] + each["sending"] for each in told)
+    assert busy, "something was on its way at some time"
+    assert not any(each["held"] or each["sending"] for c in floor.cores() for each in describe(c))
+    told = [each for core in floor.cores() for each in describe(core)]
+    there = [node for each in told for node in each["nodes"]]
+    done = events(floor, "command-done")
+    ended = [each["node"] for each in done if each["op"] == "destroy-node"]
+    made = [each["node"] for each in done if each["op"] == "create-node"]
+    assert Counter(there) == Counter(made) - Counter(ended)
 
 
 @pytest.mark.slow

@@ -1,0 +1,112 @@
+"""`sequencer inspect`: what a pipeline remembers of its channels, subscribers or peers."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+SHOWN = {
+    "channel": ("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
+    "group": ("subscriber", "groups", "sequence", "held", "waiting", "active"),
+    "multicast": ("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
+}
+ITEMS_SHOWN = 3
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
+
+
+def inspect(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
+    pipeline: Annotated[
+        str, typer.Option("--pipeline", help="Which one; not needed where there is only one.")
+    ] = "",
+    channel: Annotated[
+        str | None,
+        typer.Option("--channel", help="Only this channel, subscriber or peer, and all of it."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Rows of the table, those that hold first.")
+    ] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: all of it.")] = False,
+) -> None:
+    """Show what a pipeline of CONFIG remembers, read from its checkpoint.
+
+    Works while the service runs and when it does not; what is shown is as the last batch left it.
+    Channels: the next label, what is held since when, and which labels are missing, given up;
+    subscribers: their groups and the messages that wait; peers: their queue, nodes and handles.
+    Spark reads the checkpoint, which takes a quarter of a minute to start.
+
+    Exit status: 0; 1 there is no state, or no such channel; 2 the configuration cannot work.
+
+    Example: sequencer inspect orders.toml --pipeline trades --channel K1
+    """
+    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+    from streaming.errors import ConfigError, JobFailed  # noqa: PLC0415
+    from streaming.insight import NAMES, look  # noqa: PLC0415
+    from streaming.service import known, spark_session  # noqa: PLC0415
+
+    settings = load_config(config)
+    names = known(settings, [pipeline] if pipeline else [])
+    if len(names) > 1:
+        raise ConfigError(
+            f"{config} has {len(names)} pipelines.",
+            "Nothing was read.",
+            f"Say which: --pipeline {' or --pipeline '.join(names)}.",
+        )
+    discipline = settings.pipelines[names[0]].discipline
+    print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
+    with spark_session(settings) as session:
+        found = look(session, settings, names[0])
+    own = NAMES[discipline]
+    if channel is not None:
+        found = [each for each in found if each[own] == channel]
+        if not found:
+            raise JobFailed(
+                f"Pipeline {names[0]!r} remembers no {own} {channel!r}.",
+                "Nothing was changed.",
+                "It sent or got nothing yet, or was idle for retire_after; names are exact.",
+            )
+    if as_json:
+        print(json.dumps({"pipeline": names[0], "discipline": discipline, f"{own}s": found}))
+    elif channel is not None:
+        _details(found[0])
+    else:
+        _table(found, SHOWN[discipline], limit)
+
+
+def _details(found: dict[str, Any]) -> None:
+    width = max(map(len, found))
+    for name, value in found.items():
+        print(f"{name:{width}}  {_told(value)}")
+
+
+def _table(found: list[dict[str, Any]], columns: tuple[str, ...], limit: int) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    found.sort(key=lambda each: -each["held"])
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for each in found[:limit]:
+        table.add_row(*(_told(each[name], ITEMS_SHOWN) for name in columns))
+    Console().print(table)
+    if len(found) > limit:
+        print(f"… and {len(found) - limit:,} more: --limit, or --json for all", file=sys.stderr)
+
+
+def _told(value: Any, items: int = 1_000_000) -> str:
+    """A value as a cell: ranges as from…to, long lists cut."""
+    if value is None:
+        return "-"
+    if isinstance(value, str) and RFC_3339.fullmatch(value):
+        return f"{value[:10]} {value[11:19]}Z"
+    if not isinstance(value, list):
+        return str(value)
+    some = ["…".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value]
+    more = [f"and {len(some) - items:,} more"] if len(some) > items else []
+    return ", ".join([*some[:items], *more]) or "-"
