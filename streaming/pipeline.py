@@ -17,7 +17,7 @@ from streaming.config.values import SUBSCRIBER
 from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
 from streaming.plan import Plan
 from streaming.planning import make_plan
-from streaming.query import Carrier, Progress, build, start
+from streaming.query import BATCH_MAX, Carrier, Progress, build, start
 from streaming.totals import Totals
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 STOP_SECONDS_MAX = 55
 IDLE_SECONDS = 0.5
+MULTICASTS_MAX = 20_000
+HELD_HIGH, HELD_LOW = 400_000, 150_000
+"""Deliveries that wait in a multicast's state, above and below which inputs are read slowly and at
+full speed again: a backlog stays in Kafka. All shards have some 100,000 on their way."""
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
@@ -61,6 +65,7 @@ class Pipeline:
         self.finished = False
         self._cleaning = True
         self._cleaned: dict[int, int] = {}
+        self._slow = False
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -71,7 +76,7 @@ class Pipeline:
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in kafka.java(self.config).items()}
-        options["maxOffsetsPerTrigger"] = str(self.config.service.batch_records_max)
+        options[BATCH_MAX] = str(self._records_max())
         frame = build(self.session, plan, options)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
@@ -90,6 +95,32 @@ class Pipeline:
             )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
         return make_plan(self.config, self.name, identity, topics.partitions(self.config, written))
+
+    def _records_max(self) -> int:
+        """Input records of a batch. A multicast that has to wait does so in the state."""
+        limit = self.config.service.batch_records_max
+        if not isinstance(self.config.pipelines[self.name], MulticastPipeline):
+            return limit
+        return 1 if self._slow else min(limit, MULTICASTS_MAX)
+
+    def keep_pace(self) -> None:
+        """Read inputs slowly while more multicasts wait than a state should keep.
+
+        Spark fixes the limit when a query starts, so the query is started again.
+        """
+        if not isinstance(self.config.pipelines[self.name], MulticastPipeline):
+            return
+        held = self.progress.totals().held
+        if held < HELD_LOW if self._slow else held > HELD_HIGH:
+            self._slow = not self._slow
+            if self._slow:
+                self.say(
+                    f"{self.name}: {held:,} deliveries wait for their turn; reading few inputs "
+                    f"until there are fewer than {HELD_LOW:,}"
+                )
+            self.ask_to_stop()
+            self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+            self.start()
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]
@@ -235,12 +266,13 @@ def _reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
 
 
 def _offsets(progress: Any, name: str) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition at one end of a batch."""
+    """Offsets by topic and partition at one end of a batch, of all topics read."""
+    found: dict[str, dict[str, int]] = {}
     for source in progress["sources"] if progress else ():
         if source["description"].startswith("Kafka"):
             offsets = source[name]
-            return dict((json.loads(offsets) if isinstance(offsets, str) else offsets) or {})
-    return {}
+            found |= (json.loads(offsets) if isinstance(offsets, str) else offsets) or {}
+    return found
 
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")

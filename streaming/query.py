@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -16,7 +16,14 @@ from streaming.faults import fault_point
 from streaming.groups import operator as groups
 from streaming.multicast import operator as multicast
 from streaming.pack import pack
-from streaming.plan import BatchContext, ChannelPlan, GroupPlan, MulticastPlan, Plan
+from streaming.plan import (
+    BatchContext,
+    ChannelPlan,
+    ExchangePlan,
+    GroupPlan,
+    MulticastPlan,
+    Plan,
+)
 from streaming.sink import SUMMARY, Sink
 from streaming.totals import Totals
 
@@ -73,6 +80,7 @@ class BatchFailed(Exception):  # noqa: N818
     """
 
 
+BATCH_MAX = "maxOffsetsPerTrigger"
 FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
 """How long the broker keeps a request for more than there is. Behind a range of offsets Spark asks
 where the partition ends, on the same connection, and the answer waits for that request: by default
@@ -86,23 +94,34 @@ def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame
 
 
 def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
-    source = (
+    if isinstance(plan, ChannelPlan):
+        source = _kafka(spark, plan.reads, options)
+        return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+    if not isinstance(plan, ExchangePlan):
+        raise NotImplementedError(type(plan).__name__)
+    # A source of its own: Spark shares a batch's limit among all topics of a source by what is
+    # left to read, so behind a backlog of inputs the transit topic would get next to nothing.
+    unlimited = {name: value for name, value in options.items() if name != BATCH_MAX}
+    transit = _kafka(spark, (plan.transit,), unlimited)
+    source = _kafka(spark, plan.reads[:-1], options).unionByName(transit)
+    if isinstance(plan, GroupPlan):
+        return exchange(source, plan, groups.route(plan), groups.GroupOperator(plan))
+    if isinstance(plan, MulticastPlan):
+        return exchange(source, plan, multicast.route(plan), multicast.MulticastOperator(plan))
+    raise NotImplementedError(type(plan).__name__)
+
+
+def _kafka(spark: SparkSession, names: Sequence[str], options: dict[str, str]) -> DataFrame:
+    return (
         spark.readStream.format("kafka")
         .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})
-        .option("subscribe", ",".join(plan.reads))
+        .option("subscribe", ",".join(names))
         .option("includeHeaders", "true")
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
     )
-    if isinstance(plan, ChannelPlan):
-        return order(pack(source, plan).unionByName(_ticks(spark)), plan)
-    if isinstance(plan, GroupPlan):
-        return exchange(source, plan, groups.route(plan), groups.GroupOperator(plan))
-    if isinstance(plan, MulticastPlan):
-        return exchange(source, plan, multicast.route(plan), multicast.MulticastOperator(plan))
-    raise NotImplementedError(type(plan).__name__)
 
 
 def _ticks(spark: SparkSession) -> DataFrame:

@@ -169,6 +169,8 @@ class Service:
         if pipeline.active:
             if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
                 pipeline.finish_when_through()
+            if not pipeline.finished:
+                pipeline.keep_pace()
             return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
         if isinstance(failure, JobFailed):

@@ -110,10 +110,10 @@ class Service:
             self.process.wait(10)
 
 
-def run_once(config: Path, *arguments: str, **how: Any) -> str:
+def run_once(config: Path, *arguments: str, limit_s: float = RUN_SECONDS_MAX, **how: Any) -> str:
     """`sequencer run CONFIG --once` to its end; what it said. ``how``: as for `Service`."""
     with Service(config, "--once", *arguments, **how) as service:
-        status = service.wait()
+        status = service.wait(limit_s)
         assert status == 0, service.said()
         return service.said()
 

@@ -46,7 +46,8 @@ def ingress(name: str, plan: GroupPlan) -> int:
     """The shard that numbers a group's messages, for ever: where its path begins at first."""
     found = plan.ingress.get(name)
     if found is None:
-        found = shard_of(home(name.encode(), plan.nodes), plan)
+        # A record may name a group in any bytes: it is unknown, and rejected by this shard.
+        found = shard_of(home(name.encode(errors="surrogateescape"), plan.nodes), plan)
     return found
 
 

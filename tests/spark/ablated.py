@@ -1,11 +1,11 @@
-"""`sequencer` with a safeguard of each multicast protocol switched off, for tests of the judge.
+"""`sequencer` as tests want it: without a safeguard of each multicast protocol, or with low limits.
 
-python -c 'from tests.spark.ablated import main; main()' run CONFIG --once
+python -c 'from tests.spark.ablated import unsafe; unsafe()' run CONFIG --once
 """
 
-from streaming import query
+from streaming import pipeline
 from streaming.cli import main as sequencer
-from streaming.multicast.operator import MulticastCore, MulticastOperator
+from streaming.multicast import operator
 from streaming.multicast.peers import LIMITS
 from tests.sequencer.checking import ablations
 
@@ -15,13 +15,20 @@ BUSES = {
 }
 
 
-class Ablated(MulticastOperator):
+class Ablated(operator.MulticastOperator):
     """Peers whose queues do not wait for messages that have announced themselves."""
 
     def core(self, shard):
-        return MulticastCore(self.plan, shard, BUSES[self.plan.order](LIMITS))
+        return operator.MulticastCore(self.plan, shard, BUSES[self.plan.order](LIMITS))
 
 
-def main():
-    query.MulticastOperator = Ablated
+def unsafe():
+    """For tests of the judge."""
+    operator.MulticastOperator = Ablated
+    sequencer()
+
+
+def narrow():
+    """A backlog of multicasts is larger than what the state should keep."""
+    pipeline.MULTICASTS_MAX, pipeline.HELD_HIGH, pipeline.HELD_LOW = 100, 1_500, 500
     sequencer()

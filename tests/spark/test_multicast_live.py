@@ -1,6 +1,7 @@
-"""A safeguard of each protocol switched off in the running service: `sequencer verify` sees it.
+"""Multicasts in a service that is not as usual.
 
-With all safeguards on, the same driver finds nothing in `tests/faults/test_kill_multicast.py`.
+A safeguard of each protocol switched off: `sequencer verify` sees it (with all safeguards on, the
+same driver finds nothing in `tests/faults/test_kill_multicast.py`). A backlog: it stays in Kafka.
 """
 
 import uuid
@@ -8,7 +9,7 @@ import uuid
 import pytest
 
 from tests.faults.test_kill_multicast import ORDERS, Traffic, prepare
-from tests.service_helpers import run_once, verify
+from tests.service_helpers import run_once, status, verify
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -18,9 +19,9 @@ def judged(broker, tmp_path_factory):
     """What verify says of each order."""
     folder = tmp_path_factory.mktemp("ablated")
     traffic = Traffic(broker, f"ablated-{uuid.uuid4().hex[:8]}.", seed=2)
-    config = prepare(traffic, folder, batch_records_max=200)
+    config = prepare(traffic, folder, batch_records_max=25)
     traffic.multicast(600)
-    run_once(config, command=("-c", "from tests.spark.ablated import main; main()"))
+    run_once(config, command=("-c", "from tests.spark.ablated import unsafe; unsafe()"))
     return {order: verify(config, "--pipeline", order) for order in ORDERS}
 
 
@@ -30,3 +31,21 @@ def test_the_judge_sees_what_a_safeguard_is_for(judged, order):
     assert code == 1, said
     assert "stamp-order:" in said
     assert "pairwise-order:" in said
+
+
+def test_a_backlog_is_read_as_fast_as_it_is_worked_through(broker, tmp_path):
+    traffic = Traffic(broker, f"backlog-{uuid.uuid4().hex[:8]}.", seed=3)
+    config = prepare(traffic, tmp_path)
+    traffic.multicast(400)
+    said = run_once(config, command=("-c", "from tests.spark.ablated import narrow; narrow()"))
+    for order in ORDERS:
+        assert f"{order}: " in said
+        (told, *_) = [
+            line for line in said.splitlines() if f" {order}: " in line and "wait" in line
+        ]
+        assert "reading few inputs until" in told
+        figures = status(config)[order]
+        assert figures["in"] == 400
+        assert figures["held"] == figures["transit"] == 0
+    code, said = verify(config)
+    assert code == 0, said

@@ -186,7 +186,7 @@ class Groups(World):
         record = self.topics.put(
             "in", partition, self.begin_ms + self.clock // 9, sender, value, headers
         )
-        name = header.decode() if header not in (..., None) else ""
+        name = header.decode(errors="replace") if header not in (..., None) else ""
         if sender is None:
             self.reject(record, "missing-sender")
         elif not name:
@@ -341,7 +341,7 @@ def random_groups(seed, *, steps=120, commands=0.05, **options):
         key = b"" if sender == 3 else b"p%d" % sender
         header = b"G%d" % rng.randrange(7 if rng.random() < 0.2 else len(world.configured))
         if rng.random() < 0.05:
-            header = rng.choice([..., None, b"", b"nope"])
+            header = rng.choice([..., None, b"", b"nope", b"\xff\xfe"])
         extra = [("group", b"G0")] if rng.random() < 0.1 else []
         header = header if not extra or header is not ... else b"G0"
         world.send(None if rng.random() < 0.03 else key, header, world.value(), sender % 2, extra)
