@@ -35,6 +35,7 @@ class Identity:
     nodes: int = 0
     sender_order: str = ""
     order: str = ""
+    inputs: list[str] = field(default_factory=list)
 
 
 class Checkpoint:
@@ -62,6 +63,7 @@ class Checkpoint:
         for name, remedy in (
             ("shards", "set service.shards back"),
             ("discipline", "give the pipeline another name"),
+            ("inputs", "set the pipeline's input back, or give the new one a pipeline of its own"),
             ("labels", "set the pipeline's labels back"),
             ("channel", "set the pipeline's channel expression back"),
             ("nodes", "set the pipeline's nodes back"),

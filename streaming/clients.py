@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 from sequencer.labels import LinearLabels
@@ -141,7 +142,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Deliveries of a key that are missing: ``expected`` up to, but without, ``found``."""
+    """Deliveries of a channel that are missing: ``expected`` up to, but without, ``found``.
+
+    ``key`` is the channel's name.
+    """
 
     key: bytes | None
     incarnation: int
@@ -156,6 +160,10 @@ class OrderedConsumer:
     kept in :attr:`holes` and given to ``on_hole``. What a key had last is remembered for 1,000,000
     keys; after that, and after a restart in the middle, the first record of a key sets its place.
     Iterate, or call :meth:`poll`; :meth:`commit` notes what was read for ``group``.
+
+    ``channel``: where a pipeline's `channel` is not the record's key, sequences count a channel's
+    deliveries, and this function has to tell the channel of a delivery; otherwise records of
+    several channels with one key would look like repeats of each other.
     """
 
     def __init__(
@@ -167,6 +175,7 @@ class OrderedConsumer:
         from_beginning: bool = True,
         header_prefix: str = "",
         on_hole: Callable[[Hole], None] | None = None,
+        channel: Callable[[Delivery], bytes | None] = attrgetter("key"),
     ) -> None:
         from confluent_kafka import Consumer  # noqa: PLC0415  (a cheap import of this package)
 
@@ -181,6 +190,7 @@ class OrderedConsumer:
         self._names = (f"{header_prefix}sequence", f"{header_prefix}incarnation")
         self._last: OrderedDict[tuple[str, int, bytes | None], tuple[int, int]] = OrderedDict()
         self._on_hole = on_hole
+        self._channel = channel
         self.holes: list[Hole] = []
 
     def poll(self, timeout_s: float = 1.0) -> Delivery | None:
@@ -239,7 +249,7 @@ class OrderedConsumer:
 
     def _is_next(self, delivery: Delivery) -> bool:
         """Whether the delivery is no repeat; notes holes."""
-        name = (delivery.topic, delivery.partition, delivery.key)
+        name = (delivery.topic, delivery.partition, channel := self._channel(delivery))
         last = self._last.pop(name, None)
         here = (delivery.incarnation, delivery.sequence)
         if last is not None and here <= last:
@@ -252,7 +262,7 @@ class OrderedConsumer:
             return True
         expected = last[1] + 1 if delivery.incarnation == last[0] else 0
         if delivery.sequence > expected:
-            hole = Hole(delivery.key, delivery.incarnation, expected, delivery.sequence)
+            hole = Hole(channel, delivery.incarnation, expected, delivery.sequence)
             self.holes.append(hole)
             if self._on_hole is not None:
                 self._on_hole(hole)

@@ -7,6 +7,7 @@ from typing import Any
 
 COMMAND_BYTES_MAX = 1_000_000
 NAME_BYTES_MAX = 249
+ID_BYTES_MAX = 10_000
 
 
 class Refused(Exception):  # noqa: N818  (an answer, no fault)
@@ -32,9 +33,11 @@ def read_object(value: bytes | None) -> dict[str, Any]:
 
 
 def own_id(found: dict[str, Any]) -> str | None:
-    """The id that the command gives itself, if it is a text."""
+    """The id that the command gives itself, if it is a text, and not too long for an answer."""
     own = found.get("id")
-    return own if isinstance(own, str) and not _no_unicode(own) else None
+    if not isinstance(own, str) or _no_unicode(own) or len(own.encode()) > ID_BYTES_MAX:
+        return None
+    return own
 
 
 def name_fault(name: Any) -> str:

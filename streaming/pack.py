@@ -54,10 +54,10 @@ and whether there is a header `fin`."""
 HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
 HEADER_SQL = (
     "nvl2(element_at(filter(headers, h -> h.key = '{0}'), -1), "
-    "coalesce(cast(element_at(filter(headers, h -> h.key = '{0}'), -1).value as string), ''), "
+    "coalesce(cast(element_at(filter(headers, h -> h.key = '{0}'), -1).value as string), {1}), "
     "cast(null as string))"
 )
-"""Text of the last header; null where there is none, empty where its value is null or empty."""
+"""Text of the last header; null where there is none, {1} where its value is null."""
 
 
 def header_name(expression: str) -> str | None:
@@ -66,9 +66,12 @@ def header_name(expression: str) -> str | None:
     return match.group(1) if match else None
 
 
-def expand_headers(expression: str) -> str:
-    """The SQL expression with every ``header('name')`` written out."""
-    return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1)), expression)
+def expand_headers(expression: str, null: str = "''") -> str:
+    """The SQL expression with every ``header('name')`` written out.
+
+    ``null``: what a header with a null value is. Of a label that is another fault than no header.
+    """
+    return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1), null), expression)
 
 
 def record_schema(plan: ChannelPlan) -> pa.Schema:
@@ -100,6 +103,8 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
 
     Raises ConfigError where a SQL expression of the plan cannot be understood.
     """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
+
     channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
     shard = f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard"
     columns = [shard, *source_columns(plan)]
@@ -112,29 +117,36 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
     task = partial(
         _pack_task, keys=keys, schema=arrival_schema(plan), label=header_name(plan.label)
     )
-    rows = source.selectExpr(*columns).coalesce(plan.state_partitions)
-    return rows.mapInArrow(task, PACKED)
+    try:
+        rows = source.selectExpr(*columns)
+    except AnalysisException as error:
+        raise _not_understood(plan, "channel or label", error) from None
+    return rows.coalesce(plan.state_partitions).mapInArrow(task, PACKED)
 
 
 def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
     """The SQL expression as bytes: text as UTF-8, numbers as decimal text."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
 
-    expanded = expand_headers(expression)
+    expanded = expand_headers(expression, null="null" if key == "channel" else "''")
     try:
         kind = source.selectExpr(f"({expanded}) as it").schema["it"].dataType.typeName()
     except AnalysisException as error:
-        why = (error.getMessage() or "").splitlines()
-        raise ConfigError(
-            f"pipelines.{plan.pipeline}.{key}: Spark does not understand {expression!r}: "
-            f"{why[0] if why else 'no reason given'}",
-            "The pipeline was not started.",
-            "Write a Spark SQL expression over key, value, topic, partition, offset, timestamp, "
-            "headers and header('name').",
-        ) from None
+        raise _not_understood(plan, key, error) from None
     if kind == "binary":
         return f"({expanded})"
     return f"cast(cast(({expanded}) as string) as binary)"
+
+
+def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
+    why = (error.getMessage() or "").splitlines()
+    return ConfigError(
+        f"pipelines.{plan.pipeline}.{key}: Spark does not understand {plan.channel!r} and "
+        f"{plan.label!r}: {why[0] if why else 'no reason given'}",
+        "The pipeline was not started.",
+        "Write Spark SQL expressions that give one value for each record, over key, value, topic, "
+        "partition, offset, timestamp, headers and header('name').",
+    )
 
 
 def _pack_task(

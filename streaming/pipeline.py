@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from streaming.checkpoint import Checkpoint, Identity
 from streaming.config import Config, GroupPipeline, MulticastPipeline
 from streaming.config.values import SUBSCRIBER
 from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
-from streaming.plan import Plan
+from streaming.plan import ChannelPlan, Plan
 from streaming.planning import make_plan
 from streaming.query import BATCH_MAX, Carrier, Progress, build, start
 from streaming.totals import Totals
@@ -94,7 +94,10 @@ class Pipeline:
                 f"passed over. Change groups by commands on {settings.commands}."
             )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
-        return make_plan(self.config, self.name, identity, topics.partitions(self.config, written))
+        plan = make_plan(self.config, self.name, identity, topics.partitions(self.config, written))
+        if isinstance(plan, ChannelPlan):
+            plan = replace(plan, started_ms=int(time.time() * 1000))
+        return plan
 
     def _records_max(self) -> int:
         """Input records of a batch. A multicast that has to wait does so in the state."""
@@ -128,6 +131,7 @@ class Pipeline:
             "discipline": settings.discipline,
             "shards": self.config.service.shards,
             "state_partitions": self._state_partitions(),
+            "inputs": sorted(settings.input),
         }
         if isinstance(settings, GroupPipeline):
             groups = {name: sorted(members) for name, members in sorted(settings.groups.items())}

@@ -66,13 +66,15 @@ class ChannelPlan(Plan):
     """One pipeline of discipline ``channel``.
 
     ``label`` and ``channel`` are SQL expressions; the two defaults (``header('label')`` and
-    ``key``) take a faster way.
+    ``key``) take a faster way. ``started_ms``: when this run began; a batch with an earlier time is
+    a repeated one.
     """
 
     rules: Rules
     channel: str = "key"
     label: str = "header('label')"
     drop_duplicates: bool = False
+    started_ms: int = 0
 
     @property
     def keyed(self) -> bool:

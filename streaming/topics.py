@@ -15,8 +15,9 @@ SECONDS_MAX = 30
 POLL_SECONDS = 0.1
 FROM_USERS = ("input", "commands")
 RECORD_BYTES_DEFAULT = 1_048_588
-ADDED_BYTES = 128 * 1024
-"""What a record may grow by: headers that the service adds, the envelope of a transit chunk."""
+ADDED_BYTES = 16 * 2**20
+"""What a record may grow by: headers that the service adds, the envelope of a transit chunk, and
+that it may have come compressed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 KAFKA_SECONDS_MAX = 60
 NEVER = -2
+TOO_LARGE = (
+    "A record with its added headers is larger than the topic takes, or was compressed in the "
+    "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."
+)
 QUEUE_MAX = 500_000
 CONNECTION = ("bootstrap", "security", "sasl", "ssl", "enable.ssl", "client", "socket")
 PRODUCER = {
@@ -312,10 +316,11 @@ def _kafka(doing: str) -> Iterator[None]:
                 "The batch of this copy is not written.",
                 "Run one copy for each service name; stop one of the two.",
             ) from failure
+        too_large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE or "too large" in error.str()
         raise KafkaUnavailable(
             f"Kafka failed to {doing}: {error.str()}.",
             "The batch is not written and will be repeated.",
-            "Look at the brokers, and at the rights of this user.",
+            TOO_LARGE if too_large else "Look at the brokers, and at the rights of this user.",
         ) from failure
 
 

@@ -160,7 +160,9 @@ class Channel:
 
     def _remember_skipped(self, first: int, stop: int) -> None:
         self.skipped.append((first, stop))
-        del self.skipped[:-SKIPPED_RANGES_MAX]
+        while len(self.skipped) > SKIPPED_RANGES_MAX:
+            (lowest, _), (_, beyond), *others = self.skipped
+            self.skipped = [(lowest, beyond), *others]
 
     def expire(self, now_ms: int) -> None:
         """Apply the gap policy to gaps that are old enough at ``now_ms``."""

@@ -51,7 +51,7 @@ def step(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> Ou
     now_ms = max(now_ms, state.clock_ms)
     held_count = len(state.held)
     table, codes = _open_table(state, arrivals)
-    reasons, place, epoch = _judge_alone(arrivals, codes, table, rules)
+    reasons, place, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
     good = np.flatnonzero(reasons == REJECTED_NOT)
     code = codes[good]
     _begin_new(table, code, epoch[good], now_ms)
@@ -112,13 +112,16 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
 
 
 def _judge_alone(
-    arrivals: Arrivals, codes: Int64s, table: Table, rules: Rules
+    arrivals: Arrivals, codes: Int64s, table: Table, held_count: int, rules: Rules
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Int64s, Int64s]:
     """Faults that a record shows by itself: (reasons, label places, epochs), parallel."""
     blank = pa.scalar(b"", arrivals.label.type)
     horizon = 0
     if rules.labels.searched:
-        horizon = int(table.columns["frontier"].max(initial=0)) + rules.search
+        # As far as a frontier may get within this batch; what is too far at its turn, the plain
+        # step finds out.
+        furthest = int(table.columns["frontier"].max(initial=0)) + held_count + len(arrivals)
+        horizon = furthest + rules.search
     place = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
     if arrivals.epoch.null_count == len(arrivals):
         epoch = np.zeros(len(arrivals), dtype=np.int64)

@@ -19,6 +19,7 @@ from sequencer.channels import (
     GapFailure,
     Outcome,
     Reason,
+    Rules,
     step,
 )
 from streaming import output
@@ -98,7 +99,7 @@ def step_shard(
     batch = pa.Table.from_batches(packed, schema=schema)
     arrived = _order_of_arrival(batch)
     arrivals = _arrivals(batch, arrived, plan)
-    outcome = step(shard.state, arrivals, now_ms, plan.rules)
+    outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms))
     now_ms = outcome.state.clock_ms
 
     dropped = _dropped(outcome, plan)
@@ -121,6 +122,16 @@ def step_shard(
         writes.append((plan.events, output.events(told)))
     totals = _count(shard.totals, outcome, len(batch), int(dropped.sum()))
     return Shard(outcome.state, rows.slice(0, held), totals), writes
+
+
+def _rules(plan: ChannelPlan, now_ms: int) -> Rules:
+    """The plan's rules; a batch that is repeated after a start is not failed for a gap.
+
+    It was planned before whoever looks after the service could send the missing label.
+    """
+    if plan.rules.gap is Gap.FAIL and now_ms < plan.started_ms:
+        return replace(plan.rules, gap=Gap.WAIT)
+    return plan.rules
 
 
 def _order_of_arrival(batch: pa.Table) -> np.ndarray:
@@ -161,9 +172,11 @@ def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
 def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
     channel = event.channel.decode(errors="backslashreplace")
     place = f"{event.incarnation}:{event.epoch}:{event.place}"
+    # The text of a key that is no UTF-8 may be another key's: in the id it is told in full.
+    name = channel if channel.encode() == event.channel else f"0x{event.channel.hex()}"
     return event.channel, {
         "event": event.kind,
-        "id": f"{pipeline}:{event.kind}:{channel}:{place}",
+        "id": f"{pipeline}:{event.kind}:{name}:{place}",
         "at": output.at(now_ms),
         "channel": channel,
         "epoch": event.epoch,

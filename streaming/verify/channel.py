@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import Labels, parse_numbers
 from streaming.columns import partitions_of
 from streaming.verify.added import number, reject, tail, without
@@ -307,7 +308,7 @@ def _possible(work: _Judge, reason: str, reading: Reading, peers: _Peers) -> boo
         fin = peers.fin.get((channel, epoch))
         return fin is not None and (labels.cycle is not None or reading.position > fin)
     if reason == "duplicate" and labels.cycle is None:
-        return peers.copies[channel, epoch, reading.position] > 1 or _given_up(work, reading)
+        return peers.copies[channel, epoch, reading.position] > 1
     if reason == "late":
         return _given_up(work, reading)
     return reason in DYNAMIC
@@ -321,6 +322,10 @@ def _given_up(work: _Judge, reading: Reading) -> bool:
             for first, stop in ranges:
                 offset = reading.position - first
                 if 0 <= (offset % cycle if cycle else offset) < stop - first:
+                    return True
+            if len(ranges) > SKIPPED_RANGES_MAX:  # the oldest are remembered as one
+                lowest, beyond = min(ranges)[0], max(ranges)[1]
+                if cycle or lowest <= reading.position < beyond:
                     return True
     return False
 
@@ -390,8 +395,10 @@ def _may_be_held(
 ) -> Callable[[Reading], bool]:
     """Which of a channel's records may wait: of its epoch, with the next label missing."""
     cycle = labels.cycle
-    epoch = life.epoch if life else max(reading.epoch for _, reading in records)
-    expected = life.expected if life else 0
+    # A higher epoch takes over at its arrival, also where its first label is missing.
+    epochs = [reading.epoch for _, reading in records if reading.reason is None]
+    epoch = max([life.epoch if life else 0, *epochs])
+    expected = life.expected if life and life.epoch == epoch else 0
     following = expected if cycle is None else expected % cycle
     missing = following not in {r.position for _, r in records if r.epoch == epoch}
 

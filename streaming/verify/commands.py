@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from streaming.commands import name_fault, own_id
 from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends, is_due
@@ -77,8 +78,7 @@ def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> C
     The other field is a text, or a list of texts.
     """
     fields = _object(record.value) or {}
-    own = fields.get("id")
-    command = Command(str(record), record.place, own if isinstance(own, str) else None)
+    command = Command(str(record), record.place, own_id(fields))
     op = fields.get("op")
     if not isinstance(op, str) or op not in ops:
         return command
@@ -86,7 +86,7 @@ def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> C
     others = (other,) if isinstance(other, str) else other
     if not isinstance(subject, str) or not subject or not isinstance(others, list | tuple):
         return command
-    if not all(isinstance(each, str) and each for each in others):
+    if any(name_fault(each) for each in (subject, *others)):
         return command
     if ops[op][1] is not None and not others:
         return command

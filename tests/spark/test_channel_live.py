@@ -8,7 +8,7 @@ import pytest
 
 from streaming.embedded import EmbeddedBroker
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
-from tests.service_helpers import Service, status, write_config
+from tests.service_helpers import Service, run_once, status, write_config
 
 SECONDS_MAX = 300  # Spark's start and first batches on two busy cores
 pytestmark = pytest.mark.timeout(900)
@@ -85,6 +85,24 @@ def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_pre
     assert "label 0" in said
     assert "Traceback" not in said
     assert status(config)["p"]["held"] in (0, 1)
+    produce(
+        broker.bootstrap, f"{topic_prefix}in", [labelled(b"plane", n, b"%d" % n) for n in range(4)]
+    )
+    run_once(config)  # as the message says: send what is missing, start again
+    found = read_all(broker.bootstrap, f"{topic_prefix}out")
+    assert [record.value for record in found] == [b"0", b"1", b"2", b"3", b"x"]
+
+
+def test_an_expression_that_gives_several_values_is_refused(broker, topic_prefix, tmp_path):
+    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
+    topics = {role: f"{topic_prefix}{role}" for role in ("output", "rejects", "events")}
+    pipelines = {"p": {"input": f"{topic_prefix}in", **topics, "label": "explode(array(0, 1))"}}
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    with Service(config) as service:
+        assert service.wait(SECONDS_MAX) == 2
+        said = service.said()
+    assert "explode(array(0, 1))" in said
+    assert "Traceback" not in said
 
 
 def test_a_second_copy_on_the_checkpoint_is_refused(broker, topic_prefix, tmp_path):

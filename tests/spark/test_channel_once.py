@@ -41,6 +41,7 @@ PIPELINES = {
     "bounds": {"buffer": {"held": 2, "window": 10}},
     "skipfull": {"buffer": {"held": 2, "full": "skip"}},
     "sql": {"channel": "substring(key, 1, 1)", "label": "cast(header('n') as int) + 1"},
+    "named": {"channel": "header('c')"},
     "second": {"input": "text.out"},
 }
 NON_UTF8 = b"\xff\x00\xfe"
@@ -91,6 +92,12 @@ def inputs():
         "bounds": [labelled(b"k", n, b"%d" % n) for n in (2, 3, 4, 11, 0, 1)],
         "skipfull": [labelled(b"k", n, b"%d" % n) for n in (2, 4, 6, 0)],
         "sql": [Record(b"x-%d" % n, b"%d" % n, [("n", b"%d" % (n - 1))]) for n in (2, 1, 0)],
+        "named": [
+            labelled(b"k", 0, b"null", ("c", None)),
+            labelled(b"k", 0, b"empty", ("c", b"")),
+            labelled(b"k", 0, b"a", ("c", b"a")),
+            labelled(b"k", 1, b"none"),
+        ],
         "second": [],
     }
 
@@ -255,6 +262,14 @@ def test_channel_and_label_as_sql(ran):
     assert values(ran("sql")) == [b"0", b"1", b"2"]
     assert {r.key for r in ran("sql")} == {b"x-0", b"x-1", b"x-2"}
     assert len({r.partition for r in ran("sql")}) == 1, "the partition follows the channel"
+
+
+def test_a_channel_by_header(ran):
+    assert sorted(values(ran("named"))) == [b"a", b"empty"], "an empty name is a channel"
+    assert sorted(reasons(ran("named", "rejects"))) == [
+        (b"none", "missing-channel"),
+        (b"null", "missing-channel"),
+    ]
 
 
 def test_the_accounting_adds_up_and_a_rerun_changes_nothing(ran):

@@ -16,6 +16,7 @@ def test_a_checkpoint_keeps_what_may_not_change(tmp_path):
         Identity("channel", 32, 2, {"kind": "linear"}, "key"),
         Identity("channel", 16, 2, {"kind": "cyclic"}, "key"),
         Identity("channel", 16, 2, {"kind": "linear"}, "value"),
+        Identity("channel", 16, 2, {"kind": "linear"}, "key", inputs=["another"]),
     ):
         with pytest.raises(ConfigError, match="was made with"):
             checkpoint.pin(changed)

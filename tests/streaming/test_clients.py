@@ -69,3 +69,26 @@ def test_the_consumer_drops_repeats_and_reports_holes(broker, topic_prefix):
     assert [d.value for d in found] == [b"5-0", b"5-1", b"5-3", b"5-4", b"9-0", b"6-2"]
     assert found[0].headers == (("label", b"1"),)
     assert told == consumer.holes == [Hole(b"a", 5, 2, 4), Hole(b"b", 6, 0, 2)]
+
+
+def test_the_consumer_goes_by_channels_that_are_not_keys(broker, topic_prefix):
+    topic = f"{topic_prefix}out"
+    create_topics(broker.bootstrap, {topic: 1})
+    sent = [
+        Record(
+            b"K",
+            channel + b"%d" % sequence,
+            [("c", channel), ("sequence", b"%d" % sequence), ("incarnation", b"5")],
+        )
+        for channel, sequence in [(b"a", 0), (b"b", 0), (b"a", 1), (b"a", 1), (b"b", 2)]
+    ]
+    produce(broker.bootstrap, topic, sent)
+    with OrderedConsumer(
+        {"bootstrap.servers": broker.bootstrap},
+        [topic],
+        group=topic,
+        channel=lambda delivery: dict(delivery.headers)["c"],
+    ) as consumer:
+        found = [consumer.poll(30.0).value for _ in range(4)]
+    assert found == [b"a0", b"b0", b"a1", b"b2"]
+    assert consumer.holes == [Hole(b"b", 5, 1, 2)]

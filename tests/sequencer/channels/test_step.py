@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sequencer.channels import Arrivals, Full, Gap, GapFailure, Rules, ShardState, step
 from sequencer.channels.outcome import REASONS
+from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from tests.sequencer.channels.model import NaiveChannels
 
@@ -267,3 +268,30 @@ def test_due_time_is_when_something_would_change():
 def empty():
     none = pa.array([], pa.binary())
     return Arrivals(none, none, none, np.zeros(0, dtype=bool))
+
+
+@pytest.mark.parametrize("size", [5_000, 700, 1])
+def test_custom_labels_far_ahead_of_the_batch_before(size):
+    """One batch reaches farther than a sequence is searched ahead of one label."""
+    rules = Rules(CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}"), window=8)
+    count = 5_000 if size > 1 else 1_500
+    rows = [(n, b"k", b"L%d" % n, None, False) for n in range(count)]
+    rows.append((count, b"k", b"L%d" % (count + rules.search), None, False))
+    runner = Runner(rules)
+    for first in range(0, len(rows), size):
+        runner.batch(5, rows[first : first + size])
+    assert [row for _, _, row, _ in runner.out] == list(range(count))
+    assert runner.rejects == [(count, "bad-label")]
+
+
+def test_a_given_up_label_never_counts_as_a_duplicate():
+    """However many ranges there are; what lies between forgotten ones may count as late, too."""
+    rules = Rules(LinearLabels(), held_max=1, full=Full.SKIP)
+    runner = Runner(rules)
+    count = 2 * SKIPPED_RANGES_MAX
+    runner.batch(5, [(n, b"k", b"%d" % (2 * n + 1), None, False) for n in range(count)])
+    given_up = range(0, 2 * count - 3, 2)
+    runner.batch(6, [(1000 + n, b"k", b"%d" % n, None, False) for n in given_up])
+    assert runner.rejects == [(1000 + n, "late") for n in given_up]
+    runner.batch(7, [(5000, b"k", b"%d" % (2 * count - 5), None, False)])
+    assert runner.rejects[-1] == (5000, "duplicate")

@@ -168,3 +168,18 @@ def test_members_cannot_take_the_pipelines_own_topics():
     floor.run()
     refused = [json.loads(r.value) for r in floor.topics.all("events")]
     assert [each["reason"] for each in refused] == ["bad-members"] * 2
+
+
+def test_commands_with_names_that_are_no_unicode_are_refused_and_judged():
+    world = Groups(1, {"G0": ["A", "B"]})
+    for text in (
+        b'{"op": "add", "group": "H\\ud800", "members": ["A"], "id": "s"}',
+        b'{"op": "add", "group": "H", "members": ["A\\udcff"], "id": "t"}',
+        b'{"op": "set", "group": "H", "members": ["A"], "id": "\\ud800"}',
+    ):
+        world.command(text)
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    told = [json.loads(each.value) for each in floor.topics.all("events")]
+    assert [each["event"] for each in told] == ["command-refused"] * 3
+    assert {each["command"] for each in told} == {"s", "t", None}

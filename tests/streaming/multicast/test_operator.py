@@ -214,6 +214,8 @@ def test_commands_are_answered_once(order):
         ({"op": "create-node", "node": "n", "owner": "a,b"}, "bad-owner"),
         ({"op": "create-node", "node": "n"}, "bad-owner"),
         (b'{"op": "create-node", "node": "\\ud800", "owner": "p"}', "bad-node"),
+        (b'{"op": "destroy-node", "node": "n", "id": "\\ud800"}', "unknown-node"),
+        ({"op": "destroy-node", "node": "n", "id": "i" * 10_001}, "unknown-node"),
         ({"op": "destroy-node", "node": "n"}, "unknown-node"),
     ]
     for value, _ in bad:
@@ -248,11 +250,12 @@ def test_limits_of_one_message(order):
     assert len(floor.topics.all("out")) == 1000
     many = b",".join(b"p%d" % n for n in range(10_001))
     floor.topics.put("in", 0, 1, b"s", b"many", [("to", many)])
+    floor.topics.put("in", 0, 1, b"s", b"long", [("to", b"p" * 10_001)])
     floor.topics.put("in", 0, 1, b"s", b"fits", [("to", many[: many.rindex(b",")])])
     floor.run()
     assert len(floor.topics.all("out")) == 11_000
-    (reject,) = floor.topics.all("rejects")
-    assert dict(reject.headers)["reject-reason"] == b"too-many-destinations"
+    reasons = [dict(each.headers)["reject-reason"] for each in floor.topics.all("rejects")]
+    assert reasons == [b"too-many-destinations", b"bad-destination"]
     assert floor.totals().held == 0
 
 

@@ -224,3 +224,20 @@ def test_repeats_are_allowed_at_least_once_but_not_with_other_bytes():
     assert judge(settings, material).good
     material.outputs.insert(9, replace(material.outputs[4], value=b"other"))
     assert "rewritten" in judge(settings, material).counts
+
+
+def test_a_higher_epoch_may_be_held_although_nothing_of_it_was_delivered():
+    def sent(offset, label, epoch):
+        headers = (("label", b"%d" % label), ("epoch", b"%d" % epoch))
+        return Record("in", 0, offset, 1, b"k", b"v%d" % offset, headers)
+
+    inputs = [sent(0, 0, 0), sent(1, 1, 1)]
+    added = (("sequence", b"0"), ("incarnation", b"9"))
+    place = partition_of(b"k")
+    out = replace(inputs[0], topic="out", partition=place, headers=inputs[0].headers + added)
+    settings = Settings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
+    verdict = judge(settings, Material(inputs, [out], [], []))
+    assert verdict.good, verdict.faults
+    assert verdict.looked_at["held"] == 1
+    late = judge(settings, Material([*inputs, sent(2, 1, 0)], [out], [], []))
+    assert set(late.counts) == {"lost"}, "of an epoch that is over"
