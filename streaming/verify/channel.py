@@ -24,7 +24,6 @@ from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
-DYNAMIC = ("stale-epoch", "after-fin", "outside-window", "late", "duplicate", "buffer-full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,7 @@ class Settings:
     drop_duplicates: bool = False
     repeats_allowed: bool = False
     output_partitions: int = 1
+    held_max: int = 10_000
 
 
 @dataclass(slots=True)
@@ -118,8 +118,8 @@ def _read_all(records: list[Record], settings: Settings) -> list[Reading]:
     ):
         channel = record.key
         if settings.channel_header is not None:
-            there, value = record.header(settings.channel_header)
-            channel = (value or b"") if there else None
+            _, value = record.header(settings.channel_header)
+            channel = value
         reason = None
         if channel is None:
             reason = "missing-channel"
@@ -278,16 +278,18 @@ def _judge_rejects(work: _Judge, readings: list[Reading]) -> set[tuple[str, int,
 
 
 class _Peers:
-    """For each channel and epoch: how often each label came, the lowest FIN, the highest epoch."""
+    """By channel and epoch: how often each label came, all, the lowest FIN; the highest epoch."""
 
     def __init__(self, inputs: list[Record], readings: list[Reading]) -> None:
         self.copies: Counter[tuple[bytes, int, int]] = Counter()
+        self.count: Counter[tuple[bytes, int]] = Counter()
         self.fin: dict[tuple[bytes, int], int] = {}
         self.epoch: dict[bytes, int] = {}
         for _, reading in zip(inputs, readings, strict=True):
             if reading.reason is not None or reading.channel is None:
                 continue
             self.copies[reading.channel, reading.epoch, reading.position] += 1
+            self.count[reading.channel, reading.epoch] += 1
             self.epoch[reading.channel] = max(self.epoch.get(reading.channel, 0), reading.epoch)
             if reading.fin:
                 name = (reading.channel, reading.epoch)
@@ -302,16 +304,18 @@ def _possible(work: _Judge, reason: str, reading: Reading, peers: _Peers) -> boo
             reason == "bad-label" and labels.searched and reading.reason is None
         )
     channel, epoch = reading.channel or b"", reading.epoch
-    if reason == "stale-epoch":
-        return peers.epoch[channel] > epoch
-    if reason == "after-fin":
-        fin = peers.fin.get((channel, epoch))
-        return fin is not None and (labels.cycle is not None or reading.position > fin)
-    if reason == "duplicate" and labels.cycle is None:
-        return peers.copies[channel, epoch, reading.position] > 1
-    if reason == "late":
-        return _given_up(work, reading)
-    return reason in DYNAMIC
+    cyclic = labels.cycle is not None
+    fin = peers.fin.get((channel, epoch))
+    possible: dict[str, Callable[[], bool]] = {
+        "stale-epoch": lambda: peers.epoch[channel] > epoch,
+        "after-fin": lambda: fin is not None and (cyclic or reading.position > fin),
+        # The frontier is 0 or above.
+        "outside-window": lambda: cyclic or reading.position > work.settings.window,
+        "late": lambda: _given_up(work, reading),
+        "duplicate": lambda: cyclic or peers.copies[channel, epoch, reading.position] > 1,
+        "buffer-full": lambda: peers.count[channel, epoch] > work.settings.held_max,
+    }
+    return reason in possible and possible[reason]()
 
 
 def _given_up(work: _Judge, reading: Reading) -> bool:

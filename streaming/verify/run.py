@@ -153,6 +153,7 @@ def _judge_channel(config: Config, name: str, pipeline: ChannelPipeline, topics:
         drop_duplicates=pipeline.duplicates == "drop",
         repeats_allowed=config.service.delivery == "at-least-once",
         output_partitions=max(1, partitions),
+        held_max=rules.held_max,
     )
     return channel.judge(settings, channel.Material(inputs, outputs, rejects, _parsed(events)))
 

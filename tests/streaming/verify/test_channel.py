@@ -95,7 +95,14 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
         }
         for n, (key, epoch, first, stop, _, why) in enumerate(model.gaps)
     ]
-    settings = Settings("p", labels, window, drop_duplicates=drop, output_partitions=PARTITIONS)
+    settings = Settings(
+        "p",
+        labels,
+        window,
+        drop_duplicates=drop,
+        output_partitions=PARTITIONS,
+        held_max=held_max,
+    )
     return settings, Material(inputs, outputs, rejects, events)
 
 
@@ -165,14 +172,19 @@ def double_reject(m):
     m.rejects.append(m.rejects[0])
 
 
-def wrong_reason(m):
-    at = next(
-        i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == b"missing-channel"
-    )
-    headers = tuple(
-        (n, b"duplicate" if n == "reject-reason" else v) for n, v in m.rejects[at].headers
-    )
+def retell(m, was, now):
+    """The first reject with a reason has another one."""
+    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == was)
+    headers = tuple((n, now if n == "reject-reason" else v) for n, v in m.rejects[at].headers)
     m.rejects[at] = replace(m.rejects[at], headers=headers)
+
+
+def wrong_reason(m):
+    retell(m, b"missing-channel", b"duplicate")
+
+
+def not_outside(m):
+    retell(m, b"duplicate", b"outside-window")
 
 
 def renumber(m):
@@ -202,6 +214,7 @@ def renumber(m):
         (alter_reject, "reject-altered"),
         (double_reject, "reject-repeat"),
         (wrong_reason, "wrong-reason"),
+        (not_outside, "wrong-reason"),
         (renumber, "rewritten"),
     ],
 )
@@ -241,3 +254,10 @@ def test_a_higher_epoch_may_be_held_although_nothing_of_it_was_delivered():
     assert verdict.looked_at["held"] == 1
     late = judge(settings, Material([*inputs, sent(2, 1, 0)], [out], [], []))
     assert set(late.counts) == {"lost"}, "of an epoch that is over"
+
+
+def test_a_buffer_is_not_full_before_so_many_records_came():
+    settings, material = story(4, LinearLabels())
+    retell(material, b"duplicate", b"buffer-full")
+    assert judge(settings, material).good, "there were more than 20"
+    assert "wrong-reason" in judge(replace(settings, held_max=1000), material).counts
