@@ -11,77 +11,27 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from sequencer.channels.rules import SKIPPED_RANGES_MAX
-from sequencer.labels import Labels, parse_numbers
+from sequencer.labels import Labels
 from streaming.columns import partitions_of
-from streaming.verify.added import number, reject, tail, without
+from streaming.verify.added import number, tail, without
+from streaming.verify.channel_readings import (
+    Life,
+    Material,
+    Reading,
+    Settings,
+    Work,
+    announced,
+    read_all,
+)
+from streaming.verify.channel_rejects import Peers, judge_rejects
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 
-STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the judge must know of the pipeline's configuration."""
-
-    pipeline: str
-    labels: Labels
-    window: int
-    channel_header: str | None = None  # None: the channel is the key
-    label_header: str = "label"
-    header_prefix: str = ""
-    drop_duplicates: bool = False
-    repeats_allowed: bool = False
-    output_partitions: int = 1
-    held_max: int = 10_000
-
-
-@dataclass(slots=True)
-class Material:
-    """All records of the pipeline's topics, each topic by partition and offset."""
-
-    inputs: list[Record]
-    outputs: list[Record]
-    rejects: list[Record]
-    events: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a record says of itself; ``reason`` where it must be rejected for that alone."""
-
-    channel: bytes | None
-    position: int
-    epoch: int
-    fin: bool
-    reason: str | None
-
-
-@dataclass(slots=True)
-class _Life:
-    """One channel during one incarnation, as its deliveries show it."""
-
-    incarnation: int
-    sequence: int = -1
-    epoch: int = -1
-    expected: int = 0
-    fin: int | None = None
-
-
-@dataclass(slots=True)
-class _Judge:
-    settings: Settings
-    material: Material
-    verdict: Verdict
-    lives: dict[bytes, _Life] = field(default_factory=dict)
-    gaps: dict[tuple[str, int, int], list[tuple[int, int]]] = field(default_factory=dict)
-    once: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
+__all__ = ["Material", "Settings", "judge"]
 
 
 def judge(settings: Settings, material: Material) -> Verdict:
@@ -93,71 +43,21 @@ def judge(settings: Settings, material: Material) -> Verdict:
         "rejects": len(material.rejects),
         "events": len(material.events),
     }
-    work = _Judge(settings, material, verdict)
-    readings = _read_all(material.inputs, settings)
-    work.gaps = _announced(material.events, settings, len(material.inputs))
+    work = Work(settings, material, verdict)
+    readings = read_all(material.inputs, settings)
+    work.gaps = announced(material.events, settings, len(material.inputs))
     delivered = _judge_outputs(work)
-    rejected = _judge_rejects(work, readings)
+    rejected = judge_rejects(work, readings)
     _judge_endings(work, readings, delivered, rejected)
     verdict.looked_at["channels"] = len(work.lives)
     return verdict
 
 
-def _read_all(records: list[Record], settings: Settings) -> list[Reading]:
-    """Readings of records, the numbers of all at once."""
-    labels = [record.header(settings.label_header) for record in records]
-    epochs = [record.header("epoch") for record in records]
-    horizon = len(records) + 2 * settings.window + 1000 if settings.labels.searched else 0
-    texts = pa.array([value or b"" for _, value in labels], pa.binary())
-    positions = settings.labels.positions(texts, horizon).tolist()
-    given = pa.array([(value or b"") if there else b"0" for there, value in epochs], pa.binary())
-    numbers = parse_numbers(given).tolist()
-    readings = []
-    for record, (labelled, _), position, epoch in zip(
-        records, labels, positions, numbers, strict=True
-    ):
-        channel = record.key
-        if settings.channel_header is not None:
-            _, value = record.header(settings.channel_header)
-            channel = value
-        reason = None
-        if channel is None:
-            reason = "missing-channel"
-        elif not labelled:
-            reason = "missing-label"
-        elif position < 0:
-            reason = "bad-label"
-        elif epoch < 0:
-            reason = "bad-epoch"
-        readings.append(Reading(channel, position, epoch, record.header("fin")[0], reason))
-    return readings
-
-
-def _announced(
-    events: list[dict[str, Any]], settings: Settings, count: int
-) -> dict[tuple[str, int, int], list[tuple[int, int]]]:
-    """Given-up labels: ranges of places for (channel's text, incarnation, epoch), each event once.
-
-    Places of cyclic labels are those within the cycle.
-    """
-    ranges: dict[tuple[str, int, int], list[tuple[int, int]]] = defaultdict(list)
-    seen: set[str] = set()
-    for event in events:
-        if event.get("event") != "gap" or event["id"] in seen:
-            continue
-        seen.add(event["id"])
-        first = pa.array([str(event["from"]).encode()], pa.binary())
-        place = int(settings.labels.positions(first, count + 2 * settings.window + 1000)[0])
-        key = (event["channel"], event["incarnation"], event["epoch"])
-        ranges[key].append((place, place + event["count"]))
-    return ranges
-
-
-def _judge_outputs(work: _Judge) -> Counter[Any]:
+def _judge_outputs(work: Work) -> Counter[Any]:
     """Order, sequences, gaps and partitions; how often each content was delivered."""
     settings, verdict, material = work.settings, work.verdict, work.material
     own = [without(record, 2) for record in material.outputs]
-    readings = _read_all(own, settings)
+    readings = read_all(own, settings)
     partitions = _partitions(readings, settings)
     delivered: Counter[Any] = Counter()
     for record, stripped, reading, partition in zip(
@@ -178,7 +78,7 @@ def _judge_outputs(work: _Judge) -> Counter[Any]:
     return delivered
 
 
-def _once(work: _Judge, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
+def _once(work: Work, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
     """Whether this (channel, incarnation, sequence) comes for the first time."""
     sequence, incarnation = added
     name = (channel, incarnation, sequence)
@@ -193,14 +93,14 @@ def _once(work: _Judge, record: Record, channel: bytes, added: tuple[int, int]) 
     return False
 
 
-def _follow(work: _Judge, record: Record, reading: Reading, added: tuple[int, int]) -> None:
+def _follow(work: Work, record: Record, reading: Reading, added: tuple[int, int]) -> None:
     """Hold a delivery against the ones before it in its channel."""
     verdict, labels = work.verdict, work.settings.labels
     sequence, incarnation = added
     channel = reading.channel or b""
     life = work.lives.get(channel)
     if life is None or incarnation > life.incarnation:
-        life = work.lives[channel] = _Life(incarnation)
+        life = work.lives[channel] = Life(incarnation)
     elif incarnation < life.incarnation:
         verdict.find("disorder", f"{record}: incarnation {incarnation} after {life.incarnation}")
         return
@@ -228,7 +128,7 @@ def _follow(work: _Judge, record: Record, reading: Reading, added: tuple[int, in
         life.fin = life.expected - 1
 
 
-def _check_gap(work: _Judge, record: Record, reading: Reading, life: _Life, ahead: int) -> None:
+def _check_gap(work: Work, record: Record, reading: Reading, life: Life, ahead: int) -> None:
     """Labels left out must be announced, and announced ones must not be delivered."""
     text = (reading.channel or b"").decode(errors="backslashreplace")
     ranges = work.gaps.get((text, life.incarnation, life.epoch), [])
@@ -249,103 +149,8 @@ def _covered(first: int, stop: int, ranges: list[tuple[int, int]]) -> bool:
     return first >= stop
 
 
-def _judge_rejects(work: _Judge, readings: list[Reading]) -> set[tuple[str, int, int]]:
-    """Rejects untouched, once, with a reason that can be; the places of what was rejected."""
-    verdict, inputs = work.verdict, work.material.inputs
-    at = {record.place: index for index, record in enumerate(inputs)}
-    peers = _Peers(inputs, readings)
-    rejected: dict[tuple[str, int, int], Any] = {}
-    for record in work.material.rejects:
-        said = reject(record, work.settings.header_prefix)
-        if said is None:
-            verdict.find("bad-output", f"{record} lacks the reject headers")
-            continue
-        place = said.origin
-        if place in rejected:
-            if not work.settings.repeats_allowed or rejected[place] != record.content:
-                verdict.find("reject-repeat", f"{record}: input {place} was rejected before")
-            continue
-        rejected[place] = record.content
-        index = at.get(place)
-        if index is None:
-            verdict.find("invented", f"{record} names the input {place}, which is not there")
-            continue
-        if said.content != hash(inputs[index].content):
-            verdict.find("reject-altered", f"{record} differs from its input {inputs[index]}")
-        if not _possible(work, said.reason, readings[index], peers):
-            verdict.find("wrong-reason", f"{record}: {said.reason} does not fit {inputs[index]}")
-    return set(rejected)
-
-
-class _Peers:
-    """By channel and epoch: how often each label came, all, the lowest FIN; the highest epoch."""
-
-    def __init__(self, inputs: list[Record], readings: list[Reading]) -> None:
-        self.copies: Counter[tuple[bytes, int, int]] = Counter()
-        self.count: Counter[tuple[bytes, int]] = Counter()
-        self.fin: dict[tuple[bytes, int], int] = {}
-        self.epoch: dict[bytes, int] = {}
-        for _, reading in zip(inputs, readings, strict=True):
-            if reading.reason is not None or reading.channel is None:
-                continue
-            self.copies[reading.channel, reading.epoch, reading.position] += 1
-            self.count[reading.channel, reading.epoch] += 1
-            self.epoch[reading.channel] = max(self.epoch.get(reading.channel, 0), reading.epoch)
-            if reading.fin:
-                name = (reading.channel, reading.epoch)
-                self.fin[name] = min(self.fin.get(name, reading.position), reading.position)
-
-
-def _possible(work: _Judge, reason: str, reading: Reading, peers: _Peers) -> bool:
-    """Whether the reason can be the right one, as far as the topics show."""
-    labels = work.settings.labels
-    if reading.reason is not None or reason in STATIC:
-        return reason == reading.reason or (
-            reason == "bad-label" and labels.searched and reading.reason is None
-        )
-    channel, epoch = reading.channel or b"", reading.epoch
-    cyclic = labels.cycle is not None
-    fin = peers.fin.get((channel, epoch))
-    possible: dict[str, Callable[[], bool]] = {
-        "stale-epoch": lambda: peers.epoch[channel] > epoch,
-        "after-fin": lambda: fin is not None and (cyclic or reading.position > fin),
-        # The frontier is 0 or above.
-        "outside-window": lambda: cyclic or reading.position > work.settings.window,
-        "late": lambda: _given_up(work, reading),
-        "duplicate": lambda: cyclic or peers.copies[channel, epoch, reading.position] > 1,
-        "buffer-full": lambda: peers.count[channel, epoch] > work.settings.held_max,
-    }
-    return reason in possible and possible[reason]()
-
-
-def _given_up(work: _Judge, reading: Reading) -> bool:
-    text = (reading.channel or b"").decode(errors="backslashreplace")
-    cycle = work.settings.labels.cycle
-    for (channel, _, epoch), ranges in work.gaps.items() if cycle else _of(work, text, reading):
-        if channel == text and epoch == reading.epoch:
-            for first, stop in ranges:
-                offset = reading.position - first
-                if 0 <= (offset % cycle if cycle else offset) < stop - first:
-                    return True
-            if len(ranges) > SKIPPED_RANGES_MAX:  # the oldest are remembered as one
-                lowest, beyond = min(ranges)[0], max(ranges)[1]
-                if cycle or lowest <= reading.position < beyond:
-                    return True
-    return False
-
-
-def _of(work: _Judge, text: str, reading: Reading) -> list[Any]:
-    life = work.lives.get(reading.channel or b"")
-    if life is None:
-        return list(work.gaps.items())
-    name = (text, life.incarnation, reading.epoch)
-    if name in work.gaps:
-        return [(name, work.gaps[name])]
-    return [(key, each) for key, each in work.gaps.items() if key[0] == text]
-
-
 def _judge_endings(
-    work: _Judge,
+    work: Work,
     readings: list[Reading],
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
@@ -355,7 +160,7 @@ def _judge_endings(
     waiting = _left_over(work, readings, delivered, rejected)
     held = dropped = 0
     cyclic = settings.labels.cycle is not None
-    copies = _Peers(work.material.inputs, readings).copies
+    copies = Peers(work.material.inputs, readings).copies
     for channel, records in waiting.items():
         held_back = _may_be_held(work.lives.get(channel), records, settings.labels)
         for record, reading in records:
@@ -377,7 +182,7 @@ def _judge_endings(
 
 
 def _left_over(
-    work: _Judge,
+    work: Work,
     readings: list[Reading],
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
@@ -395,7 +200,7 @@ def _left_over(
 
 
 def _may_be_held(
-    life: _Life | None, records: list[tuple[Record, Reading]], labels: Labels
+    life: Life | None, records: list[tuple[Record, Reading]], labels: Labels
 ) -> Callable[[Reading], bool]:
     """Which of a channel's records may wait: of its epoch, with the next label missing."""
     cycle = labels.cycle

@@ -1,0 +1,123 @@
+"""What records of a channel pipeline say of themselves, before anything is judged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sequencer.labels import Labels, parse_numbers
+from streaming.verify.faults import Verdict
+from streaming.verify.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the judge must know of the pipeline's configuration."""
+
+    pipeline: str
+    labels: Labels
+    window: int
+    channel_header: str | None = None  # None: the channel is the key
+    label_header: str = "label"
+    header_prefix: str = ""
+    drop_duplicates: bool = False
+    repeats_allowed: bool = False
+    output_partitions: int = 1
+    held_max: int = 10_000
+
+
+@dataclass(slots=True)
+class Material:
+    """All records of the pipeline's topics, each topic by partition and offset."""
+
+    inputs: list[Record]
+    outputs: list[Record]
+    rejects: list[Record]
+    events: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a record says of itself; ``reason`` where it must be rejected for that alone."""
+
+    channel: bytes | None
+    position: int
+    epoch: int
+    fin: bool
+    reason: str | None
+
+
+@dataclass(slots=True)
+class Life:
+    """One channel during one incarnation, as its deliveries show it."""
+
+    incarnation: int
+    sequence: int = -1
+    epoch: int = -1
+    expected: int = 0
+    fin: int | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """What the judge collects: channels' lives, announced gaps, contents by sequence."""
+
+    settings: Settings
+    material: Material
+    verdict: Verdict
+    lives: dict[bytes, Life] = field(default_factory=dict)
+    gaps: dict[tuple[str, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    once: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
+
+
+def read_all(records: list[Record], settings: Settings) -> list[Reading]:
+    """Readings of records, the numbers of all at once."""
+    labels = [record.header(settings.label_header) for record in records]
+    epochs = [record.header("epoch") for record in records]
+    horizon = len(records) + 2 * settings.window + 1000 if settings.labels.searched else 0
+    texts = pa.array([value or b"" for _, value in labels], pa.binary())
+    positions = settings.labels.positions(texts, horizon).tolist()
+    given = pa.array([(value or b"") if there else b"0" for there, value in epochs], pa.binary())
+    numbers = parse_numbers(given).tolist()
+    readings = []
+    for record, (labelled, _), position, epoch in zip(
+        records, labels, positions, numbers, strict=True
+    ):
+        channel = record.key
+        if settings.channel_header is not None:
+            _, value = record.header(settings.channel_header)
+            channel = value
+        reason = None
+        if channel is None:
+            reason = "missing-channel"
+        elif not labelled:
+            reason = "missing-label"
+        elif position < 0:
+            reason = "bad-label"
+        elif epoch < 0:
+            reason = "bad-epoch"
+        readings.append(Reading(channel, position, epoch, record.header("fin")[0], reason))
+    return readings
+
+
+def announced(
+    events: list[dict[str, Any]], settings: Settings, count: int
+) -> dict[tuple[str, int, int], list[tuple[int, int]]]:
+    """Given-up labels: ranges of places for (channel's text, incarnation, epoch), each event once.
+
+    Places of cyclic labels are those within the cycle.
+    """
+    ranges: dict[tuple[str, int, int], list[tuple[int, int]]] = defaultdict(list)
+    seen: set[str] = set()
+    for event in events:
+        if event.get("event") != "gap" or event["id"] in seen:
+            continue
+        seen.add(event["id"])
+        first = pa.array([str(event["from"]).encode()], pa.binary())
+        place = int(settings.labels.positions(first, count + 2 * settings.window + 1000)[0])
+        key = (event["channel"], event["incarnation"], event["epoch"])
+        ranges[key].append((place, place + event["count"]))
+    return ranges

@@ -1,0 +1,112 @@
+"""Rejects of a channel pipeline: untouched, once, with a reason that can be the right one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from sequencer.channels.rules import SKIPPED_RANGES_MAX
+from streaming.verify.added import reject
+from streaming.verify.channel_readings import (
+    Reading,
+    Work,
+)
+from streaming.verify.records import Record
+
+STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
+
+
+def judge_rejects(work: Work, readings: list[Reading]) -> set[tuple[str, int, int]]:
+    """Rejects untouched, once, with a reason that can be; the places of what was rejected."""
+    verdict, inputs = work.verdict, work.material.inputs
+    at = {record.place: index for index, record in enumerate(inputs)}
+    peers = Peers(inputs, readings)
+    rejected: dict[tuple[str, int, int], Any] = {}
+    for record in work.material.rejects:
+        said = reject(record, work.settings.header_prefix)
+        if said is None:
+            verdict.find("bad-output", f"{record} lacks the reject headers")
+            continue
+        place = said.origin
+        if place in rejected:
+            if not work.settings.repeats_allowed or rejected[place] != record.content:
+                verdict.find("reject-repeat", f"{record}: input {place} was rejected before")
+            continue
+        rejected[place] = record.content
+        index = at.get(place)
+        if index is None:
+            verdict.find("invented", f"{record} names the input {place}, which is not there")
+            continue
+        if said.content != hash(inputs[index].content):
+            verdict.find("reject-altered", f"{record} differs from its input {inputs[index]}")
+        if not _possible(work, said.reason, readings[index], peers):
+            verdict.find("wrong-reason", f"{record}: {said.reason} does not fit {inputs[index]}")
+    return set(rejected)
+
+
+class Peers:
+    """By channel and epoch: how often each label came, all, the lowest FIN; the highest epoch."""
+
+    def __init__(self, inputs: list[Record], readings: list[Reading]) -> None:
+        self.copies: Counter[tuple[bytes, int, int]] = Counter()
+        self.count: Counter[tuple[bytes, int]] = Counter()
+        self.fin: dict[tuple[bytes, int], int] = {}
+        self.epoch: dict[bytes, int] = {}
+        for _, reading in zip(inputs, readings, strict=True):
+            if reading.reason is not None or reading.channel is None:
+                continue
+            self.copies[reading.channel, reading.epoch, reading.position] += 1
+            self.count[reading.channel, reading.epoch] += 1
+            self.epoch[reading.channel] = max(self.epoch.get(reading.channel, 0), reading.epoch)
+            if reading.fin:
+                name = (reading.channel, reading.epoch)
+                self.fin[name] = min(self.fin.get(name, reading.position), reading.position)
+
+
+def _possible(work: Work, reason: str, reading: Reading, peers: Peers) -> bool:
+    """Whether the reason can be the right one, as far as the topics show."""
+    labels = work.settings.labels
+    if reading.reason is not None or reason in STATIC:
+        return reason == reading.reason or (
+            reason == "bad-label" and labels.searched and reading.reason is None
+        )
+    channel, epoch = reading.channel or b"", reading.epoch
+    cyclic = labels.cycle is not None
+    fin = peers.fin.get((channel, epoch))
+    possible: dict[str, Callable[[], bool]] = {
+        "stale-epoch": lambda: peers.epoch[channel] > epoch,
+        "after-fin": lambda: fin is not None and (cyclic or reading.position > fin),
+        # The frontier is 0 or above.
+        "outside-window": lambda: cyclic or reading.position > work.settings.window,
+        "late": lambda: _given_up(work, reading),
+        "duplicate": lambda: cyclic or peers.copies[channel, epoch, reading.position] > 1,
+        "buffer-full": lambda: peers.count[channel, epoch] > work.settings.held_max,
+    }
+    return reason in possible and possible[reason]()
+
+
+def _given_up(work: Work, reading: Reading) -> bool:
+    text = (reading.channel or b"").decode(errors="backslashreplace")
+    cycle = work.settings.labels.cycle
+    for (channel, _, epoch), ranges in work.gaps.items() if cycle else _of(work, text, reading):
+        if channel == text and epoch == reading.epoch:
+            for first, stop in ranges:
+                offset = reading.position - first
+                if 0 <= (offset % cycle if cycle else offset) < stop - first:
+                    return True
+            if len(ranges) > SKIPPED_RANGES_MAX:  # the oldest are remembered as one
+                lowest, beyond = min(ranges)[0], max(ranges)[1]
+                if cycle or lowest <= reading.position < beyond:
+                    return True
+    return False
+
+
+def _of(work: Work, text: str, reading: Reading) -> list[Any]:
+    life = work.lives.get(reading.channel or b"")
+    if life is None:
+        return list(work.gaps.items())
+    name = (text, life.incarnation, reading.epoch)
+    if name in work.gaps:
+        return [(name, work.gaps[name])]
+    return [(key, each) for key, each in work.gaps.items() if key[0] == text]
