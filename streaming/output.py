@@ -9,7 +9,7 @@ of the columns' stands behind "header:". Columns may be dictionaries.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,9 +21,11 @@ from streaming.ipc import to_ipc
 from streaming.totals import Totals
 
 OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
-"""One row for each topic that a shard writes to, the first with its totals; a shard with totals
-alone has no topic. ``wrote_before``: whether an earlier batch of the shard wrote anything."""
+"""One row (or some, where it is much) for each topic that a shard writes to, the first with its
+totals; a shard with totals alone has no topic. ``wrote_before``: whether an earlier batch of the
+shard wrote anything."""
 
+ROW_BYTES_MAX = 256 * 2**20
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
 HEADER = "header:"
 REJECT = ("key", "value", "headers", "timestamp")
@@ -37,7 +39,7 @@ Event = tuple[bytes, dict[str, Any]]
 
 def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataFrame:
     """A shard's rows of OUTPUT; counts the batch in ``totals`` where it writes anything."""
-    filled = [(topic, to_ipc(rows)) for topic, rows in writes if len(rows)]
+    filled = [(topic, to_ipc(part)) for topic, rows in writes for part in _parts(rows)]
     wrote_before = totals.batches > 0
     totals.batches += bool(filled)
     rows = filled or [("", b"")]
@@ -50,6 +52,13 @@ def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataF
             "wrote_before": [wrote_before] * len(rows),
         }
     )
+
+
+def _parts(rows: pa.Table) -> Iterator[pa.Table]:
+    """The records in tables of which none nears the 2 GiB that a row may have."""
+    size = -(-len(rows) // (rows.nbytes // ROW_BYTES_MAX + 1))
+    for first in range(0, len(rows), size or 1):
+        yield rows.slice(first, size)
 
 
 def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.Table:

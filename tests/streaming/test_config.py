@@ -133,7 +133,7 @@ def test_what_is_left_out_has_the_contract_s_default():
         "checkpoint": "var/checkpoints",
         "trigger": "200 ms",
         "shards": 16,
-        "batch_records_max": 500_000,
+        "batch_records_max": 200_000,
         "delivery": "exactly-once",
         "create_topics": True,
         "header_prefix": "",

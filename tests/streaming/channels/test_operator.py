@@ -9,6 +9,7 @@ import pytest
 
 from sequencer.channels import Full, Gap, Rules
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from streaming import output
 from streaming.channels.codec import STATE_FORMAT, decode_shard, encode_shard
 from streaming.channels.operator import step_shard
 from streaming.columns import HEADERS, last_headers, murmur2, partitions_of
@@ -24,6 +25,7 @@ from streaming.pack import (
     shard_keys,
 )
 from streaming.plan import ChannelPlan
+from streaming.totals import Totals
 
 
 def plan(rules):
@@ -173,3 +175,14 @@ def test_ipc_of_a_slice_carries_only_the_slice():
     table = pa.table({"v": [b"x" * 1000] * 1000}, schema=pa.schema([("v", pa.binary())]))
     assert len(to_ipc(table.slice(10, 5))) < 10_000
     assert from_ipc(to_ipc(table.slice(10, 5))).num_rows == 5
+
+
+def test_much_for_a_topic_is_cut_into_rows(monkeypatch):
+    table = pa.table({"key": [b"%d" % n for n in range(100)], "value": [b"x" * 50] * 100})
+    whole = output_rows(0, [("t", table), ("none", table.slice(0, 0))], Totals())
+    monkeypatch.setattr(output, "ROW_BYTES_MAX", 1000)
+    cut = output_rows(0, [("t", table), ("none", table.slice(0, 0))], Totals())
+    assert len(whole) == 1
+    assert len(cut) > 5
+    assert pa.concat_tables(map(from_ipc, cut["rows"])).to_pylist() == table.to_pylist()
+    assert cut["totals"].tolist() == [*whole["totals"], *[""] * (len(cut) - 1)]
