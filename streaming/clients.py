@@ -91,6 +91,8 @@ class LabelledProducer:
         self.flush()
 
     def _produce(self, labelled: tuple[Any, dict[str, Any]]) -> None:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
         label, message = labelled
         headers = [*message.pop("headers"), ("label", str(label).encode())]
         if self.epoch:
@@ -107,6 +109,11 @@ class LabelledProducer:
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable("Kafka takes no messages.") from None
                 self._producer.poll(0.1)
+            except KafkaException as error:
+                raise SequencerError(
+                    f"The message cannot be sent: {error.args[0].str()}.",
+                    f"The label {label} was not used; the next message of the channel has it.",
+                ) from error
             else:
                 return
 

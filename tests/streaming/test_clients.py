@@ -1,8 +1,11 @@
 """Clients against a real broker."""
 
+import pytest
+
 from sequencer import CyclicLabels
 from streaming import LabelledProducer, OrderedConsumer
 from streaming.clients import Hole
+from streaming.errors import SequencerError
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 
 
@@ -22,6 +25,16 @@ def test_the_producer_labels_each_channel(broker, topic_prefix):
     assert [r.headers for r in found if r.key == b"b"] == [
         [("label", b"0"), ("epoch", b"7"), ("fin", b"")]
     ]
+
+
+def test_a_message_that_cannot_be_sent_uses_no_label(broker, topic_prefix):
+    topic = f"{topic_prefix}in"
+    create_topics(broker.bootstrap, {topic: 1})
+    with LabelledProducer({"bootstrap.servers": broker.bootstrap}, topic) as producer:
+        assert producer.send("a", b"fits") == 0
+        with pytest.raises(SequencerError, match="label 1 was not used"):
+            producer.send("a", bytes(2_000_000))
+        assert producer.send("a", b"fits, too") == 1
 
 
 def test_a_restarted_producer_has_a_higher_epoch():
