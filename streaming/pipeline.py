@@ -106,24 +106,24 @@ class Pipeline:
             return limit
         return 1 if self._slow else min(limit, MULTICASTS_MAX)
 
-    def keep_pace(self) -> None:
-        """Read inputs slowly while more multicasts wait than a state should keep.
+    def changes_pace(self) -> bool:
+        """Whether to read inputs slowly from now on, or at full speed again.
 
-        Spark fixes the limit when a query starts, so the query is started again.
+        Slowly while more multicasts wait than a state should keep. Spark fixes the limit when a
+        query starts, so the query has to be started again.
         """
         if not isinstance(self.config.pipelines[self.name], MulticastPipeline):
-            return
+            return False
         held = self.progress.totals().held
-        if held < HELD_LOW if self._slow else held > HELD_HIGH:
-            self._slow = not self._slow
-            if self._slow:
-                self.say(
-                    f"{self.name}: {held:,} deliveries wait for their turn; reading few inputs "
-                    f"until there are fewer than {HELD_LOW:,}"
-                )
-            self.ask_to_stop()
-            self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
-            self.start()
+        if held >= HELD_LOW if self._slow else held <= HELD_HIGH:
+            return False
+        self._slow = not self._slow
+        if self._slow:
+            self.say(
+                f"{self.name}: {held:,} deliveries wait for their turn; reading few inputs "
+                f"until there are fewer than {HELD_LOW:,}"
+            )
+        return True
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

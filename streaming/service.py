@@ -169,8 +169,10 @@ class Service:
         if pipeline.active:
             if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
                 pipeline.finish_when_through()
-            if not pipeline.finished:
-                pipeline.keep_pace()
+            if not pipeline.finished and pipeline.changes_pace():
+                pipeline.ask_to_stop()
+                pipeline.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+                self._start_again(pipeline)
             return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
         if isinstance(failure, JobFailed):
@@ -180,9 +182,19 @@ class Service:
         pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
         say(f"{pipeline.name}: {failure} Trying again in {pause} s.")
         self.stopping.wait(pause)
-        if self._wait_for_kafka():
-            pipeline.start()
+        self._start_again(pipeline)
         return failures + 1
+
+    def _start_again(self, pipeline: Pipeline) -> None:
+        """Start a pipeline as soon as Kafka lets it."""
+        while self._wait_for_kafka():
+            try:
+                pipeline.start()
+            except KafkaUnavailable as error:  # it went away again meanwhile
+                say(f"{pipeline.name}: {error} Trying again in {RESTART_SECONDS[-1]} s.")
+                self.stopping.wait(RESTART_SECONDS[-1])
+            else:
+                return
 
     def _wait_for_kafka(self) -> bool:
         """Wait until Kafka answers; False when told to stop meanwhile."""
