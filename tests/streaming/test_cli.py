@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -381,6 +382,8 @@ class Tail:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(),
+            # Where tests run in the background, Ctrl-C is ignored, and children inherit that.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         self.guard = threading.Timer(SECONDS_MAX, self.process.kill)  # a wait has its limit
         self.guard.start()
