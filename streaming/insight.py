@@ -18,13 +18,12 @@ from streaming.multicast.operator import MulticastOperator
 from streaming.pack import record_schema
 from streaming.plan import ChannelPlan, GroupPlan, MulticastPlan, Plan
 from streaming.planning import make_plan
+from streaming.totals import KEYS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Described = list[dict[str, Any]]
-NAMES = {"channel": "channel", "group": "subscriber", "multicast": "peer"}
-"""What the keys of a discipline's output are."""
 Reader = Callable[[Iterable[Any]], Described]
 
 
@@ -47,7 +46,7 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
     frame = session.read.format("statestore").load(checkpoint.location)
     rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
     found = [each for row in rows for each in _reader(plan)(row)]
-    return sorted(found, key=lambda each: str(each[NAMES[config.pipelines[name].discipline]]))
+    return sorted(found, key=lambda each: str(each[KEYS[config.pipelines[name].discipline]]))
 
 
 def _reader(plan: Plan) -> Reader:

@@ -174,8 +174,7 @@ class Pipeline:
             return
         transit = getattr(settings, "transit", None)
         if transit is None or _reached(last, topics.ends(self.config, (transit,))):
-            self.ask_to_stop()
-            self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+            self.stop()
             self.finished = True
 
     def clean_transit(self) -> None:
@@ -207,6 +206,11 @@ class Pipeline:
         else:
             text = str(self.query.exception() if self.query is not None else "it never started")
         return as_sequencer_error(text)
+
+    def stop(self) -> None:
+        """Stop between batches."""
+        self.ask_to_stop()
+        self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
 
     def ask_to_stop(self) -> None:
         """Let the running batch finish and begin no other."""

@@ -97,18 +97,24 @@ def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFram
     if isinstance(plan, ChannelPlan):
         source = _kafka(spark, plan.reads, options)
         return order(pack(source, plan).unionByName(_ticks(spark)), plan)
-    if not isinstance(plan, ExchangePlan):
-        raise NotImplementedError(type(plan).__name__)
-    # A source of its own: Spark shares a batch's limit among all topics of a source by what is
-    # left to read, so behind a backlog of inputs the transit topic would get next to nothing.
-    unlimited = {name: value for name, value in options.items() if name != BATCH_MAX}
-    transit = _kafka(spark, (plan.transit,), unlimited)
-    source = _kafka(spark, plan.reads[:-1], options).unionByName(transit)
     if isinstance(plan, GroupPlan):
+        source = _with_transit(spark, plan, options)
         return exchange(source, plan, groups.route(plan), groups.GroupOperator(plan))
     if isinstance(plan, MulticastPlan):
+        source = _with_transit(spark, plan, options)
         return exchange(source, plan, multicast.route(plan), multicast.MulticastOperator(plan))
     raise NotImplementedError(type(plan).__name__)
+
+
+def _with_transit(spark: SparkSession, plan: ExchangePlan, options: dict[str, str]) -> DataFrame:
+    """Inputs and commands, and the transit topic as a source of its own.
+
+    Spark shares a batch's limit among all topics of a source by what is left to read, so behind a
+    backlog of inputs the transit topic would get next to nothing.
+    """
+    unlimited = {name: value for name, value in options.items() if name != BATCH_MAX}
+    transit = _kafka(spark, (plan.transit,), unlimited)
+    return _kafka(spark, (*plan.inputs, plan.commands), options).unionByName(transit)
 
 
 def _kafka(spark: SparkSession, names: Sequence[str], options: dict[str, str]) -> DataFrame:

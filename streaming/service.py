@@ -170,8 +170,7 @@ class Service:
             if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
                 pipeline.finish_when_through()
             if not pipeline.finished and pipeline.changes_pace():
-                pipeline.ask_to_stop()
-                pipeline.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+                pipeline.stop()
                 self._start_again(pipeline)
             return 0 if pipeline.progressed else failures
         failure = pipeline.failure()

@@ -160,7 +160,7 @@ class Channel:
 
     def _remember_skipped(self, first: int, stop: int) -> None:
         self.skipped.append((first, stop))
-        while len(self.skipped) > SKIPPED_RANGES_MAX:
+        if len(self.skipped) > SKIPPED_RANGES_MAX:
             (lowest, _), (_, beyond), *others = self.skipped
             self.skipped = [(lowest, beyond), *others]
 

@@ -36,10 +36,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
-COMMANDS = (
-    *(demo, run, check, topics, status, inspect, verify, graph, send, tail, broker, simulate),
-)
-for command in COMMANDS:
+for command in (
+    demo, run, check, topics, status, inspect, verify, graph, send, tail, broker, simulate
+):  # fmt: skip
     app.command()(command)
 
 

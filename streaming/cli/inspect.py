@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ SHOWN = {
     "multicast": ("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
 }
 ITEMS_SHOWN = 3
-RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z")
+TIMES = ("held_since", "active")
 
 
 def inspect(
@@ -46,8 +45,9 @@ def inspect(
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
     from streaming.errors import ConfigError, JobFailed  # noqa: PLC0415
-    from streaming.insight import NAMES, look  # noqa: PLC0415
+    from streaming.insight import look  # noqa: PLC0415
     from streaming.service import known, spark_session  # noqa: PLC0415
+    from streaming.totals import KEYS  # noqa: PLC0415
 
     settings = load_config(config)
     names = known(settings, [pipeline] if pipeline else [])
@@ -61,7 +61,7 @@ def inspect(
     print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
     with spark_session(settings) as session:
         found = look(session, settings, names[0])
-    own = NAMES[discipline]
+    own = KEYS[discipline]
     if channel is not None:
         found = [each for each in found if each[own] == channel]
         if not found:
@@ -81,7 +81,7 @@ def inspect(
 def _details(found: dict[str, Any]) -> None:
     width = max(map(len, found))
     for name, value in found.items():
-        print(f"{name:{width}}  {_told(value)}")
+        print(f"{name:{width}}  {_told(name, value)}")
 
 
 def _table(found: list[dict[str, Any]], columns: tuple[str, ...], limit: int) -> None:
@@ -93,17 +93,17 @@ def _table(found: list[dict[str, Any]], columns: tuple[str, ...], limit: int) ->
     for name in columns:
         table.add_column(name, overflow="fold")
     for each in found[:limit]:
-        table.add_row(*(_told(each[name], ITEMS_SHOWN) for name in columns))
+        table.add_row(*(_told(name, each[name], ITEMS_SHOWN) for name in columns))
     Console().print(table)
     if len(found) > limit:
         print(f"… and {len(found) - limit:,} more: --limit, or --json for all", file=sys.stderr)
 
 
-def _told(value: Any, items: int = 1_000_000) -> str:
+def _told(name: str, value: Any, items: int = 1_000_000) -> str:
     """A value as a cell: ranges as from…to, long lists cut."""
     if value is None:
         return "-"
-    if isinstance(value, str) and RFC_3339.fullmatch(value):
+    if name in TIMES:
         return f"{value[:10]} {value[11:19]}Z"
     if not isinstance(value, list):
         return str(value)

@@ -9,9 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-KEYS = {"channel": "channels", "group": "subscribers", "multicast": "peers"}
-"""What the output's keys are."""
-
 ROWS = (
     "in",
     "delivered",
@@ -23,8 +20,6 @@ ROWS = (
     "gaps",
     "blocked",
 )
-
-
 TIME = len("2026-01-01T00:00:00")
 
 
@@ -62,7 +57,7 @@ def status(
 
 def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
     from streaming.checkpoint import Checkpoint  # noqa: PLC0415
-    from streaming.totals import Totals  # noqa: PLC0415
+    from streaming.totals import KEYS, Totals  # noqa: PLC0415
 
     last = Checkpoint(root, name).status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))
@@ -75,7 +70,7 @@ def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
         "held": totals["held"],
         "gaps": totals["gaps"],
         "blocked": totals["blocked"],
-        KEYS[discipline]: totals["channels"],
+        f"{KEYS[discipline]}s": totals["channels"],
         **({} if discipline == "channel" else {"transit": totals["transit"]}),
         **({"undelivered": totals["undelivered"]} if discipline == "multicast" else {}),
         "batch": last.get("batch"),
@@ -88,12 +83,14 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
+    from streaming.totals import KEYS  # noqa: PLC0415
+
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in found:
         table.add_column(name, justify="right")
     reasons = sorted({reason for figures in found.values() for reason in figures["rejected"]})
-    for name in (*ROWS, *KEYS.values()):
+    for name in (*ROWS, *(f"{key}s" for key in KEYS.values())):
         each = [figures.get(name) for figures in found.values()]
         if any(n is not None for n in each):
             table.add_row(name, *(_told(n) for n in each))

@@ -19,8 +19,8 @@ TOO_MANY_DESTINATIONS = "too-many-destinations"
 TOO_MANY_HANDLES = "too-many-handles"
 DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
-NAME_BYTES_MAX = 10_000
-"""Of a peer: its name stands in a delivery twice more than in the input."""
+PEER_BYTES_MAX = 10_000
+"""Of a peer's name: it stands in a delivery twice more than in the input."""
 
 
 class Reader:
@@ -60,7 +60,7 @@ class Reader:
         if sender is None:
             return MISSING_SENDER
         names = dict.fromkeys(latin(to or b"").split(","))
-        if "" in names or max(map(len, names)) > NAME_BYTES_MAX:
+        if "" in names or max(map(len, names)) > PEER_BYTES_MAX:
             return BAD_DESTINATION
         if len(names) > DESTINATIONS_MAX:
             return TOO_MANY_DESTINATIONS

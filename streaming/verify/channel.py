@@ -27,7 +27,7 @@ from streaming.verify.channel_readings import (
     announced,
     read_all,
 )
-from streaming.verify.channel_rejects import Peers, judge_rejects
+from streaming.verify.channel_rejects import Tally, judge_rejects
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 
@@ -47,8 +47,9 @@ def judge(settings: Settings, material: Material) -> Verdict:
     readings = read_all(material.inputs, settings)
     work.gaps = announced(material.events, settings, len(material.inputs))
     delivered = _judge_outputs(work)
-    rejected = judge_rejects(work, readings)
-    _judge_endings(work, readings, delivered, rejected)
+    tally = Tally(readings)
+    rejected = judge_rejects(work, readings, tally)
+    _judge_endings(work, readings, delivered, rejected, tally)
     verdict.looked_at["channels"] = len(work.lives)
     return verdict
 
@@ -154,17 +155,17 @@ def _judge_endings(
     readings: list[Reading],
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
+    tally: Tally,
 ) -> None:
     """Each input ended in exactly one place: delivery, reject, dropped, or held."""
     verdict, settings = work.verdict, work.settings
     waiting = _left_over(work, readings, delivered, rejected)
     held = dropped = 0
     cyclic = settings.labels.cycle is not None
-    copies = Peers(work.material.inputs, readings).copies
     for channel, records in waiting.items():
         held_back = _may_be_held(work.lives.get(channel), records, settings.labels)
         for record, reading in records:
-            again = copies[channel, reading.epoch, reading.position] > 1
+            again = tally.copies[channel, reading.epoch, reading.position] > 1
             if reading.reason is None and held_back(reading) and not again:
                 held += 1
             elif settings.drop_duplicates and reading.reason is None and (again or cyclic):

@@ -88,8 +88,7 @@ def read_all(records: list[Record], settings: Settings) -> list[Reading]:
     ):
         channel = record.key
         if settings.channel_header is not None:
-            _, value = record.header(settings.channel_header)
-            channel = value
+            _, channel = record.header(settings.channel_header)
         reason = None
         if channel is None:
             reason = "missing-channel"

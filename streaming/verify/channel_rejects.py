@@ -12,16 +12,14 @@ from streaming.verify.channel_readings import (
     Reading,
     Work,
 )
-from streaming.verify.records import Record
 
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 
 
-def judge_rejects(work: Work, readings: list[Reading]) -> set[tuple[str, int, int]]:
+def judge_rejects(work: Work, readings: list[Reading], tally: Tally) -> set[tuple[str, int, int]]:
     """Rejects untouched, once, with a reason that can be; the places of what was rejected."""
     verdict, inputs = work.verdict, work.material.inputs
     at = {record.place: index for index, record in enumerate(inputs)}
-    peers = Peers(inputs, readings)
     rejected: dict[tuple[str, int, int], Any] = {}
     for record in work.material.rejects:
         said = reject(record, work.settings.header_prefix)
@@ -40,20 +38,20 @@ def judge_rejects(work: Work, readings: list[Reading]) -> set[tuple[str, int, in
             continue
         if said.content != hash(inputs[index].content):
             verdict.find("reject-altered", f"{record} differs from its input {inputs[index]}")
-        if not _possible(work, said.reason, readings[index], peers):
+        if not _possible(work, said.reason, readings[index], tally):
             verdict.find("wrong-reason", f"{record}: {said.reason} does not fit {inputs[index]}")
     return set(rejected)
 
 
-class Peers:
+class Tally:
     """By channel and epoch: how often each label came, all, the lowest FIN; the highest epoch."""
 
-    def __init__(self, inputs: list[Record], readings: list[Reading]) -> None:
+    def __init__(self, readings: list[Reading]) -> None:
         self.copies: Counter[tuple[bytes, int, int]] = Counter()
         self.count: Counter[tuple[bytes, int]] = Counter()
         self.fin: dict[tuple[bytes, int], int] = {}
         self.epoch: dict[bytes, int] = {}
-        for _, reading in zip(inputs, readings, strict=True):
+        for reading in readings:
             if reading.reason is not None or reading.channel is None:
                 continue
             self.copies[reading.channel, reading.epoch, reading.position] += 1
@@ -64,7 +62,7 @@ class Peers:
                 self.fin[name] = min(self.fin.get(name, reading.position), reading.position)
 
 
-def _possible(work: Work, reason: str, reading: Reading, peers: Peers) -> bool:
+def _possible(work: Work, reason: str, reading: Reading, tally: Tally) -> bool:
     """Whether the reason can be the right one, as far as the topics show."""
     labels = work.settings.labels
     if reading.reason is not None or reason in STATIC:
@@ -73,15 +71,15 @@ def _possible(work: Work, reason: str, reading: Reading, peers: Peers) -> bool:
         )
     channel, epoch = reading.channel or b"", reading.epoch
     cyclic = labels.cycle is not None
-    fin = peers.fin.get((channel, epoch))
+    fin = tally.fin.get((channel, epoch))
     possible: dict[str, Callable[[], bool]] = {
-        "stale-epoch": lambda: peers.epoch[channel] > epoch,
+        "stale-epoch": lambda: tally.epoch[channel] > epoch,
         "after-fin": lambda: fin is not None and (cyclic or reading.position > fin),
         # The frontier is 0 or above.
         "outside-window": lambda: cyclic or reading.position > work.settings.window,
         "late": lambda: _given_up(work, reading),
-        "duplicate": lambda: cyclic or peers.copies[channel, epoch, reading.position] > 1,
-        "buffer-full": lambda: peers.count[channel, epoch] > work.settings.held_max,
+        "duplicate": lambda: cyclic or tally.copies[channel, epoch, reading.position] > 1,
+        "buffer-full": lambda: tally.count[channel, epoch] > work.settings.held_max,
     }
     return reason in possible and possible[reason]()
 
