@@ -35,8 +35,8 @@ from harness import (
 
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.groups.operator import ingress, subscriber_shard
-from streaming.plan import GroupPlan
+from streaming.disciplines.groups.operator import ingress, subscriber_shard
+from streaming.disciplines.plan import GroupPlan
 
 SUBSCRIBERS = 128
 WARM_UP_SECONDS = 50

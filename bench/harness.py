@@ -18,7 +18,7 @@ import numpy as np
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.embedded import EmbeddedBroker
+from streaming.kafka.embedded import EmbeddedBroker
 
 JOB = Path(__file__).with_name("job.py")
 KINDS = ("copy", "at-least-once", "exactly-once")

@@ -22,10 +22,10 @@ from pyspark.sql import functions
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
-from streaming.groups.operator import first_ingress
-from streaming.plan import ChannelPlan, GroupPlan, MulticastPlan
-from streaming.query import Carrier, Progress, build, start
-from streaming.service import spark_session
+from streaming.disciplines.groups.operator import first_ingress
+from streaming.disciplines.plan import ChannelPlan, GroupPlan, MulticastPlan
+from streaming.service.query import Carrier, Progress, build, start
+from streaming.service.session import spark_session
 
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from streaming.embedded import EmbeddedBroker
+from streaming.kafka.embedded import EmbeddedBroker
 from tests import secure_broker as secure
 
 GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streaming.embedded import HOST, PROTOCOLS, EmbeddedBroker, free_port
+from streaming.kafka.embedded import HOST, PROTOCOLS, EmbeddedBroker, free_port
 
 USER = "alice"
 PASSWORD = 'pa ss"wo\\rd;=$x#'

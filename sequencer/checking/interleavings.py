@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sequencer.invariants import Anomaly, Fact
+from sequencer.judging.invariants import Anomaly, Fact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sequencer.checking.scenarios import Destroy, Send
-from sequencer.invariants import (
+from sequencer.judging.invariants import (
     Anomaly,
     Fact,
     Stamped,

@@ -3,8 +3,8 @@
 In the first phase frames are lost, repeated and reordered, lines are cut, machines crash and come
 back, and groups change, while hosts send, also in answer to what they read. Nothing wrong may be
 delivered. In the second phase the faults end, and everything must be delivered. The judges are
-those of sequencer.invariants: they look at deliveries, not at the state of the protocol (the view
-of a message, which says who its members are, comes with each delivery).
+those of sequencer.judging.invariants: they look at deliveries, not at the protocol's state (the
+view of a message, which says who its members are, comes with each delivery).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from sequencer.invariants import (
+from sequencer.judging.invariants import (
     EXACTLY_ONCE,
     MEMBERSHIP,
     Anomaly,

@@ -30,8 +30,8 @@ def broker(
 
     Example: sequencer broker --port 9092 --data var/kafka
     """
-    from streaming.embedded import EmbeddedBroker  # noqa: PLC0415  (a quick --help)
     from streaming.errors import ConfigError  # noqa: PLC0415
+    from streaming.kafka.embedded import EmbeddedBroker  # noqa: PLC0415  (a quick --help)
 
     settings = {}
     for each in properties or []:

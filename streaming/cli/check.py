@@ -30,12 +30,12 @@ def check(
 
     Example: sequencer check orders.toml
     """
-    from streaming import kafka  # noqa: PLC0415  (a quick --help)
     from streaming.config import load_config  # noqa: PLC0415
+    from streaming.kafka import connection  # noqa: PLC0415  (a quick --help)
 
     settings = load_config(config)
     settings.check()
-    kafka.validate(settings)
+    connection.validate(settings)
     found = understood(settings)
     if as_json:
         print(json.dumps(found, indent=2))

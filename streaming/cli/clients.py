@@ -34,16 +34,16 @@ BootstrapOption = Annotated[
 
 def connect(config: Path | None, bootstrap: str | None) -> tuple[Config, dict[str, int]]:
     """Where Kafka is, and the partitions of each of its topics. Raises KafkaUnavailable."""
-    from streaming import kafka  # noqa: PLC0415  (a quick --help)
     from streaming.config import at_address, load_config  # noqa: PLC0415
     from streaming.config.load import BOOTSTRAP  # noqa: PLC0415
+    from streaming.kafka import connection  # noqa: PLC0415  (a quick --help)
 
     if config is None:
         settings = at_address(bootstrap or ADDRESS_DEFAULT)
     else:
         given = {BOOTSTRAP: bootstrap} if bootstrap else {}
         settings = load_config(config, {**os.environ, **given})
-    found = kafka.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+    found = connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
     return settings, {name: len(topic.partitions) for name, topic in found.topics.items()}
 
 

@@ -43,14 +43,14 @@ def inspect(
 
     Example: sequencer inspect orders.toml --pipeline trades --channel K1
     """
+    from streaming.arrow.totals import KEYS  # noqa: PLC0415
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
     from streaming.errors import ConfigError, JobFailed  # noqa: PLC0415
-    from streaming.insight import look  # noqa: PLC0415
-    from streaming.service import known, spark_session  # noqa: PLC0415
-    from streaming.totals import KEYS  # noqa: PLC0415
+    from streaming.service.insight import look  # noqa: PLC0415
+    from streaming.service.session import spark_session  # noqa: PLC0415
 
     settings = load_config(config)
-    names = known(settings, [pipeline] if pipeline else [])
+    names = settings.named([pipeline] if pipeline else [])
     if len(names) > 1:
         raise ConfigError(
             f"{config} has {len(names)} pipelines.",

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from streaming.checkpoint import Checkpoint
+from streaming.service.checkpoint import Checkpoint
 from streaming.verify.records import Topics
 
 if TYPE_CHECKING:

@@ -39,9 +39,9 @@ def run(
     Example: sequencer run orders.toml
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-    from streaming.service import Service, known  # noqa: PLC0415
+    from streaming.service.run import Service  # noqa: PLC0415
 
     settings = load_config(config)
-    names = known(settings, pipeline or [])
+    names = settings.named(pipeline or [])
     settings.check(names)
     Service(settings, names=names, once=once, accept_repeats=accept_repeats).run()

@@ -82,10 +82,12 @@ class _Sender:
     def __init__(self, settings: Any, topic: str, partition: int | None) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
-        from streaming import kafka  # noqa: PLC0415
+        from streaming.kafka import connection  # noqa: PLC0415
 
         extra = {"partitioner": "murmur2_random", "acks": "all", "enable.idempotence": True}
-        self._producer: Any = Producer(kafka.confluent(settings, **extra), logger=kafka.quiet())
+        self._producer: Any = Producer(
+            connection.confluent(settings, **extra), logger=connection.quiet()
+        )
         self._topic = topic
         self._place = {} if partition is None else {"partition": partition}
         self._sent = 0

@@ -76,7 +76,7 @@ def simulate(
     if seed < 0:
         raise ConfigError(f"--seed is {seed}.", remedy="Give 0 or more.")
     if safety:
-        from streaming.cli.simulate_safety import judge_runs  # noqa: PLC0415  (a quick --help)
+        from streaming.simulate.safety import judge_runs  # noqa: PLC0415  (a quick --help)
 
         if output is not None or pages or figure != "all":
             raise ConfigError(
@@ -108,7 +108,7 @@ def _figures(
     *,
     as_json: bool,
 ) -> None:
-    from streaming.cli.simulate_tables import rows, table  # noqa: PLC0415  (a quick --help)
+    from streaming.simulate.tables import rows, table  # noqa: PLC0415  (a quick --help)
 
     draw = _drawing(output)
     for page in pages:
@@ -129,7 +129,7 @@ def _figures(
 
 def _renew(page: Path, tables: dict[str, str]) -> None:
     """Put tables into a page; ConfigError where that is impossible."""
-    from streaming.cli.simulate_tables import renewed  # noqa: PLC0415  (a quick --help)
+    from streaming.simulate.tables import renewed  # noqa: PLC0415  (a quick --help)
 
     try:
         before = page.read_text(encoding="utf-8")
@@ -148,7 +148,7 @@ def _drawing(output: Path | None) -> Callable[[str, Sequence[Any]], Path] | None
     if output is None:
         return None
     try:
-        from streaming.cli.figures import draw  # noqa: PLC0415  (matplotlib may be missing)
+        from streaming.simulate.figures import draw  # noqa: PLC0415  (matplotlib may be missing)
     except ImportError as error:
         raise ConfigError(
             f"Plots need matplotlib, and it cannot be imported: {error}.",
@@ -188,7 +188,7 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
         load,
         stamps,
     )
-    from streaming.cli.progress import tracked  # noqa: PLC0415
+    from streaming.simulate.progress import tracked  # noqa: PLC0415
 
     title = f"figure {name}" if name.isdigit() else name
     track = partial(tracked, title)

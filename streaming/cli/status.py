@@ -56,8 +56,8 @@ def status(
 
 
 def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
-    from streaming.checkpoint import Checkpoint  # noqa: PLC0415
-    from streaming.totals import KEYS, Totals  # noqa: PLC0415
+    from streaming.arrow.totals import KEYS, Totals  # noqa: PLC0415
+    from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
 
     last = Checkpoint(root, name).status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))
@@ -83,7 +83,7 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    from streaming.totals import KEYS  # noqa: PLC0415
+    from streaming.arrow.totals import KEYS  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")

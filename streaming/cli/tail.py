@@ -75,7 +75,7 @@ def _messages(
         TopicPartition,
     )
 
-    from streaming import kafka  # noqa: PLC0415
+    from streaming.kafka import connection  # noqa: PLC0415
 
     extra = {
         "group.id": "sequencer-tail",  # never joined: partitions are assigned, nothing is committed
@@ -84,7 +84,8 @@ def _messages(
         "error_cb": _tell,
     }
     consumer: Any = Consumer(
-        kafka.connection(kafka.confluent(settings, **extra)), logger=kafka.quiet()
+        connection.without_producer_settings(connection.confluent(settings, **extra)),
+        logger=connection.quiet(),
     )
     try:
         starts = [TopicPartition(name, each, OFFSET_BEGINNING) for name, each in places]

@@ -27,8 +27,8 @@ def topics(
 
     Example: sequencer topics orders.toml --create
     """
-    from streaming import topics as all_topics  # noqa: PLC0415  (a quick --help)
     from streaming.config import load_config  # noqa: PLC0415
+    from streaming.kafka import topics as all_topics  # noqa: PLC0415  (a quick --help)
 
     settings = load_config(config)
     if create:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-WITNESSES_SHOWN = 3
 
 
 def verify(
@@ -47,36 +42,7 @@ def verify(
 
     Example: sequencer verify orders.toml
     """
+    from streaming.verify.report import report_on  # noqa: PLC0415  (a quick --help)
+
     if not report_on(config, pipeline or [], wait, causes, as_json=as_json):
         raise typer.Exit(1)
-
-
-def report_on(
-    config: Path,
-    names: list[str] | None = None,
-    wait: float = 10.0,
-    causes: str = "",
-    *,
-    as_json: bool = False,
-) -> bool:
-    """Judge and report; True where no fault was found."""
-    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-    from streaming.service import known  # noqa: PLC0415
-    from streaming.verify.run import verify as judge_all  # noqa: PLC0415
-
-    settings = load_config(config)
-    verdicts = judge_all(settings, known(settings, names or []), wait, causes)
-    if sys.stderr.isatty():
-        print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
-    if as_json:
-        print(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
-        return all(verdict.good for verdict in verdicts)
-    for verdict in verdicts:
-        looked = ", ".join(f"{count:,} {what}" for what, count in verdict.looked_at.items())
-        print(f"{verdict.pipeline}: {'in order' if verdict.good else 'FAULTS'} ({looked})")
-        for name, count in sorted(verdict.counts.items()):
-            print(f"  {name}: {count:,}")
-            shown = [fault.witness for fault in verdict.faults if fault.name == name]
-            for witness in shown[:WITNESSES_SHOWN]:
-                print(f"    {witness}")
-    return all(verdict.good for verdict in verdicts)

@@ -62,6 +62,14 @@ class Config:
                 [f"{key_path(['pipelines', name, *at])}: {error}"], self.source
             ) from error
 
+    def named(self, names: Iterable[str]) -> list[str]:
+        """These pipelines, or all where there are none; ConfigError where one is unknown."""
+        for name in names:
+            if name not in self.pipelines:
+                there = ", ".join(sorted(self.pipelines))
+                raise ConfigError(f"There is no pipeline {name!r}.", remedy=f"Known ones: {there}.")
+        return list(dict.fromkeys(names)) or list(self.pipelines)
+
     def check(self, names: Iterable[str] | None = None) -> None:
         """Try what loading leaves for later: the functions of custom labels.
 

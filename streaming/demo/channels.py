@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from streaming.arrow.totals import Totals
 from streaming.demo import flights
 from streaming.demo.stage import Stage, told
-from streaming.totals import Totals
 
 SHOWN = 6
 

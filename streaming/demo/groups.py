@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from streaming.arrow.totals import Totals
 from streaming.demo import airports, flights
 from streaming.demo.stage import START_SECONDS_MAX, Stage, cause, told
-from streaming.totals import Totals
 
 SHOWN = 9
 REACTIONS_MAX = 300

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from streaming.arrow.totals import Totals
 from streaming.demo.stage import Stage, cause, told
-from streaming.totals import Totals
 
 REFUND_EVERY = 5
 TO = {

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from streaming import kafka
-from streaming.checkpoint import Checkpoint
-from streaming.embedded import EmbeddedBroker
+from streaming.arrow.totals import Totals
 from streaming.errors import JobFailed
-from streaming.totals import Totals
+from streaming.kafka import connection
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.service.checkpoint import Checkpoint
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class Stage(ABC):
 
         return Producer(
             {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "linger.ms": 20},
-            logger=kafka.quiet(),
+            logger=connection.quiet(),
         )
 
     def paced(self, items: Sequence[T], at: Callable[[T], float]) -> Iterator[T]:
@@ -144,7 +144,7 @@ class Stage(ABC):
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
             },
-            logger=kafka.quiet(),
+            logger=connection.quiet(),
         )
         consumer.subscribe([topic])
         try:
@@ -157,8 +157,8 @@ class Stage(ABC):
             consumer.close()
 
     def _write_config(self) -> Path:
-        from streaming import topics  # noqa: PLC0415  (a quick --help)
         from streaming.config import load_config  # noqa: PLC0415
+        from streaming.kafka import topics  # noqa: PLC0415  (a quick --help)
 
         path = self.folder / "demo.toml"
         filled = SERVICE.format(
@@ -248,7 +248,7 @@ class Stage(ABC):
         return totals.seen >= self.expected() and not totals.transit
 
     def _judge(self, config: Path) -> bool:
-        from streaming.cli.verify import report_on  # noqa: PLC0415
+        from streaming.verify.report import report_on  # noqa: PLC0415
 
         told("judging the order from the topics alone …")
         return report_on(config, causes=CAUSE)

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sequencer.invariants import SENDER_ORDER
+from sequencer.judging.invariants import SENDER_ORDER
 from streaming.verify.added import Place, Reject, reject
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text

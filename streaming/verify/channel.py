@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from sequencer.labels import Labels
-from streaming.columns import partitions_of
+from streaming.arrow.partitioner import partitions_of
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_readings import (
     Life,

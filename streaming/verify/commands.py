@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from streaming.commands import name_fault, own_id
+from streaming.disciplines.commands import name_fault, own_id
 from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends, is_due

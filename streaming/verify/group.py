@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sequencer.invariants import MEMBERSHIP
+from sequencer.judging.invariants import MEMBERSHIP
 from streaming.verify import accounts
 from streaming.verify.accounts import (
     Material,

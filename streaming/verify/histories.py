@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from sequencer.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
-from sequencer.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
-from streaming.columns import partitions_of
+from sequencer.judging.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
+from sequencer.judging.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
+from streaming.arrow.partitioner import partitions_of
 from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record

@@ -20,7 +20,7 @@ from array import array
 from collections.abc import Iterable
 from functools import partial
 
-from sequencer.invariants import MEMBERSHIP
+from sequencer.judging.invariants import MEMBERSHIP
 from streaming.verify.accounts import (
     Material,
     Messages,

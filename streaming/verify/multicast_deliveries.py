@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from sequencer.invariants import STAMP_ORDER
+from sequencer.judging.invariants import STAMP_ORDER
 from streaming.verify.added import number
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, History, text

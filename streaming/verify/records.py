@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from streaming import kafka
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
+from streaming.kafka import connection
 
 READ_SECONDS_MAX = 3600
 QUIET_SECONDS_MAX = 60
@@ -61,7 +61,7 @@ class Topics:
         self.progress = progress
         try:
             self._consumer = KafkaConsumer(
-                **kafka.kafka_python(config),
+                **connection.kafka_python(config),
                 isolation_level="read_committed",
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Any
 
 from streaming.config import ChannelPipeline, Config, GroupPipeline, MulticastPipeline
+from streaming.disciplines.channels.pack import header_name
 from streaming.errors import ConfigError
-from streaming.pack import header_name
 from streaming.verify import channel, group, multicast
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.commands import read_command

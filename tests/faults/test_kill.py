@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from streaming.faults import POINTS
+from streaming.crashes import POINTS
 from tests.faults.kills import through_kills
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import Service, run_once, status, write_config

@@ -3,10 +3,10 @@
 python -c 'from tests.spark.ablated import unsafe; unsafe()' run CONFIG --once
 """
 
-from streaming import pipeline
 from streaming.cli import main as sequencer
-from streaming.multicast import operator
-from streaming.multicast.peers import LIMITS
+from streaming.disciplines.multicast import operator
+from streaming.disciplines.multicast.peers import LIMITS
+from streaming.service import pipeline
 from tests.sequencer.checking import ablations
 
 BUSES = {

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from streaming.embedded import EmbeddedBroker
+from streaming.kafka.embedded import EmbeddedBroker
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import Service, run_once, status, write_config
 

@@ -7,11 +7,11 @@ import random
 
 import pyarrow as pa
 
-from streaming.columns import partitions_of
-from streaming.exchange import ExchangeOperator, spread_rows
-from streaming.ipc import from_ipc
-from streaming.output import RECORD_COLUMNS
-from streaming.pack import RECORD
+from streaming.arrow.ipc import from_ipc
+from streaming.arrow.output import RECORD_COLUMNS
+from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.schemas import RECORD
+from streaming.disciplines.exchange import ExchangeOperator, spread_rows
 from tests.streaming.verify.worlds import Topics
 
 PARTITIONS = 3
@@ -135,7 +135,7 @@ class Floor:
             self.topics.put(topic, partition, time, row["key"], row["value"], own)
 
     def totals(self):
-        from streaming.totals import Totals
+        from streaming.arrow.totals import Totals
 
         return Totals.sum(Totals.from_json(state[4]) for state in self.states.values())
 

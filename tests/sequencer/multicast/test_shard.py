@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from sequencer.invariants import (
+from sequencer.judging.invariants import (
     acyclic,
     causality,
     exactly_once,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from sequencer import invariants
+from sequencer.judging import invariants
 from sequencer.overlaps.ordering import Atom, Ingress, Message, receivers
 
 

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from sequencer import invariants
+from sequencer.judging import invariants
 from sequencer.overlaps.atoms import (
     Reroute,
     Rerouted,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sequencer.invariants import ACYCLIC
+from sequencer.judging.invariants import ACYCLIC
 from sequencer.overlaps.graph import Graph, build, check
 from sequencer.overlaps.ordering import (
     DELIVERED,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sequencer import invariants
+from sequencer.judging import invariants
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.routes import Directory

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sequencer.invariants import ACYCLIC, CAUSALITY, EXACTLY_ONCE, MEMBERSHIP, PAIRWISE_ORDER
+from sequencer.judging.invariants import (
+    ACYCLIC,
+    CAUSALITY,
+    EXACTLY_ONCE,
+    MEMBERSHIP,
+    PAIRWISE_ORDER,
+)
 from sequencer.overlaps import ordering
 from sequencer.overlaps.atoms import ViewAtom
 from sequencer.overlaps.links import Ack, Input, Output

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sequencer.labels import CyclicLabels, LinearLabels
-from streaming.columns import partitions_of
+from streaming.arrow.partitioner import partitions_of
 from streaming.verify.channel import Material, Settings, judge
 from streaming.verify.records import Record
 from tests.sequencer.channels.model import NaiveChannels

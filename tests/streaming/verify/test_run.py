@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from streaming.cli.verify import report_on
+from streaming.verify.report import report_on
 from tests.kafka_helpers import Record, create_topics, produce
 from tests.service_helpers import write_config
 from tests.streaming.verify.worlds import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from streaming.columns import partitions_of
+from streaming.arrow.partitioner import partitions_of
 from streaming.verify.accounts import Material
 from streaming.verify.records import Record
 

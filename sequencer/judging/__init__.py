@@ -1,0 +1,1 @@
+"""Judging histories by their deliveries alone: invariants with witnesses, cycles."""

@@ -1,0 +1,61 @@
+"""Columns of Kafka records: one array of a chunked one, the last header of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+
+
+def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The column as one array (no copy where it is one already)."""
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        merged = column.combine_chunks()
+        return merged.chunk(0) if isinstance(merged, pa.ChunkedArray) else merged
+    return column
+
+
+def last_headers(
+    headers: pa.Array, names: Sequence[str]
+) -> list[tuple[pa.Array, NDArray[np.bool_]]]:
+    """For each name, values of each row's last header of that name, and where there is one.
+
+    ``headers`` is a list<struct<key, value>> array whose rows may be null. The values are binary,
+    null where the header is missing or null.
+    """
+    rows = len(headers)
+    offsets = headers.offsets.to_numpy()
+    first, stop = (int(offsets[0]), int(offsets[-1])) if rows else (0, 0)
+    pairs = headers.values.slice(first, stop - first)
+    keys, values = pairs.field("key"), pairs.field("value")
+    row = None
+    last = []
+    for name in names:
+        at = np.flatnonzero(pc.equal(keys, name).to_numpy(zero_copy_only=False))
+        found = np.full(rows, -1, dtype=np.int64)
+        if len(at):
+            row = _row_of_pair(headers, pairs, offsets) if row is None else row
+            found[row[at]] = at  # of several, the last assignment stays: the last header counts
+        present = found >= 0
+        nulls = pa.nulls(rows, values.type)
+        last.append((values.take(pa.array(found, mask=~present)) if len(at) else nulls, present))
+    return last
+
+
+def _row_of_pair(headers: pa.Array, pairs: pa.Array, offsets: NDArray[np.int32]) -> Int64s:
+    lengths = np.diff(offsets)
+    if pairs.null_count or headers.null_count:
+        lengths = np.where(headers.is_null().to_numpy(zero_copy_only=False), 0, lengths)
+    row = np.repeat(np.arange(len(headers)), lengths)
+    if len(row) == len(pairs):
+        return row
+    # Null rows that own bytes: rare, take the exact way.
+    at = np.searchsorted(offsets, offsets[0] + np.arange(len(pairs)), side="right")
+    return np.asarray(at - 1)

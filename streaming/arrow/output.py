@@ -1,0 +1,109 @@
+"""What operators hand to the sink: for each shard and topic a table of records to write.
+
+A table has the columns `key`, `value`, `headers` (null: none), and may have `timestamp` (ms; else
+Kafka's own) and `partition` (else that of the key). Every other column is a header to add, named
+without the configured prefix, behind the record's own; a null adds none. A header whose name is one
+of the columns' stands behind "header:". Columns may be dictionaries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from streaming.arrow.ipc import to_ipc
+from streaming.arrow.schemas import HEADERS
+from streaming.arrow.totals import Totals
+
+OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
+"""One row (or some, where it is much) for each topic that a shard writes to, the first with its
+totals; a shard with totals alone has no topic. ``wrote_before``: whether an earlier batch of the
+shard wrote anything."""
+
+ROW_BYTES_MAX = 256 * 2**20
+RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+HEADER = "header:"
+REJECT = ("key", "value", "headers", "timestamp")
+
+Write = tuple[str, pa.Table]
+"""A topic and the records for it."""
+
+Event = tuple[bytes, dict[str, Any]]
+"""An event's key, and what its JSON says."""
+
+
+def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataFrame:
+    """A shard's rows of OUTPUT; counts the batch in ``totals`` where it writes anything."""
+    filled = [(topic, to_ipc(part)) for topic, rows in writes for part in _parts(rows)]
+    wrote_before = totals.batches > 0
+    totals.batches += bool(filled)
+    rows = filled or [("", b"")]
+    return pd.DataFrame(
+        {
+            "shard": [shard] * len(rows),
+            "topic": [topic for topic, _ in rows],
+            "rows": [blob for _, blob in rows],
+            "totals": [totals.to_json(), *[""] * (len(rows) - 1)],
+            "wrote_before": [wrote_before] * len(rows),
+        }
+    )
+
+
+def _parts(rows: pa.Table) -> Iterator[pa.Table]:
+    """The records in tables of which none nears the 2 GiB that a row may have."""
+    size = -(-len(rows) // (rows.nbytes // ROW_BYTES_MAX + 1))
+    for first in range(0, len(rows), size or 1):
+        yield rows.slice(first, size)
+
+
+def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.Table:
+    """The rejected records with a reason for each; they go where an empty key would without one.
+
+    ``records`` also have `topic` (a place in ``inputs``), `partition` and `offset`.
+    """
+    topics = pa.array(inputs, pa.string()).take(records["topic"].combine_chunks())
+    added = {
+        "reject-reason": reasons,
+        "reject-topic": topics,
+        "reject-partition": records["partition"],
+        "reject-offset": records["offset"],
+    }
+    return pa.table({**{name: records[name] for name in REJECT}, **added})
+
+
+def events(told: Sequence[Event]) -> pa.Table:
+    """Events as records."""
+    values = [json.dumps(value, ensure_ascii=False).encode() for _, value in told]
+    return pa.table(
+        {
+            "key": pa.array([key for key, _ in told], pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "headers": pa.nulls(len(told), HEADERS),
+        }
+    )
+
+
+def event(pipeline: str, kind: str, place: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The fields that begin an event about the record at a place (topic, partition, offset)."""
+    where = f"{place['topic']}:{place['partition']}:{place['offset']}"
+    return {"event": kind, "id": f"{pipeline}:{kind}:{where}", "at": at(now_ms)}
+
+
+def answer(
+    pipeline: str, place: Mapping[str, Any], own: str | None, now_ms: int, more: Mapping[str, Any]
+) -> Event:
+    """The event that answers the command at a place; refused where ``more`` has a reason."""
+    kind = "command-refused" if "reason" in more else "command-done"
+    begin = event(pipeline, "command", place, now_ms)
+    return (own or "").encode(), {**begin, "event": kind, "command": own, **place, **more}
+
+
+def at(now_ms: int) -> str:
+    """A batch's time as events tell it (RFC 3339)."""
+    text = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -1,0 +1,52 @@
+"""The partition of a key, as Kafka's Java client chooses it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+
+def murmur2(keys: pa.Array) -> NDArray[np.int32]:
+    """Kafka's murmur2 of each key (binary, no nulls), as in org.apache.kafka.common.utils.Utils."""
+    count = len(keys)
+    hashes = np.zeros(count, dtype=np.uint32)
+    if not count:
+        return hashes.view(np.int32)
+    keys = keys.cast(pa.large_binary())
+    _, offset_buffer, data_buffer = keys.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[keys.offset : keys.offset + count + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
+    lengths = np.diff(offsets)
+    alike = int(lengths.min()) == int(lengths.max())
+    for length in (lengths[:1] if alike else np.unique(lengths)).tolist():
+        rows = np.flatnonzero(lengths == length)
+        matrix = data[offsets[rows][:, None] + np.arange(length)]
+        hashes[rows] = _murmur2_same_length(matrix.reshape(len(rows), length))
+    return hashes.view(np.int32)
+
+
+def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """murmur2 of the rows of a byte matrix."""
+    m = np.uint32(0x5BD1E995)
+    count, length = matrix.shape
+    seed = np.uint32((0x9747B28C ^ length) & 0xFFFFFFFF)
+    h: NDArray[np.uint32] = np.full(count, seed, dtype=np.uint32)
+    words = np.ascontiguousarray(matrix[:, : length // 4 * 4]).view("<u4")
+    for word in words.T:
+        k = word * m
+        k ^= k >> np.uint32(24)
+        h = h * m ^ k * m
+    tail = matrix[:, length // 4 * 4 :].astype(np.uint32)
+    for at in reversed(range(tail.shape[1])):
+        h ^= tail[:, at] << np.uint32(8 * at)
+    if tail.shape[1]:
+        h = h * m
+    h ^= h >> np.uint32(13)
+    h = h * m
+    return h ^ h >> np.uint32(15)
+
+
+def partitions_of(keys: pa.Array, count: int) -> NDArray[np.int32]:
+    """The partition of each key among ``count``, as Kafka's Java client chooses it."""
+    return ((murmur2(keys) & np.int32(0x7FFFFFFF)) % np.int32(count)).astype(np.int32)

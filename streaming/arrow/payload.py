@@ -1,0 +1,56 @@
+"""What messages carry between shards, and where chunks of them are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import flat
+
+CHUNK_BYTES_MAX = 512 * 1024
+"""A chunk is cut at this size, so that it fits into a Kafka record by any broker's settings; a
+single message that is larger goes alone."""
+
+ROW_BYTES = 64
+HEADER_BYTES = 16
+
+
+def row_sizes(rows: pa.Table) -> NDArray[np.int64]:
+    """About how many bytes each record takes."""
+    sizes = np.full(len(rows), ROW_BYTES, np.int64)
+    if not len(rows):
+        return sizes
+    for name in ("key", "value"):
+        sizes += _lengths(flat(rows[name]))
+    headers = flat(rows["headers"])
+    pairs = flat(headers.flatten())
+    lengths = _lengths(pairs.field("key")) + _lengths(pairs.field("value")) + HEADER_BYTES
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate(([0], np.cumsum(lengths)))[np.concatenate(([0], np.cumsum(counts)))]
+    return sizes + np.diff(ends).astype(np.int64)
+
+
+def fits(chunk: bytes) -> bool:
+    """Whether it need not be cut."""
+    return len(chunk) <= CHUNK_BYTES_MAX
+
+
+def cuts(sizes: Iterable[int]) -> list[tuple[int, int]]:
+    """Stretches (half-open) of items with these sizes, none too large for a chunk."""
+    found: list[tuple[int, int]] = []
+    first, stop, room = 0, -1, CHUNK_BYTES_MAX
+    for stop, size in enumerate(sizes):
+        if size > room and stop > first:
+            found.append((first, stop))
+            first, room = stop, CHUNK_BYTES_MAX
+        room -= size
+    return [*found, (first, stop + 1)]
+
+
+def _lengths(column: pa.Array) -> NDArray[np.int64]:
+    lengths = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.asarray(lengths, dtype=np.int64)

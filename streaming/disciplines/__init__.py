@@ -1,0 +1,1 @@
+"""The disciplines: one package each, and what they share."""

@@ -1,0 +1,65 @@
+"""What a shard knows of its channels, for people and programs."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from sequencer.channels import Rules
+from sequencer.channels.state import NONE
+from sequencer.labels import Labels
+from streaming.arrow.output import at
+from streaming.disciplines.channels.codec import Shard
+
+Range = tuple[int | str, int | str]
+
+
+def describe(shard: Shard, rules: Rules) -> list[dict[str, Any]]:
+    """A dictionary for each channel; ranges of labels are half-open.
+
+    ``next``: the label that is delivered next. ``missing``: ranges that held messages wait for.
+    ``given_up``: ranges that were skipped and are remembered. ``held_since``, ``active``: RFC 3339.
+    """
+    state, labels = shard.state, rules.labels
+    held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
+    skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
+    columns = {name: column.tolist() for name, column in state.columns().items()}
+    found = []
+    for row, key in enumerate(state.keys.to_pylist()):
+        frontier, fin = columns["frontier"][row], columns["fin"][row]
+        waiting = held.get(row, [])
+        found.append(
+            {
+                "channel": key.decode(errors="backslashreplace"),
+                "epoch": columns["epoch"][row],
+                "next": labels.at(frontier),
+                "sequence": columns["sequence"][row],
+                "incarnation": columns["incarnation"][row],
+                "held": len(waiting),
+                "held_since": at(min(since for _, since in waiting)) if waiting else None,
+                "missing": _missing(frontier, [position for position, _ in waiting], labels),
+                "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
+                "ended": fin != NONE and frontier > fin,
+                "active": at(columns["active_ms"][row]),
+            }
+        )
+    return found
+
+
+def _by_channel(
+    channel: np.ndarray[Any, Any], *columns: np.ndarray[Any, Any]
+) -> dict[int, list[tuple[int, ...]]]:
+    rows = zip(*(column.tolist() for column in (channel, *columns)), strict=True)
+    return {code: [each[1:] for each in some] for code, some in groupby(rows, lambda row: row[0])}
+
+
+def _missing(frontier: int, positions: list[int], labels: Labels) -> list[Range]:
+    """The ranges between the frontier and the last of some positions, which ascend."""
+    found = []
+    for position in positions:
+        if position > frontier:
+            found.append((labels.at(frontier), labels.at(position)))
+        frontier = position + 1
+    return found

@@ -1,0 +1,206 @@
+"""The stateful operator of discipline ``channel``: one shard's packs in, one output row out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sequencer.channels import (
+    REASONS,
+    Arrivals,
+    Event,
+    Gap,
+    GapFailure,
+    Outcome,
+    Reason,
+    Rules,
+    step,
+)
+from streaming.arrow import output
+from streaming.arrow.columns import flat
+from streaming.arrow.ipc import from_body
+from streaming.arrow.output import OUTPUT, Write, output_rows
+from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.totals import Totals
+from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.pack import arrival_schema, record_schema
+from streaming.disciplines.plan import ChannelPlan
+from streaming.errors import GapTimeout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.state import GroupState
+
+
+def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
+    """Step every shard that has packs or whose time is due; rows of OUTPUT."""
+    operator = ChannelOperator(plan)
+    return packed.groupBy("shard").applyInPandasWithState(
+        operator, OUTPUT, STATE, "append", "ProcessingTimeTimeout"
+    )
+
+
+class ChannelOperator:
+    """The function that Spark calls for each shard."""
+
+    def __init__(self, plan: ChannelPlan) -> None:
+        self.plan = plan
+
+    def __call__(
+        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """Step one shard; the state changes only with what is returned."""
+        schema = record_schema(self.plan)
+        packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
+        shard = decode_shard(state.get if state.exists else None, schema)
+        now_ms = state.getCurrentProcessingTimeMs()
+        try:
+            after, writes = step_shard(shard, packs, now_ms, self.plan)
+        except GapFailure as gap:
+            channel = gap.channel.decode(errors="backslashreplace")
+            raise GapTimeout(
+                f"Channel {channel!r} of pipeline {self.plan.pipeline!r} has waited "
+                f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
+                'is "fail".',
+                "This batch took no effect.",
+                'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
+            ) from gap
+        tell = bool(packs or writes)
+        rows = output_rows(key[0], writes, after.totals) if tell else None
+        state.update(encode_shard(after))
+        _set_timer(state, after, now_ms, self.plan)
+        if rows is not None:
+            yield rows
+
+
+def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:
+    rules = plan.rules
+    gap_after_ms = None if rules.gap is Gap.WAIT else rules.gap_after_ms
+    due_ms = shard.state.due_ms(gap_after_ms, rules.retire_after_ms)
+    if due_ms is not None:
+        state.setTimeoutDuration(max(1, due_ms - now_ms))
+
+
+def step_shard(
+    shard: Shard, packs: list[bytes], now_ms: int, plan: ChannelPlan
+) -> tuple[Shard, list[Write]]:
+    """Take one batch's packs of a shard; the new shard and what it writes.
+
+    Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
+    batch gives the same bytes.
+    """
+    schema = arrival_schema(plan)
+    packed = [from_body(pack, schema) for pack in packs]
+    batch = pa.Table.from_batches(packed, schema=schema)
+    arrived = _order_of_arrival(batch)
+    arrivals = _arrivals(batch, arrived, plan)
+    outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms))
+    now_ms = outcome.state.clock_ms
+
+    dropped = _dropped(outcome, plan)
+    rejected_row = outcome.rejected_row[~dropped]
+    # All rows move once; what is held, delivered and rejected are slices of the result.
+    held, delivered = len(outcome.held_row), len(outcome.delivered.row)
+    ends = np.concatenate([outcome.held_row, outcome.delivered.row, rejected_row])
+    place = np.concatenate([np.arange(len(shard.records)), arrived + len(shard.records)])
+    rows = pa.concat_tables([shard.records, batch.select(shard.records.column_names)])
+    rows = rows.take(pa.array(place[ends])).combine_chunks()
+    writes = []
+    if delivered:
+        writes.append((plan.output, _deliveries(rows.slice(held, delivered), outcome, plan)))
+    if len(rejected_row):
+        reasons = pa.array(REASONS).take(pa.array(outcome.rejected_reason[~dropped]))
+        rejects = output.rejects(rows.slice(held + delivered), reasons, plan.inputs)
+        writes.append((plan.rejects, rejects))
+    if outcome.events:
+        told = [_event(each, plan.pipeline, now_ms) for each in outcome.events]
+        writes.append((plan.events, output.events(told)))
+    totals = _count(shard.totals, outcome, len(batch), int(dropped.sum()))
+    return Shard(outcome.state, rows.slice(0, held), totals), writes
+
+
+def _rules(plan: ChannelPlan, now_ms: int) -> Rules:
+    """The plan's rules; a batch that is repeated after a start is not failed for a gap.
+
+    It was planned before whoever looks after the service could send the missing label.
+    """
+    if plan.rules.gap is Gap.FAIL and now_ms < plan.started_ms:
+        return replace(plan.rules, gap=Gap.WAIT)
+    return plan.rules
+
+
+def _order_of_arrival(batch: pa.Table) -> np.ndarray:
+    """Rows of the batch sorted by topic, partition, offset."""
+    names = ("offset", "partition", "topic")
+    return np.lexsort([batch[name].to_numpy() for name in names])
+
+
+def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:
+    order = pa.array(arrived)
+    names = ("key" if plan.keyed else "channel", "label", "epoch")
+    channel, label, epoch = (flat(batch[name]).take(order) for name in names)
+    return Arrivals(channel, label, epoch, batch["fin"].to_numpy()[arrived])
+
+
+def _deliveries(rows: pa.Table, outcome: Outcome, plan: ChannelPlan) -> pa.Table:
+    """The delivered records for the sink; their partition is that of the channel."""
+    delivered = outcome.delivered
+    starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
+    keys = outcome.channels.take(pa.array(delivered.channel[starts]))  # type: ignore[attr-defined]
+    runs = np.diff(starts, append=len(rows))
+    added = {
+        "partition": np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs),
+        "sequence": delivered.sequence,
+        "incarnation": delivered.incarnation,
+    }
+    names = ("key", "value", "headers", "timestamp")
+    return pa.table({**{name: rows[name] for name in names}, **added})
+
+
+def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
+    """Which of the rejected records are only counted."""
+    if plan.drop_duplicates:
+        return np.asarray(outcome.rejected_reason == Reason.DUPLICATE)
+    return np.zeros(len(outcome.rejected_reason), dtype=np.bool_)
+
+
+def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
+    channel = event.channel.decode(errors="backslashreplace")
+    place = f"{event.incarnation}:{event.epoch}:{event.place}"
+    # The text of a key that is no UTF-8 may be another key's: in the id it is told in full.
+    name = channel if channel.encode() == event.channel else f"0x{event.channel.hex()}"
+    return event.channel, {
+        "event": event.kind,
+        "id": f"{pipeline}:{event.kind}:{name}:{place}",
+        "at": output.at(now_ms),
+        "channel": channel,
+        "epoch": event.epoch,
+        "incarnation": event.incarnation,
+        **event.fields,
+    }
+
+
+def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
+    rejected = dict(before.rejected)
+    counts = np.bincount(outcome.rejected_reason, minlength=len(REASONS))
+    counts[Reason.DUPLICATE] -= dropped
+    for name, count in zip(REASONS, counts.tolist(), strict=True):
+        if count:
+            rejected[name] = rejected.get(name, 0) + count
+    return replace(
+        before,
+        seen=before.seen + seen,
+        delivered=before.delivered + len(outcome.delivered.row),
+        dropped=before.dropped + dropped,
+        gaps=before.gaps + sum(event.kind == "gap" for event in outcome.events),
+        rejected=rejected,
+        held=len(outcome.state.held),
+        blocked=int(np.count_nonzero(np.diff(outcome.state.held.channel, prepend=-1))),
+        channels=len(outcome.state),
+    )

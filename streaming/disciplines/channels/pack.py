@@ -1,0 +1,153 @@
+"""Ingress of channels: rows of the Kafka source, packed into one Arrow body for each shard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.ipc import to_body
+from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
+from streaming.arrow.schemas import RECORD
+from streaming.disciplines.plan import ChannelPlan
+from streaming.disciplines.state_keys import shard_keys
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANNEL_RECORD = RECORD.append(pa.field("channel", pa.binary()))
+"""The same where the channel is not the key."""
+
+ARRIVAL = [pa.field("label", pa.binary()), pa.field("epoch", pa.binary())]
+ARRIVAL += [pa.field("fin", pa.bool_())]
+"""What a pack's rows have besides: of the label and the header `epoch`, null where there is none,
+and whether there is a header `fin`."""
+
+HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
+HEADER_SQL = (
+    "nvl2(element_at(filter(headers, h -> h.key = '{0}'), -1), "
+    "coalesce(cast(element_at(filter(headers, h -> h.key = '{0}'), -1).value as string), {1}), "
+    "cast(null as string))"
+)
+"""Text of the last header; null where there is none, {1} where its value is null."""
+
+
+def header_name(expression: str) -> str | None:
+    """The header's name where the expression is just ``header('name')``."""
+    match = HEADER_CALL.fullmatch(expression.strip())
+    return match.group(1) if match else None
+
+
+def expand_headers(expression: str, null: str = "''") -> str:
+    """The SQL expression with every ``header('name')`` written out.
+
+    ``null``: what a header with a null value is. Of a label that is another fault than no header.
+    """
+    return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1), null), expression)
+
+
+def record_schema(plan: ChannelPlan) -> pa.Schema:
+    """Schema of the records that a shard of this pipeline holds."""
+    return RECORD if plan.keyed else CHANNEL_RECORD
+
+
+def arrival_schema(plan: ChannelPlan) -> pa.Schema:
+    """Schema of the rows of packs."""
+    return pa.schema([*record_schema(plan), *ARRIVAL])
+
+
+def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
+    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``.
+
+    Raises ConfigError where a SQL expression of the plan cannot be understood.
+    """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
+
+    channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
+    shard = f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard"
+    columns = [shard, *source_columns(plan.reads)]
+    if not plan.keyed:
+        columns.append(f"{channel} as channel")
+    if header_name(plan.label) is None:
+        columns.append(f"{_as_binary(source, plan.label, plan, 'label')} as label")
+    keys = shard_keys(plan.shards, plan.state_partitions)
+    # A task costs some 30 ms however little it does, so there are as many as there is work for.
+    task = partial(
+        _pack_task, keys=keys, schema=arrival_schema(plan), label=header_name(plan.label)
+    )
+    try:
+        rows = source.selectExpr(*columns)
+    except AnalysisException as error:
+        raise _not_understood(plan, "channel or label", error) from None
+    return rows.coalesce(plan.state_partitions).mapInArrow(task, PACKED)
+
+
+def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
+    """The SQL expression as bytes: text as UTF-8, numbers as decimal text."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
+
+    expanded = expand_headers(expression, null="null" if key == "channel" else "''")
+    try:
+        kind = source.selectExpr(f"({expanded}) as it").schema["it"].dataType.typeName()
+    except AnalysisException as error:
+        raise _not_understood(plan, key, error) from None
+    if kind == "binary":
+        return f"({expanded})"
+    return f"cast(cast(({expanded}) as string) as binary)"
+
+
+def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
+    why = (error.getMessage() or "").splitlines()
+    return ConfigError(
+        f"pipelines.{plan.pipeline}.{key}: Spark does not understand {plan.channel!r} and "
+        f"{plan.label!r}: {why[0] if why else 'no reason given'}",
+        "The pipeline was not started.",
+        "Write Spark SQL expressions that give one value for each record, over key, value, topic, "
+        "partition, offset, timestamp, headers and header('name').",
+    )
+
+
+def _pack_task(
+    batches: Iterator[pa.RecordBatch], keys: list[int], schema: pa.Schema, label: str | None
+) -> Iterator[pa.RecordBatch]:
+    for table in in_packs(batches):
+        yield _pack_rows(table, keys, schema, label)
+
+
+def _pack_rows(
+    table: pa.Table, keys: list[int], schema: pa.Schema, label: str | None
+) -> pa.RecordBatch:
+    shard = flat(table["shard"]).to_numpy().astype(np.uint16)
+    order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
+    rows = labelled(table, schema, label).take(pa.array(order)).combine_chunks().to_batches()[0]
+    present, first = np.unique(shard[order], return_index=True)
+    bounds = [*first.tolist(), len(shard)]
+    packs = [to_body(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
+    return packed(present, packs, keys)
+
+
+def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
+    """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`."""
+    names = ("epoch", "fin") if label is None else ("epoch", "fin", label)
+    (epoch, given), (_, fin), *found = last_headers(flat(table["headers"]), names)
+    added = {"epoch": _blank_where(epoch, given), "fin": pa.array(fin)}
+    if found:
+        added["label"] = _blank_where(*found[0])
+    columns = [added[name] if name in added else table[name] for name in schema.names]
+    return pa.table(columns, names=schema.names).cast(schema)
+
+
+def _blank_where(values: pa.Array, present: NDArray[np.bool_]) -> pa.Array:
+    """A header that is there but null reads as an empty one; null then means there is none."""
+    if values.null_count == len(values) - int(present.sum()):
+        return values
+    return pc.if_else(pa.array(present), pc.fill_null(values, b""), pa.scalar(None, values.type))

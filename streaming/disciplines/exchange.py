@@ -1,0 +1,285 @@
+"""Operators whose shards send each other messages: groups and multicast.
+
+A batch brings a shard its part of the inputs, all commands, and the chunks that other shards sent
+it in earlier batches, by way of the transit topic. A `Core` is the discipline's protocol for one
+shard; this module is what all disciplines share: who gets what, the links between shards, state.
+
+Chunks carry their link's numbers, so that a repeated one (delivery = "at-least-once") is known.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import flat
+from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.output import OUTPUT, Write, output_rows
+from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
+from streaming.arrow.schemas import HEADERS, RECORD
+from streaming.arrow.totals import Totals
+from streaming.disciplines.plan import ExchangePlan
+from streaming.disciplines.state_keys import shard_keys
+from streaming.errors import InputLost, StateFormatError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.state import GroupState
+
+STATE_FORMAT = 1
+STATE = "format int, clock_ms long, links string, core binary, totals string"
+
+Route = Callable[[pa.Table], NDArray[np.int64]]
+"""The shard of each row of a table of input records."""
+
+_ENVELOPE = struct.Struct(">HIQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a shard gets of a batch, each in order of arrival.
+
+    ``records`` and ``commands`` have the columns of RECORD; ``arrived`` are the sending shards and
+    their chunks. ``now_ms`` never falls.
+    """
+
+    records: pa.Table
+    commands: pa.Table
+    arrived: Sequence[tuple[int, bytes]]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: records to write, and chunks for other shards, in order."""
+
+    writes: Sequence[Write] = ()
+    outgoing: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+
+
+class Core(ABC):
+    """One shard of a discipline's protocol. Equal state and work give equal results, to the byte.
+
+    ``totals`` are its own to count in (`batches` apart).
+    """
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+
+    @abstractmethod
+    def step(self, work: Work) -> Outcome:
+        """Take a batch's work."""
+
+    @abstractmethod
+    def dump(self) -> bytes:
+        """The state, without the totals."""
+
+    @abstractmethod
+    def load(self, state: bytes) -> None:
+        """Become what ``state`` was dumped from."""
+
+
+@dataclass(slots=True)
+class Links:
+    """How many chunks went to each shard, and how many came from each."""
+
+    sent: dict[int, int] = field(default_factory=dict)
+    taken: dict[int, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Equal links give equal text."""
+        return json.dumps([sorted(self.sent.items()), sorted(self.taken.items())])
+
+    @classmethod
+    def from_json(cls, text: str) -> Links:
+        """The inverse of :meth:`to_json`."""
+        sent, taken = json.loads(text)
+        return cls(dict(map(tuple, sent)), dict(map(tuple, taken)))
+
+    def seal(self, shard: int, target: int, chunk: bytes) -> bytes:
+        """A chunk with its sender and its number on the link."""
+        number = self.sent.get(target, 0)
+        self.sent[target] = number + 1
+        return _ENVELOPE.pack(STATE_FORMAT, shard, number) + chunk
+
+    def take(self, values: Sequence[bytes]) -> list[tuple[int, bytes]]:
+        """Senders and chunks without repeats. InputLost where one is missing."""
+        found = []
+        for value in values:
+            form, source, number = _ENVELOPE.unpack_from(value)
+            if form != STATE_FORMAT:
+                raise StateFormatError(form, STATE_FORMAT)
+            expected = self.taken.get(source, 0)
+            if number > expected:
+                raise InputLost(
+                    f"Chunk {expected} from shard {source} is missing in the transit topic.",
+                    "Nothing was written.",
+                    "Somebody deleted records there, or wrote to it; start with a new checkpoint "
+                    "folder and new topics.",
+                )
+            if number == expected:
+                self.taken[source] = number + 1
+                found.append((source, value[_ENVELOPE.size :]))
+        return found
+
+
+class ExchangeOperator(ABC):
+    """The function that Spark calls for each shard."""
+
+    cores: ClassVar[dict[tuple[str, str, int], tuple[bytes, Core]]] = {}
+    """This worker's cores with the state that they are in: used again where the state store has
+    the same, which spares decoding it."""
+
+    def __init__(self, plan: ExchangePlan) -> None:
+        self.plan = plan
+        self.shards = {key: at for at, key in enumerate(_keys(plan))}
+
+    @abstractmethod
+    def core(self, shard: int) -> Core:
+        """A new core, as at the beginning of the checkpoint."""
+
+    def __call__(
+        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """Step one shard; the state changes only with what is returned."""
+        packs = [blob for frame in frames for blob in frame["rows"]]
+        row = state.get if state.exists else None
+        after, rows = self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())
+        state.update(after)
+        yield rows
+
+    def step(
+        self, key: int, packs: Sequence[bytes], row: tuple[Any, ...] | None, now_ms: int
+    ) -> tuple[tuple[Any, ...], pd.DataFrame]:
+        """Take a batch's packs, in any order; the new row of STATE and rows of OUTPUT."""
+        shard = self.shards[key]
+        form, clock_ms, links_text, blob, totals = row or (STATE_FORMAT, 0, "[[],[]]", b"", "{}")
+        if form != STATE_FORMAT:
+            raise StateFormatError(form, STATE_FORMAT)
+        now_ms = max(now_ms, clock_ms)
+        links = Links.from_json(links_text)
+        core = self._core(shard, bytes(blob))
+        core.totals = Totals.from_json(totals)
+        outcome = core.step(self._work(packs, links, now_ms))
+        sealed = [
+            (target, links.seal(shard, target, chunk))
+            for target, chunks in sorted(outcome.outgoing.items())
+            for chunk in chunks
+        ]
+        writes = [*outcome.writes, (self.plan.transit, self._transit(sealed))]
+        rows = output_rows(key, writes, core.totals)
+        blob = core.dump()
+        self.cores[self.plan.service, self.plan.pipeline, shard] = (blob, core)
+        return (STATE_FORMAT, now_ms, links.to_json(), blob, core.totals.to_json()), rows
+
+    def restored(self, key: int, row: tuple[Any, ...]) -> Core:
+        """The shard in a row of STATE, for a look at it."""
+        form, _, _, blob, _ = row
+        if form != STATE_FORMAT:
+            raise StateFormatError(form, STATE_FORMAT)
+        core = self.core(self.shards[key])
+        if blob:
+            core.load(bytes(blob))
+        return core
+
+    def _core(self, shard: int, blob: bytes) -> Core:
+        kept, core = self.cores.pop((self.plan.service, self.plan.pipeline, shard), (None, None))
+        if core is not None and blob and kept == blob:
+            return core
+        core = self.core(shard)
+        if blob:
+            core.load(blob)
+        return core
+
+    def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> Work:
+        table = pa.concat_tables([RECORD.empty_table(), *(from_ipc(pack) for pack in packs)])
+        names = ("offset", "partition", "topic")
+        table = table.take(pa.array(np.lexsort([flat(table[name]).to_numpy() for name in names])))
+        topic = flat(table["topic"]).to_numpy()
+        bounds = np.searchsorted(topic, [len(self.plan.inputs), len(self.plan.inputs) + 1])
+        records, commands, transit = (
+            table.slice(a, b - a) for a, b in pairwise([0, *bounds.tolist(), len(table)])
+        )
+        arrived = links.take(transit["value"].to_pylist())
+        return Work(records, commands, arrived, now_ms)
+
+    def _transit(self, sealed: Sequence[tuple[int, bytes]]) -> pa.Table:
+        count = self.plan.partitions[self.plan.transit]
+        return pa.table(
+            {
+                "key": pa.array([b"%d" % target for target, _ in sealed], pa.binary()),
+                "value": pa.array([value for _, value in sealed], pa.binary()),
+                "headers": pa.nulls(len(sealed), HEADERS),
+                "partition": pa.array([target % count for target, _ in sealed], pa.int32()),
+            }
+        )
+
+
+def exchange(
+    source: DataFrame, plan: ExchangePlan, route: Route, operator: ExchangeOperator
+) -> DataFrame:
+    """The query between Spark's Kafka source and the sink: rows of OUTPUT."""
+    rows = source.selectExpr(*source_columns(plan.reads)).coalesce(plan.state_partitions)
+    spread = partial(_spread_task, plan=plan, route=route)
+    return (
+        rows.mapInArrow(spread, PACKED)
+        .groupBy("shard")
+        .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
+    )
+
+
+def _keys(plan: ExchangePlan) -> list[int]:
+    return shard_keys(plan.shards, plan.state_partitions)
+
+
+def _spread_task(
+    batches: Iterator[pa.RecordBatch], plan: ExchangePlan, route: Route
+) -> Iterator[pa.RecordBatch]:
+    for table in in_packs(batches):
+        yield spread_rows(table, plan, route)
+
+
+def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordBatch:
+    """Rows of PACKED: each shard gets its inputs and chunks, and every shard all commands."""
+    table = table.cast(RECORD).combine_chunks()
+    topic = flat(table["topic"]).to_numpy()
+    inputs = np.flatnonzero(topic < len(plan.inputs))
+    commands = np.flatnonzero(topic == len(plan.inputs))
+    chunks = np.flatnonzero(topic > len(plan.inputs))
+    targets = [int(key) for key in flat(table["key"]).take(pa.array(chunks)).to_pylist()]
+    row = np.concatenate((inputs, chunks, np.tile(commands, plan.shards)))
+    shard = np.concatenate(
+        (
+            route(table.take(pa.array(inputs))),
+            np.array(targets, dtype=np.int64),
+            np.repeat(np.arange(plan.shards), len(commands)),
+        )
+    )
+    order = np.argsort(shard, kind="stable")
+    present, first = np.unique(shard[order], return_index=True)
+    rows = table.take(pa.array(row[order])).combine_chunks()
+    bounds = pairwise([*first.tolist(), len(order)])
+    return packed(present, [to_ipc(rows.slice(a, b - a)) for a, b in bounds], _keys(plan))
+
+
+def home(name: bytes, shards: int) -> int:
+    """The shard of a subscriber, peer or sender; all shards agree on it, for ever."""
+    return zlib.crc32(name) % shards
+
+
+def place_of(row: Mapping[str, Any], plan: ExchangePlan) -> dict[str, Any]:
+    """Topic, partition and offset of a row of RECORD, as events tell them."""
+    topic = plan.reads[row["topic"]]
+    return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}

@@ -1,0 +1,44 @@
+"""What a shard knows of its subscribers, for people and programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.arrow.output import at
+from streaming.disciplines.groups.operator import GroupCore
+
+
+def describe(core: GroupCore) -> list[dict[str, Any]]:
+    """A dictionary for each subscriber that ever got something, or is in a group.
+
+    ``groups``: those that it is in. ``waiting``: group and `group-sequence` of the messages that
+    are held for it. ``active``: when it got something last (RFC 3339).
+    """
+    tables, receivers = core.net.tables, core.net.receivers
+    groups: dict[str, set[str]] = {name: set() for name in core.known}
+    for name, members in core.net.directory.groups.items():
+        for each in set(members) & set(tables.subscribers):
+            groups.setdefault(each, set()).add(name)
+    waiting: dict[str, list[tuple[str, int]]] = {}
+    held = receivers.held
+    places = tables.places(held.line)
+    of_held = tables.members.take(places)
+    for at_held, who in zip(of_held.owners().tolist(), of_held.values.tolist(), strict=True):
+        if not held.last[at_held]:
+            own = waiting.setdefault(tables.subscribers[who], [])
+            own.append((tables.group[places[at_held]], int(held.number[at_held])))
+    found = []
+    for name in sorted(groups):
+        sequence, incarnation, active_ms = core.known.get(name, (0, None, None))
+        found.append(
+            {
+                "subscriber": name,
+                "groups": sorted(groups[name]),
+                "sequence": sequence,
+                "incarnation": incarnation,
+                "held": len(waiting.get(name, ())),
+                "waiting": sorted(waiting.get(name, ())),
+                "active": None if active_ms is None else at(active_ms),
+            }
+        )
+    return found

@@ -1,0 +1,307 @@
+"""Discipline `group` on shards: ingresses, sequencing nodes and receivers of overlapping groups.
+
+The protocol is `sequencer.overlaps.shard`; here are the records that it is about, commands and
+their answers, and what subscribers see.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sequencer.overlaps.hops import Hops, ranks
+from sequencer.overlaps.membership import ChangeError
+from sequencer.overlaps.routes import Directory
+from sequencer.overlaps.shard import GroupShard, Place
+from streaming.arrow import output
+from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.schemas import PAYLOAD
+from streaming.disciplines.exchange import (
+    Core,
+    ExchangeOperator,
+    Outcome,
+    Route,
+    Work,
+    home,
+    place_of,
+)
+from streaming.disciplines.groups.codec import chunks, dump, load, unchunk
+from streaming.disciplines.groups.commands import Command, read_command
+from streaming.disciplines.groups.views import Shown, stamps_shown
+from streaming.disciplines.plan import GroupPlan
+
+MISSING_SENDER = "missing-sender"
+MISSING_GROUP = "missing-group"
+
+
+def shard_of(node: int, plan: GroupPlan) -> int:
+    """The shard that hosts a node."""
+    return node % plan.shards
+
+
+def subscriber_shard(name: str, plan: GroupPlan) -> int:
+    """The shard of a subscriber."""
+    return home(name.encode(), plan.shards)
+
+
+def ingress(name: str, plan: GroupPlan) -> int:
+    """The shard that numbers a group's messages, for ever: where its path begins at first."""
+    found = plan.ingress.get(name)
+    if found is None:
+        # A record may name a group in any bytes: it is unknown, and rejected by this shard.
+        found = shard_of(home(name.encode(errors="surrogateescape"), plan.nodes), plan)
+    return found
+
+
+def first_ingress(plan: GroupPlan) -> dict[str, int]:
+    """Where the paths of the first membership begin, for groups that have one."""
+    directory = new_directory(plan)
+    directory.begin(plan.groups)
+    paths = [path for view in directory.views.values() for path in view.paths.items()]
+    return {name: runs[0].shard for name, runs in paths if runs}
+
+
+def new_directory(plan: GroupPlan) -> Directory:
+    """A directory without groups."""
+    return Directory(plan.nodes, partial(shard_of, plan=plan), plan.retire_after_ms)
+
+
+def route(plan: GroupPlan) -> Route:
+    """The shard of each input record: that of its group's ingress."""
+    return partial(_route, plan=plan)
+
+
+def _route(table: pa.Table, plan: GroupPlan) -> NDArray[np.int64]:
+    codes, names = _groups(table)
+    shards = np.array([ingress(name, plan) for name in names] or [0], dtype=np.int64)
+    return shards[np.maximum(codes, 0)]
+
+
+def _groups(table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
+    """For each record the place of its group among the names; -1 where it has none."""
+    ((values, _),) = last_headers(flat(table["headers"]), ["group"])
+    found = values.dictionary_encode()
+    names = [name.decode(errors="surrogateescape") for name in found.dictionary.to_pylist()]
+    codes = found.indices.fill_null(-1).to_numpy().astype(np.int64)
+    empty = [at for at, name in enumerate(names) if not name]
+    return np.where(np.isin(codes, empty), -1, codes), names
+
+
+class GroupOperator(ExchangeOperator):
+    """The operator of a pipeline of discipline `group`."""
+
+    plan: GroupPlan
+
+    def core(self, shard: int) -> GroupCore:
+        """A shard as at the beginning of the checkpoint, with the first membership."""
+        return GroupCore(self.plan, shard)
+
+
+class GroupCore(Core):
+    """One shard: its part of the network, what its receivers hold, its subscribers' counts.
+
+    ``known``: for each subscriber that ever got something its next `sequence`, its incarnation,
+    and when it got something last (ms).
+    """
+
+    def __init__(self, plan: GroupPlan, shard: int) -> None:
+        super().__init__()
+        self.plan = plan
+        directory = new_directory(plan)
+        directory.begin(plan.groups)
+        place = Place(shard, partial(ingress, plan=plan), partial(subscriber_shard, plan=plan))
+        self.net = GroupShard(place, directory)
+        self.records = PAYLOAD.empty_table()
+        self.known: dict[str, list[int]] = {}
+        self.directory_blob = b""
+        self._shown: Shown | None = None
+
+    def step(self, work: Work) -> Outcome:
+        """Commands first, then what other shards sent, then what was published."""
+        told = self._commands(work)
+        good, codes, names, bad = self._published(work.records)
+        arrived, payload = unchunk(work.arrived)
+        first_row = len(self.records)
+        arrived_row = np.where(arrived.row >= 0, arrived.row + first_row + len(good), -1)
+        rows = pa.concat_tables(
+            [self.records, work.records.take(pa.array(good)).select(PAYLOAD.names), payload]
+        ).combine_chunks()
+        stepped = self.net.step(
+            arrived.with_rows(arrived_row), names, codes[good], first_row, work.now_ms
+        )
+        bad |= {int(good[at]): reason for at, reason in stepped.refused.items()}
+        deliveries = self._deliveries(stepped.delivered, rows, work.now_ms)
+        told += self._retire(work.now_ms)
+        outgoing = {to: chunks(hops, rows) for to, hops in stepped.outgoing.items()}
+        self.records = rows.take(pa.array(stepped.held_row)).combine_chunks()
+        self._count(work, bad, len(deliveries), len(arrived), stepped.outgoing)
+        return Outcome(
+            [
+                *self._by_topic(deliveries),
+                (self.plan.rejects, self._rejects(work.records, bad)),
+                (self.plan.events, output.events(told)),
+            ],
+            outgoing,
+        )
+
+    def dump(self) -> bytes:
+        """The state; the directory is encoded anew only where it changed."""
+        if self.net.stale or not self.directory_blob:
+            self._refresh()
+        return dump(self.net, self.directory_blob, self.records, self.known)
+
+    def load(self, state: bytes) -> None:
+        """Become what ``state`` was dumped from."""
+        self.directory_blob, self.records, self.known = load(self.net, state)
+        self._shown = None
+
+    def _refresh(self) -> None:
+        self.net.settle()
+        self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
+
+    def _commands(self, work: Work) -> list[output.Event]:
+        """Carry out the commands, as every shard does; the answers are given by the first."""
+        told: list[output.Event] = []
+        for row in work.commands.to_pylist():
+            command = read_command(row["value"], self.plan)
+            reason, detail = command.reason, command.detail
+            version = None
+            if not reason:
+                try:
+                    version = self._change(command, work.now_ms)
+                except ChangeError as error:
+                    reason, detail = error.reason, str(error)
+            if self.net.place.shard == 0:
+                place = place_of(row, self.plan)
+                told += command.answers(
+                    self.plan.pipeline, place, work.now_ms, reason, detail, version
+                )
+        return told
+
+    def _change(self, command: Command, now_ms: int) -> int | None:
+        self.net.change(command.op, command.group, command.members, now_ms)
+        self.directory_blob, self._shown = b"", None
+        return self.net.directory.view_of.get(command.group)
+
+    def _published(
+        self, records: pa.Table
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], dict[int, str]]:
+        """Records that name sender and group, their groups, and why the others are rejected."""
+        codes, names = _groups(records)
+        anonymous = flat(records["key"]).is_null().to_numpy(zero_copy_only=False)
+        bad: dict[int, str] = dict.fromkeys(np.flatnonzero(codes < 0).tolist(), MISSING_GROUP)
+        bad |= dict.fromkeys(np.flatnonzero(anonymous).tolist(), MISSING_SENDER)
+        return np.flatnonzero((codes >= 0) & ~anonymous), codes, names, bad
+
+    def _deliveries(self, delivered: Hops, rows: pa.Table, now_ms: int) -> pa.Table:
+        """One record for each message and subscriber of this shard, for the sink."""
+        tables = self.net.tables
+        place = tables.places(delivered.line)
+        members = tables.members.take(place)
+        owner, who = members.owners(), members.values
+        names = pa.array([name.encode() for name in tables.subscribers], pa.binary())
+        sequence, incarnation = self._counts(who, tables.subscribers, now_ms)
+        if self._shown is None or self._shown.tables is not tables:
+            self._shown = stamps_shown(tables)
+        out = rows.take(pa.array(delivered.row))
+        message = pa.array(owner.astype(np.int32))
+
+        def copied(column: pa.Array) -> pa.DictionaryArray:
+            """What all copies of a message share crosses to the sink once."""
+            return pa.DictionaryArray.from_arrays(message, flat(column))
+
+        return pa.table(
+            {
+                "key": pa.DictionaryArray.from_arrays(pa.array(who.astype(np.int32)), names),
+                "value": copied(out["value"]),
+                "headers": copied(out["headers"]),
+                "timestamp": copied(out["timestamp"]),
+                "sender": copied(out["key"]),
+                "group-sequence": copied(pa.array(delivered.number)),
+                "group-version": copied(pa.array(tables.view[place])),
+                "stamps": self._shown.texts(delivered, owner, who),
+                "sequence": pa.array(sequence),
+                "incarnation": pa.array(incarnation),
+            }
+        )
+
+    def _counts(
+        self, who: NDArray[np.int64], names: Sequence[str], now_ms: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`sequence` and `incarnation` of each delivery; the subscribers' counts go on."""
+        rank, distinct, counts = ranks(who)
+        first = np.zeros(len(distinct), dtype=np.int64)
+        born = np.zeros(len(distinct), dtype=np.int64)
+        for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
+            own = self.known.setdefault(names[place], [0, now_ms, now_ms])
+            first[at], born[at] = own[0], own[1]
+            own[0] += count
+            own[2] = now_ms
+        inverse = np.searchsorted(distinct, who)
+        return first[inverse] + rank, born[inverse]
+
+    def _by_topic(self, deliveries: pa.Table) -> list[output.Write]:
+        """The deliveries by topic: one for all, or one for each subscriber."""
+        if "{subscriber}" not in self.plan.output:
+            return [(self.plan.output, deliveries)]
+        keys = flat(deliveries["key"])
+        who = keys.indices.to_numpy()
+        found: list[output.Write] = []
+        for at in np.unique(who).tolist():
+            topic = self.plan.output.replace("{subscriber}", keys.dictionary[at].as_py().decode())
+            found.append((topic, deliveries.take(pa.array(np.flatnonzero(who == at)))))
+        return sorted(found, key=itemgetter(0))
+
+    def _rejects(self, records: pa.Table, bad: Mapping[int, str]) -> pa.Table:
+        at = sorted(bad)
+        reasons = pa.array([bad[each] for each in at], pa.string())
+        return output.rejects(records.take(pa.array(at, pa.int64())), reasons, self.plan.inputs)
+
+    def _retire(self, now_ms: int) -> list[output.Event]:
+        """Forget subscribers that are in no group and got nothing for long."""
+        members = self.net.tables.subscribers
+        if len(self.known) <= len(members):
+            return []
+        left = self.known.keys() - set(members)
+        gone = sorted(
+            name for name in left if now_ms - self.known[name][2] > self.plan.retire_after_ms
+        )
+        told = []
+        for name in gone:
+            sequence, incarnation, _ = self.known.pop(name)
+            value = {
+                "event": "retired",
+                "id": f"{self.plan.pipeline}:retired:{name}:{incarnation}",
+                "at": output.at(now_ms),
+                "subscriber": name,
+                "incarnation": incarnation,
+                "sequence": sequence,
+            }
+            told.append((name.encode(), value))
+        return told
+
+    def _count(
+        self,
+        work: Work,
+        bad: Mapping[int, str],
+        deliveries: int,
+        arrived: int,
+        outgoing: Mapping[int, Hops],
+    ) -> None:
+        totals = self.totals
+        totals.seen += len(work.records)
+        totals.delivered += deliveries
+        for reason in bad.values():
+            totals.reject(reason)
+        held = self.net.receivers.held
+        waiting = self.net.tables.members.take(self.net.tables.places(held.line[~held.last]))
+        totals.held = len(waiting.values)
+        totals.blocked = len(np.unique(waiting.values))
+        totals.channels = len(self.known)
+        totals.transit += sum(map(len, outgoing.values())) - arrived

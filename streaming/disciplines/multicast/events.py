@@ -1,0 +1,36 @@
+"""The events of discipline `multicast`, with their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.arrow import output
+from streaming.disciplines.multicast.nodes import raw, shown
+from streaming.disciplines.multicast.peers import Count
+
+
+def undelivered(
+    pipeline: str, place: Mapping[str, Any], sender: bytes, destination: str, now_ms: int
+) -> output.Event:
+    """A destination did not get the message of the input at a place; goes to its sender's key."""
+    begin = output.event(pipeline, "undelivered", place, now_ms)
+    return sender, {
+        **begin,
+        "id": f"{begin['id']}:{destination}",
+        **place,
+        "destination": destination,
+        "reason": "destroyed-node",
+    }
+
+
+def retired(pipeline: str, name: str, count: Count, now_ms: int) -> output.Event:
+    """A peer took no part for long; `sequence` would have been its next."""
+    return raw(name), {
+        "event": "retired",
+        "id": f"{pipeline}:retired:{shown(name)}:{count.incarnation}",
+        "at": output.at(now_ms),
+        "peer": shown(name),
+        "incarnation": count.incarnation,
+        "sequence": count.sequence,
+    }

@@ -1,0 +1,152 @@
+"""Nodes of discipline `multicast`: commands, and the list of nodes that every shard keeps.
+
+All shards see a command in the same batch, so each keeps the same list without asking: which names
+there are, who owns them, and which were destroyed or are about to be. *When* a destruction takes
+place, its stamp, is known to the protocol alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.disciplines.commands import Refused, name_fault, own_id, read_object
+
+NODES_MAX = 100_000
+CREATE, DESTROY = "create-node", "destroy-node"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that can be read. Names are texts as the command has them."""
+
+    id: str | None
+    op: str
+    node: str
+    owner: str = ""
+
+
+def read_command(value: bytes | None) -> Command:
+    """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
+    found = read_object(value)
+    op, node, owner = (found.get(name) for name in ("op", "node", "owner"))
+    if not isinstance(op, str) or op not in (CREATE, DESTROY):
+        raise Refused("unknown-op", f"op is none of {CREATE}, {DESTROY}")
+    if wrong := name_fault(node) or _unnameable(str(node)):
+        raise Refused("bad-node", f"the node's name {wrong}")
+    if op == DESTROY:
+        return Command(own_id(found), op, str(node))
+    if wrong := name_fault(owner) or _unnameable(str(owner)):
+        raise Refused("bad-owner", f"the owner's name {wrong}")
+    return Command(own_id(found), op, str(node), str(owner))
+
+
+def command_id(value: bytes | None) -> str | None:
+    """The id of a command, also of one that is refused."""
+    try:
+        return own_id(read_object(value))
+    except Refused:
+        return None
+
+
+def _unnameable(name: str) -> str:
+    """Why nobody could write the name into `to`."""
+    if "," in name:
+        return "has a comma, which separates names"
+    return "begins with @, which marks nodes" if name.startswith("@") else ""
+
+
+@dataclass(slots=True)
+class Life:
+    """A node from its creation on: its name in the protocol, its owner's name there.
+
+    ``destroyed_ms``: batch time of the command that destroys it, -1 while there is none.
+    """
+
+    id: str
+    owner: str
+    destroyed_ms: int = -1
+
+
+@dataclass(slots=True)
+class Nodes:
+    """All nodes by name (Latin-1, one character a byte), also destroyed ones for a while.
+
+    A name that is used again stands for another node of the protocol (`id`).
+    """
+
+    remembered_ms: int
+    lives: dict[str, Life] = field(default_factory=dict)
+    born: int = 0
+
+    def find(self, name: str, now_ms: int) -> Life | None:
+        """The node of a name; None where there never was one, or it is forgotten."""
+        life = self.lives.get(name)
+        return None if life is None or self._forgotten(life, now_ms) else life
+
+    def create(self, command: Command, now_ms: int) -> Life:
+        """Add a node. Raises Refused where the name is used, or there are too many."""
+        name = latin(command.node.encode())
+        if self.find(name, now_ms) is not None:
+            raise Refused(
+                "node-exists",
+                f"node {command.node} exists, or did not long ago; take another name",
+            )
+        if len(self.lives) >= NODES_MAX:
+            raise Refused("too-many-nodes", f"{NODES_MAX} nodes exist, or did not long ago")
+        life = Life(f"{self.born}:{name}", latin(command.owner.encode()))
+        self.lives.pop(name, None)
+        self.lives[name] = life
+        self.born += 1
+        return life
+
+    def destroy(self, command: Command, now_ms: int) -> Life:
+        """Note that a node is to be destroyed. Raises Refused where it cannot be."""
+        life = self.find(latin(command.node.encode()), now_ms)
+        if life is None:
+            raise Refused("unknown-node", f"there is no node {command.node}")
+        if life.destroyed_ms >= 0:
+            raise Refused(
+                "destroyed-node", f"node {command.node} is destroyed, or about to be, already"
+            )
+        life.destroyed_ms = now_ms
+        return life
+
+    def forget(self, now_ms: int) -> Iterator[Life]:
+        """Drop the nodes whose time is over."""
+        for name in [n for n, life in self.lives.items() if self._forgotten(life, now_ms)]:
+            yield self.lives.pop(name)
+
+    def state(self) -> list[Any]:
+        """Plain lists; `load` takes them back."""
+        lives = [(name, o.id, o.owner, o.destroyed_ms) for name, o in self.lives.items()]
+        return [self.born, lives]
+
+    def load(self, state: Sequence[Any]) -> None:
+        """Become what `state` was taken from."""
+        self.born, lives = state
+        self.lives = {name: Life(*rest) for name, *rest in lives}
+
+    def _forgotten(self, life: Life, now_ms: int) -> bool:
+        return 0 <= life.destroyed_ms < now_ms - self.remembered_ms
+
+
+def latin(name: bytes) -> str:
+    """A name in the protocol: a character for each byte, so that texts sort as bytes do."""
+    return name.decode("latin-1")
+
+
+def raw(name: str) -> bytes:
+    """The inverse of :func:`latin`."""
+    return name.encode("latin-1")
+
+
+def shown(name: str) -> str:
+    """A name of the protocol for people."""
+    return raw(name).decode(errors="backslashreplace")
+
+
+def bare(node: str) -> str:
+    """The name of a node of the protocol."""
+    return node.partition(":")[2]

@@ -1,0 +1,349 @@
+"""Discipline `multicast` on shards: senders, their messages' way to any peers, one order of all.
+
+The protocol is `sequencer.multicast`; here are the records that it is about, nodes by command, and
+what peers see.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sequencer.multicast import (
+    COUNTER,
+    Bus,
+    Delivery,
+    Destruction,
+    Message,
+    Request,
+    Shard,
+    Transaction,
+)
+from streaming.arrow import output
+from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.schemas import RECORD
+from streaming.disciplines.commands import Refused
+from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work, place_of
+from streaming.disciplines.multicast.batch import Batch
+from streaming.disciplines.multicast.codec import Runs, dumps, unchunk
+from streaming.disciplines.multicast.events import retired, undelivered
+from streaming.disciplines.multicast.nodes import (
+    CREATE,
+    DESTROY,
+    Life,
+    Nodes,
+    bare,
+    command_id,
+    read_command,
+    shown,
+)
+from streaming.disciplines.multicast.peers import Peers
+from streaming.disciplines.multicast.records import Reader, deliveries, written
+from streaming.disciplines.multicast.route import Homes, route
+from streaming.disciplines.multicast.rows import Rows
+from streaming.disciplines.plan import MulticastPlan
+
+IN_FLIGHT_MAX = 50_000
+"""Destinations of messages that a shard's senders have on their way at the same time; what goes
+beyond waits in the order of arrival. One message may be larger."""
+
+READ_MAX = 5_000
+_LENGTHS = struct.Struct(">IIII")
+
+
+class MulticastOperator(ExchangeOperator):
+    """The operator of a pipeline of discipline `multicast`."""
+
+    plan: MulticastPlan
+
+    def core(self, shard: int) -> MulticastCore:
+        """A shard as at the beginning of the checkpoint: without nodes."""
+        return MulticastCore(self.plan, shard)
+
+
+class MulticastCore(Core):
+    """One shard: its senders and peers, and the records that are on their way from or to them.
+
+    ``rows`` are those records under ``ids``: a number for each message, different in all shards.
+    Of the shard's own, those from ``first_waiting`` on have not started yet; ``flying`` has the
+    others until their transaction ends, with the number of their destinations. ``ends`` are the
+    destructions that have not started: the node and its owner. ``bus``: another than the order's.
+    """
+
+    def __init__(self, plan: MulticastPlan, shard: int, bus: Bus | None = None) -> None:
+        super().__init__()
+        self.plan = plan
+        self.shard = shard
+        self.homes = Homes(plan.shards)
+        self.peers = Peers(plan.order, bus)
+        self.net = Shard(self.peers.bus, lambda name: self.homes[name] == shard)
+        self.nodes = Nodes(plan.retire_after_ms)
+        self.reader = Reader(self.nodes)
+        self.rows = Rows()
+        self.next_id = self.first_waiting = shard
+        self.flying: dict[int, int] = {}
+        self.in_flight = 0
+        self.ends: dict[int, tuple[str, str]] = {}
+        self.nodes_text = ""
+        self.idle_since_ms = 0
+
+    def step(self, work: Work) -> Outcome:
+        """Commands first, then what other shards sent, then what senders sent."""
+        now = Batch(work.now_ms)
+        self._retire(now)
+        steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
+        destructions = self._commands(work.commands, now)
+        records = self._read(work.records, now)
+        ending = list(self.ends)[len(self.ends) - len(destructions) :]
+        self.rows.add([destructions, records], payload, [*ending, *now.read, *messages])
+        self._pump(now, (), steps)
+        while sends := self._starting(now):
+            self._pump(now, sends)
+        delivered = self._deliveries(now)
+        self.totals.transit += len(now.outgoing) - len(steps)
+        outgoing = self._outgoing(now)
+        rejected = self._rejects(work.records, now)
+        self.peers.settle(work.now_ms)
+        self._drop_rows()
+        self.totals.blocked = len(self.peers.busy)
+        self.totals.channels = len(self.peers.texts) - (COUNTER in self.peers.texts)
+        writes = [
+            (self.plan.output, delivered),
+            (self.plan.rejects, rejected),
+            (self.plan.events, output.events(now.told)),
+        ]
+        return Outcome(writes, outgoing)
+
+    def dump(self) -> bytes:
+        """The state; peers that nothing touched cost their text only."""
+        self.nodes_text = self.nodes_text or dumps(self.nodes.state())
+        flying, ends = list(self.flying.items()), list(self.ends.items())
+        head = dumps([self.next_id, self.first_waiting, flying, ends, self.rows.ids.tolist()])
+        parts = [head.encode(), self.nodes_text.encode(), self.peers.dump().encode()]
+        parts.append(to_ipc(self.rows.table) if len(self.rows.ids) else b"")
+        return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+
+    def load(self, state: bytes) -> None:
+        """Become what ``state`` was dumped from."""
+        parts, at = [], _LENGTHS.size
+        for size in _LENGTHS.unpack_from(state):
+            parts.append(state[at : at + size])
+            at += size
+        self.next_id, self.first_waiting, flying, ends, ids = json.loads(parts[0])
+        self.flying = dict(flying)
+        self.in_flight = sum(self.flying.values())
+        self.ends = {number: (node, owner) for number, (node, owner) in ends}
+        self.nodes.load(json.loads(parts[1]))
+        self.peers.load(parts[2].decode())
+        table = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()
+        self.rows.put(table, ids)
+
+    # --- What came in.
+
+    def _commands(self, commands: pa.Table, now: Batch) -> pa.Table:
+        """Carry out the commands, as every shard does; the destructions that start here.
+
+        These are answered when they have their stamp, by the shard of the node's owner; the rest
+        is answered at once, by the first shard.
+        """
+        if not len(commands):
+            return commands
+        self.nodes_text = ""
+        for life in self.nodes.forget(now.ms):
+            self._keeper(life, "forget")
+        starting: dict[int, Life] = {}
+        for at, row in enumerate(commands.to_pylist()):
+            more: dict[str, Any]
+            try:
+                command = read_command(row["value"])
+                if command.op == CREATE:
+                    self._keeper(self.nodes.create(command, now.ms), "create")
+                    more = {"op": command.op, "node": command.node, "owner": command.owner}
+                else:
+                    life = self.nodes.destroy(command, now.ms)
+                    if self.homes[life.owner] == self.shard:
+                        starting[at] = life
+                    continue
+            except Refused as refused:
+                more = {"reason": refused.reason, "detail": refused.detail}
+            if self.shard == 0:
+                self._answer(row, more, now)
+        for life in starting.values():
+            self.ends[self._number()] = (life.id, life.owner)
+        return commands.take(pa.array(list(starting), pa.int64()))
+
+    def _keeper(self, life: Life, what: str) -> None:
+        """Create or forget a node with whoever answers for it, if that is here."""
+        keeper = life.owner if self.plan.order == "clock" else COUNTER
+        if self.homes[keeper] == self.shard:
+            getattr(self.peers.bus.party(keeper).nodes, what)(life.id)
+
+    def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Batch) -> None:
+        own = command_id(row["value"])
+        now.told.append(
+            output.answer(self.plan.pipeline, place_of(row, self.plan), own, now.ms, more)
+        )
+
+    def _number(self) -> int:
+        number = self.next_id
+        self.next_id += self.plan.shards
+        return number
+
+    def _read(self, records: pa.Table, now: Batch) -> pa.Table:
+        """Make messages of the records; those that became one."""
+        numbers = [self._number() for _ in range(len(records))]
+        found, now.bad = self.reader.read(records, numbers, now.ms)
+        self.totals.seen += len(records)
+        self.totals.held += sum(len(message.destinations) for message in found)
+        for reason in now.bad.values():
+            self.totals.reject(reason)
+        now.read = {message.id: message for message in found}  # type: ignore[misc]
+        if not now.bad:
+            return records
+        good = [at for at in range(len(records)) if at not in now.bad]
+        return records.take(pa.array(good, pa.int64()))
+
+    # --- The protocol.
+
+    def _pump(
+        self, now: Batch, sends: Sequence[Message | Destruction], steps: Sequence[Any] = ()
+    ) -> None:
+        """Carry out all that can be done here."""
+        pumped = self.net.pump(sends, steps)
+        now.outgoing += pumped.outgoing
+        now.got += [(peer, d) for peer, d in pumped.deliveries if isinstance(d, Delivery)]
+        for transaction in pumped.ended:
+            self._end(transaction, now)
+
+    def _starting(self, now: Batch) -> list[Message | Destruction]:
+        """The messages that may start now, in the order of arrival."""
+        found: list[Message | Destruction] = []
+        while self.first_waiting < self.next_id and self.in_flight < IN_FLIGHT_MAX:
+            number = self.first_waiting
+            if self._waits(number) and number not in now.read and number not in now.lost:
+                self._read_again(now)
+            self.first_waiting += self.plan.shards
+            if number in self.ends:
+                node, owner = self.ends.pop(number)
+                found.append(Destruction(number, owner, node))
+                weight = 1
+            elif number in now.read:
+                message = now.read.pop(number)
+                found.append(message)
+                weight = len(message.destinations)
+            else:
+                if number in now.lost:
+                    self._refuse(number, *now.lost[number], now)
+                continue
+            self.flying[number] = weight
+            self.in_flight += weight
+        return found
+
+    def _read_again(self, now: Batch) -> None:
+        """Make messages of the next records that wait since an earlier batch."""
+        numbers: list[int] = []
+        number = self.first_waiting
+        while number < self.next_id and len(numbers) < READ_MAX:
+            if self._waits(number):
+                numbers.append(number)
+            number += self.plan.shards
+        rows = self.rows.take(numbers)
+        found, bad = self.reader.read(rows, numbers, now.ms)
+        now.read |= {message.id: message for message in found}  # type: ignore[misc]
+        for at, reason in bad.items():  # a node was forgotten while its message waited
+            ((to, _),) = last_headers(flat(rows["headers"].slice(at, 1)), ["to"])
+            now.lost[numbers[at]] = (reason, len(set(to[0].as_py().split(b","))))
+
+    def _waits(self, number: int) -> bool:
+        """Whether a number is a message, and not one that was rejected on arrival."""
+        return number in self.rows.index and number not in self.ends
+
+    def _end(self, transaction: Transaction, now: Batch) -> None:
+        """Tell what became of a message, or of a node."""
+        task: Any = transaction.task
+        weight = self.flying.pop(task.id)
+        self.in_flight -= weight
+        if isinstance(task, Destruction):
+            if transaction.stamp is None:
+                raise RuntimeError(f"the destruction of {task.node} was refused: {transaction}")
+            timestamp, owner = transaction.stamp
+            node = {"op": DESTROY, "node": shown(bare(task.node))}
+            row = self.rows.one(task.id)
+            self._answer(row, {**node, "timestamp": timestamp, "from": shown(owner)}, now)
+        elif transaction.refusal is not None:
+            self._refuse(task.id, transaction.refusal.reason.value, weight, now)
+        elif transaction.gone:
+            self._undelivered(task, transaction.gone, now)
+
+    def _refuse(self, number: int, reason: str, weight: int, now: Batch) -> None:
+        now.refused[number] = reason
+        self.totals.reject(reason)
+        self.totals.held -= weight
+
+    def _undelivered(self, task: Message, gone: Collection[str], now: Batch) -> None:
+        """An event for each destination that was destroyed before the message."""
+        row = self.rows.one(task.id)
+        place = place_of(row, self.plan)
+        for destination in task.destinations:
+            if destination.node not in gone:
+                continue
+            name = written(destination).decode(errors="backslashreplace")
+            now.told.append(undelivered(self.plan.pipeline, place, row["key"], name, now.ms))
+            self.totals.undelivered += 1
+            self.totals.held -= 1
+
+    # --- What goes out.
+
+    def _deliveries(self, now: Batch) -> pa.Table:
+        sequences, incarnations = [], []
+        for peer, _ in now.got:
+            count = self.peers.count(peer, now.ms)
+            sequences.append(count.sequence)
+            incarnations.append(count.incarnation)
+            count.sequence += 1
+        self.totals.delivered += len(now.got)
+        self.totals.held -= len(now.got)
+        counts = (np.array(sequences, np.int64), np.array(incarnations, np.int64))
+        return deliveries(now.got, self.rows.table, self.rows.index, counts)
+
+    def _outgoing(self, now: Batch) -> dict[int, list[bytes]]:
+        homes, targets = self.homes, defaultdict[int, Runs](Runs)
+        for step in now.outgoing:
+            to = step.peer if isinstance(step, Request) else step.transaction.sender
+            targets[homes[to]].add(step)
+        return {to: runs.chunks(self.rows.table, self.rows.index) for to, runs in targets.items()}
+
+    def _rejects(self, records: pa.Table, now: Batch) -> pa.Table:
+        at = pa.array(list(now.bad), pa.int64())
+        table = pa.concat_tables([records.take(at), self.rows.take(now.refused)]).combine_chunks()
+        reasons = [*now.bad.values(), *now.refused.values()]
+        return output.rejects(table, pa.array(reasons, pa.string()), self.plan.inputs)
+
+    # --- What is forgotten.
+
+    def _retire(self, now: Batch) -> None:
+        """Forget peers that took no part for long."""
+        due_ms = now.ms - self.plan.retire_after_ms
+        if self.idle_since_ms >= due_ms:
+            return
+        for name, count in self.peers.retire(due_ms):
+            if count.sequence:
+                now.told.append(retired(self.plan.pipeline, name, count, now.ms))
+        self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
+
+    def _drop_rows(self) -> None:
+        """Keep the records that wait, are on their way, or lie in a queue here."""
+        ids = self.rows.ids
+        own = (ids % self.plan.shards == self.shard) & (ids >= self.first_waiting)
+        needed = set(self.flying).union(*self.peers.queued.values())
+        self.rows.keep(own | np.isin(ids, np.fromiter(needed, np.int64, len(needed))))
+
+
+__all__ = ["MulticastCore", "MulticastOperator", "route"]

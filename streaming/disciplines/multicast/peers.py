@@ -1,0 +1,180 @@
+"""A shard's peers and senders: live where something is on its way, else a line of text each.
+
+A peer's text is made anew when a step touches it and read when it is next needed, so that idle
+peers cost a batch nothing but their text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sequencer.multicast import ClockBus, CounterBus
+from sequencer.multicast.bus import Bus
+from sequencer.multicast.clock_peer import Peer
+from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
+from sequencer.multicast.words import Limits
+from streaming.disciplines.multicast.codec import dumps
+from streaming.disciplines.multicast.state import line_state, load_line, load_party, party_state
+
+LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
+"""What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""
+
+
+@dataclass(slots=True)
+class Count:
+    """What a peer got: its next `sequence`, since when, and when it last took part (ms)."""
+
+    sequence: int
+    incarnation: int
+    last_ms: int
+
+
+class Peers:
+    """The peers of one shard. Names are Latin-1, one character for each byte of a key."""
+
+    def __init__(self, order: str, bus: Bus | None = None) -> None:
+        self.bus = bus or _bus(order)
+        self.texts: dict[str, str] = {}
+        self.counts: dict[str, Count] = {}
+        self.last: dict[str, int] = {}
+        self.floor = 0
+        self.queued: dict[str, tuple[int, ...]] = {}
+        self.busy: dict[str, None] = {}
+        self._touched: dict[str, None] = {}
+        self._wire()
+
+    def count(self, name: str, now_ms: int) -> Count:
+        """A peer's count, begun now if there is none."""
+        self.touch(name)
+        found = self.counts.get(name)
+        if found is None:
+            found = self.counts[name] = Count(0, now_ms, now_ms)
+        return found
+
+    def touch(self, name: str) -> None:
+        """Make a peer live; its text is made anew when the step ends."""
+        if name in self._touched:
+            return
+        self._touched[name] = None
+        if name in self.texts and name not in self.counts:
+            self._thaw(name)
+
+    def settle(self, now_ms: int) -> None:
+        """Make the texts of all peers that were touched."""
+        for name in self._touched:
+            count = self.counts.setdefault(name, Count(0, now_ms, now_ms))
+            count.last_ms = self.last[name] = now_ms
+            party, line = self.bus.parties.get(name), self.bus.lines.get(name)
+            self._note(name, party)
+            self.texts[name] = dumps(
+                [
+                    count.sequence,
+                    count.incarnation,
+                    None if party is None else party_state(party),
+                    None if line is None or not line.serial else line_state(line),
+                ]
+            )
+        self._touched = {}
+
+    def retire(self, due_ms: int) -> Iterator[tuple[str, Count]]:
+        """Forget those that took part last before ``due_ms`` and have nothing to keep.
+
+        To be called before a step; the others count as having taken part in it.
+        """
+        for name in [name for name, last in self.last.items() if last < due_ms]:
+            self.touch(name)
+            party, line = self.bus.parties.get(name), self.bus.lines.get(name)
+            if name in self.busy or (line is not None and line.flying) or _keeps(party):
+                continue
+            if isinstance(party, Peer):
+                self.floor = max(self.floor, party.queue.clock)
+            for each in (self.bus.parties, self.bus.lines, self.texts, self.last):
+                each.pop(name, None)
+            del self._touched[name]
+            yield name, self.counts.pop(name)
+
+    def dump(self) -> str:
+        """All of it; equal peers give equal text."""
+        heads = [self.floor, list(self.texts), list(self.last.values()), list(self.busy)]
+        queued = [[name, ids] for name, ids in self.queued.items()]
+        return "\n".join([dumps([*heads, queued]), *self.texts.values()])
+
+    def load(self, text: str) -> None:
+        """Become what ``text`` was dumped from."""
+        head, *texts = text.split("\n")
+        self.floor, names, last, busy, queued = json.loads(head)
+        self.texts = dict(zip(names, texts, strict=True))
+        self.last = dict(zip(names, last, strict=True))
+        self.busy = dict.fromkeys(busy)
+        self.queued = {name: tuple(ids) for name, ids in queued}
+
+    def _wire(self) -> None:
+        """Have the bus tell which names it uses, and find those that are not live."""
+        bus, party, line, new = self.bus, self.bus.party, self.bus.line, self.bus._new_party  # noqa: SLF001
+
+        def find(known: Callable[[str], Any]) -> Callable[[str], Any]:
+            def found(name: str) -> Any:
+                if name not in self._touched:
+                    self.touch(name)
+                return known(name)
+
+            return found
+
+        def begin(name: str) -> Any:
+            made = new(name)
+            if isinstance(made, Peer):  # above whatever a forgotten peer of this name was told
+                made.queue.sync(self.floor)
+            return made
+
+        bus.party = find(party)  # type: ignore[method-assign,assignment]
+        bus.line = find(line)  # type: ignore[method-assign,assignment]
+        bus._new_party = begin  # type: ignore[method-assign]  # noqa: SLF001
+
+    def _thaw(self, name: str) -> None:
+        sequence, incarnation, party, line = json.loads(self.texts[name])
+        self.counts[name] = Count(sequence, incarnation, self.last[name])
+        if party is not None:
+            load_party(self.bus.party(name), party)
+        if line is not None:
+            load_line(self.bus.line(name), line)
+
+    def _note(self, name: str, party: Any) -> None:
+        """Whether something waits for a peer, and which messages lie there."""
+        ids = tuple(dict.fromkeys(_lying(party)))
+        if ids:
+            self.queued[name] = ids
+        else:
+            self.queued.pop(name, None)
+        if ids or (isinstance(party, Peer) and party.queue.blocked):
+            self.busy[name] = None
+        else:
+            self.busy.pop(name, None)
+
+
+def _bus(order: str) -> Bus:
+    return ClockBus(LIMITS) if order == "clock" else CounterBus(LIMITS)
+
+
+def _keeps(party: Any) -> bool:
+    """Whether a peer has nodes, or handles to some."""
+    if isinstance(party, Peer):
+        return bool(party.nodes.state() or party.handles.held)
+    if isinstance(party, CounterPeer):
+        return bool(party.held)
+    return party is not None
+
+
+def _lying(party: Any) -> Iterator[int]:
+    """The messages in a queue, also those without a number yet."""
+    if party is None or isinstance(party, GlobalCounter) or not len(party.queue):
+        return
+    if isinstance(party, Peer):
+        for _, _, (parcel, _) in party.queue.state()[1]:
+            yield parcel.message
+    else:
+        for _, _, stamp, contents in party.queue.state():
+            for content in contents:
+                yield (content if stamp is None else content[0]).message

@@ -1,0 +1,152 @@
+"""Records of discipline `multicast`: what the headers `to` and `handles` say, what goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sequencer.multicast import Delivery, Destination, Message
+from streaming.arrow.columns import flat, last_headers
+from streaming.disciplines.multicast.nodes import Nodes, bare, latin, raw
+
+MISSING_SENDER = "missing-sender"
+BAD_DESTINATION = "bad-destination"
+TOO_MANY_DESTINATIONS = "too-many-destinations"
+TOO_MANY_HANDLES = "too-many-handles"
+DESTINATIONS_MAX = 10_000
+HANDLES_MAX = 1_000
+PEER_BYTES_MAX = 10_000
+"""Of a peer's name: it stands in a delivery twice more than in the input."""
+
+
+class Reader:
+    """Makes messages of records; destinations are made once."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.peers: dict[str, Destination] = {}
+
+    def read(
+        self, rows: pa.Table, numbers: Sequence[int], now_ms: int
+    ) -> tuple[list[Message], dict[int, str]]:
+        """The messages of records under these numbers; for the others, by place, a reason."""
+        headers = flat(rows["headers"])
+        (to, _), (handles, _) = last_headers(headers, ["to", "handles"])
+        passed = handles.to_pylist() if handles.null_count < len(handles) else [None] * len(to)
+        found: list[Message] = []
+        bad: dict[int, str] = {}
+        each = zip(numbers, flat(rows["key"]).to_pylist(), to.to_pylist(), passed, strict=True)
+        for at, (number, sender, names, some) in enumerate(each):
+            message = self._message(number, sender, names, some, now_ms)
+            if isinstance(message, str):
+                bad[at] = message
+            else:
+                found.append(message)
+        return found, bad
+
+    def _message(
+        self,
+        number: int,
+        sender: bytes | None,
+        to: bytes | None,
+        handles: bytes | None,
+        now_ms: int,
+    ) -> Message | str:
+        """A message, or why there is none."""
+        if sender is None:
+            return MISSING_SENDER
+        names = dict.fromkeys(latin(to or b"").split(","))
+        if "" in names or max(map(len, names)) > PEER_BYTES_MAX:
+            return BAD_DESTINATION
+        if len(names) > DESTINATIONS_MAX:
+            return TOO_MANY_DESTINATIONS
+        destinations = [self._destination(name, now_ms) for name in names]
+        passed = dict.fromkeys(latin(handles).split(",")) if handles else {}
+        if len(passed) > HANDLES_MAX:
+            return TOO_MANY_HANDLES
+        lives = [self._life(name, now_ms) for name in passed]
+        if None in destinations or None in lives:
+            return BAD_DESTINATION
+        ids = tuple(life.id for life in lives)
+        owners = tuple(life.owner for life in lives)
+        return Message(number, latin(sender), tuple(destinations), ids, owners)  # type: ignore[arg-type]
+
+    def _destination(self, name: str, now_ms: int) -> Destination | None:
+        if name[0] == "@":
+            life = self._life(name, now_ms)
+            return None if life is None else Destination(life.owner, life.id)
+        found = self.peers.get(name)
+        if found is None:
+            if len(self.peers) >= KEPT_MAX:
+                self.peers.clear()
+            found = self.peers[name] = Destination(name)
+        return found
+
+    def _life(self, name: str, now_ms: int) -> Any:
+        return self.nodes.find(name[1:], now_ms) if name[:1] == "@" else None
+
+
+KEPT_MAX = 100_000
+
+
+def written(destination: Destination) -> bytes:
+    """A destination as senders write it."""
+    return raw(destination.peer) if destination.node is None else b"@" + raw(bare(destination.node))
+
+
+def deliveries(
+    got: Sequence[tuple[str, Delivery]],
+    rows: pa.Table,
+    index: Mapping[int, int],
+    counts: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> pa.Table:
+    """One record for each delivery, for the sink; ``counts``: `sequence` and `incarnation`."""
+    peers: dict[str, int] = {}
+    places: dict[tuple[str, str | None], int] = {}
+    messages: dict[int, int] = {}
+    who = [peers.setdefault(peer, len(peers)) for peer, _ in got]
+    where = [places.setdefault((peer, d.node), len(places)) for peer, d in got]
+    what = [messages.setdefault(d.message, len(messages)) for _, d in got]  # type: ignore[arg-type]
+    out = rows.take(pa.array([index[message] for message in messages], pa.int64()))
+    headers = flat(out["headers"])
+    names = pa.array([raw(peer) for peer in peers], pa.binary())
+    to = [written(Destination(*place)) for place in places]
+    message = pa.array(what, pa.int32())
+
+    def copied(column: Any) -> pa.DictionaryArray:
+        """What all copies of a message share crosses to the sink once."""
+        return pa.DictionaryArray.from_arrays(message, flat(column))
+
+    columns: dict[str, Any] = {
+        "key": pa.DictionaryArray.from_arrays(pa.array(who, pa.int32()), names),
+        "value": copied(out["value"]),
+        "headers": copied(headers),
+        "timestamp": copied(out["timestamp"]),
+        "from": copied(out["key"]),
+        "destination": pa.DictionaryArray.from_arrays(
+            pa.array(where, pa.int32()), pa.array(to, pa.binary())
+        ),
+        "header:timestamp": pa.array([d.stamp.timestamp for _, d in got], pa.int64()),
+    }
+    ((_, given),) = last_headers(headers, ["handles"])
+    if given.any():
+        columns |= _handles(got, given[np.array(what, np.int64)].tolist())
+    return pa.table(columns | {"sequence": counts[0], "incarnation": counts[1]})
+
+
+def _handles(got: Sequence[tuple[str, Delivery]], given: Sequence[bool]) -> dict[str, pa.Array]:
+    """The handles that are valid where a delivery is, and the others."""
+    valid = [_list(d.handles) if there else None for (_, d), there in zip(got, given, strict=True)]
+    invalid = [_list(d.handles_invalid) or None for _, d in got]
+    found = {"handles": pa.array(valid, pa.binary())}
+    if any(invalid):
+        found["handles-invalid"] = pa.array(invalid, pa.binary())
+    return found
+
+
+def _list(nodes: Sequence[str]) -> bytes:
+    return b",".join(b"@" + raw(bare(node)) for node in nodes)

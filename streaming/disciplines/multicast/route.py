@@ -1,0 +1,41 @@
+"""Who lives where: the shard of each peer, sender and record of discipline `multicast`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import flat
+from streaming.disciplines.exchange import Route, home
+from streaming.disciplines.multicast.nodes import raw
+from streaming.disciplines.plan import MulticastPlan
+
+HOMES_MAX = 1_000_000
+
+
+def route(plan: MulticastPlan) -> Route:
+    """The shard of each input record: that of its sender; of records without one, any."""
+    return partial(_route, shards=plan.shards)
+
+
+def _route(table: pa.Table, shards: int) -> NDArray[np.int64]:
+    keys = flat(table["key"]).fill_null(b"").dictionary_encode()
+    homes = np.array([home(key, shards) for key in keys.dictionary.to_pylist()], dtype=np.int64)
+    return homes[keys.indices.to_numpy()] if len(table) else np.zeros(0, np.int64)
+
+
+class Homes(dict[str, int]):
+    """The shard of each name of the protocol; the counter's is that of the empty one."""
+
+    def __init__(self, shards: int) -> None:
+        super().__init__()
+        self.shards = shards
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= HOMES_MAX:
+            self.clear()
+        found = self[name] = home(raw(name), self.shards)
+        return found

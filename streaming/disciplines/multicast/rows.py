@@ -1,0 +1,56 @@
+"""The records that a shard of discipline `multicast` keeps, each under its message's number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.arrow.schemas import PAYLOAD, RECORD
+
+
+class Rows:
+    """Records as rows of ``table`` under ``ids``; ``index``: the row of each number.
+
+    Those that came from another shard have no place (topic, partition, offset).
+    """
+
+    def __init__(self) -> None:
+        self.table = RECORD.empty_table()
+        self.ids = np.zeros(0, np.int64)
+        self.index: dict[int, int] = {}
+
+    def put(self, table: pa.Table, ids: Sequence[int]) -> None:
+        """Become these records."""
+        self.table, self.ids = table, np.array(ids, np.int64)
+        self._count()
+
+    def add(self, own: Sequence[pa.Table], payload: pa.Table, ids: Iterable[int]) -> None:
+        """Put records behind those that are there: own ones, then others' (PAYLOAD)."""
+        here = {name: pa.nulls(len(payload), RECORD.field(name).type) for name in RECORD.names}
+        foreign = pa.table(here | {name: payload[name] for name in PAYLOAD.names})
+        self.table = pa.concat_tables([self.table, *own, foreign]).combine_chunks()
+        self.ids = np.concatenate((self.ids, np.array(list(ids), np.int64)))
+        self._count()
+
+    def take(self, numbers: Iterable[int]) -> pa.Table:
+        """The records of these numbers."""
+        return self.table.take(pa.array([self.index[each] for each in numbers], pa.int64()))
+
+    def one(self, number: Any) -> dict[str, Any]:
+        """A record by its columns' names."""
+        found: dict[str, Any] = self.table.slice(self.index[number], 1).to_pylist()[0]
+        return found
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Drop all others."""
+        if not kept.all():
+            self.table = self.table.filter(pa.array(kept)).combine_chunks()
+            self.ids = self.ids[kept]
+            self._count()
+
+    def _count(self) -> None:
+        self.index = {number: at for at, number in enumerate(self.ids.tolist())}

@@ -1,0 +1,35 @@
+"""State keys that Spark's hash partitioning spreads evenly over the state partitions."""
+
+from __future__ import annotations
+
+
+def shard_keys(shards: int, partitions: int) -> list[int]:
+    """For each shard a state key that Spark's hash partitioning sends to ``shard % partitions``.
+
+    Spark spreads few keys unevenly; keys chosen by their hash give each state partition its share.
+    """
+    candidate = 0
+    wanted: dict[int, list[int]] = {at: [] for at in range(partitions)}
+    per_partition = -(-shards // partitions)
+    while any(len(found) < per_partition for found in wanted.values()):
+        found = wanted[_spark_hash_int(candidate) % partitions]
+        if len(found) < per_partition:
+            found.append(candidate)
+        candidate += 1
+    return [wanted[shard % partitions][shard // partitions] for shard in range(shards)]
+
+
+def _spark_hash_int(value: int, seed: int = 42) -> int:
+    """Spark's Murmur3 (x86, 32 bit) hash of an int, signed: what HashPartitioning takes modulo."""
+    mask = 0xFFFFFFFF
+
+    def rotate(number: int, by: int) -> int:
+        return (number << by | number >> (32 - by)) & mask
+
+    k = rotate(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    h = (rotate(seed ^ k, 13) * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

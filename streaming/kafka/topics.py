@@ -1,0 +1,237 @@
+"""Topics that a configuration needs: which are missing, creating them, their partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from streaming.config import Config
+from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.kafka import connection
+
+PARTITIONS_DEFAULT = 8
+SECONDS_MAX = 30
+POLL_SECONDS = 0.1
+FROM_USERS = ("input", "commands")
+RECORD_BYTES_DEFAULT = 1_048_588
+ADDED_BYTES = 16 * 2**20
+"""What a record may grow by: headers that the service adds, the envelope of a transit chunk, and
+that it may have come compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that a pipeline reads or writes; ``partitions`` None where it does not exist."""
+
+    name: str
+    pipeline: str
+    role: str
+    partitions: int | None
+
+
+def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
+    """The topics of these pipelines (None: all), as they are in Kafka now; each once.
+
+    A topic that one pipeline writes and another reads has the writer's role. Topics of subscribers
+    that are not in the configuration's groups are not among them.
+    """
+    return _needed(config, existing(config), names)
+
+
+def missing(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
+    """Those of :func:`needed` that Kafka does not have."""
+    return [topic for topic in needed(config, names) if topic.partitions is None]
+
+
+def create(config: Config, *, inputs: bool) -> list[str]:
+    """Create what is missing; the names created. Idempotent.
+
+    Inputs that nobody but the users writes to only where ``inputs`` says so: a missing one is more
+    often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
+    else 8, the brokers' own replication, and room for records as large as inputs have.
+    """
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+
+    there = existing(config)
+    wanted = [
+        topic
+        for topic in _needed(config, there)
+        if topic.partitions is None and (inputs or topic.role != "input")
+    ]
+    if not wanted:
+        return []
+    admin = connection.admin(config)
+    room = str(record_bytes_max(config, there) + ADDED_BYTES)
+    new = [
+        NewTopic(
+            topic.name,
+            _partitions_of(topic, config, there),
+            config=_settings(topic.role, room),
+        )
+        for topic in wanted
+    ]
+    futures = admin.create_topics(new, request_timeout=SECONDS_MAX, operation_timeout=SECONDS_MAX)
+    made: list[str] = []
+    refused: list[str] = []
+    for name, future in futures.items():
+        try:
+            future.result(SECONDS_MAX + 5)
+            made.append(name)
+        except (KafkaException, TimeoutError) as error:
+            cause = error.args[0] if isinstance(error, KafkaException) else None
+            if cause is None or cause.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                refused.append(f"{name} ({cause.str() if cause else 'Kafka did not answer'})")
+    if refused:
+        raise KafkaUnavailable(
+            f"Topics could not be created: {config.hide(', '.join(refused))}.",
+            f"Created: {', '.join(made) or 'none'}.",
+            "Create them yourself, or give this user the right to.",
+        )
+    _wait_for(config, {topic.name for topic in wanted})
+    return made
+
+
+def _settings(role: str, room: str) -> dict[str, str]:
+    """Topic settings by role; what is in transit stays until the service deletes it."""
+    if role in FROM_USERS:
+        return {}
+    forever = {"retention.ms": "-1"} if role == "transit" else {}
+    return {"max.message.bytes": room, **forever}
+
+
+def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> None:
+    """Let Kafka delete the records of a topic before an offset of each partition.
+
+    Raises KafkaUnavailable where it does not.
+    """
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+
+    places = [TopicPartition(topic, partition, at) for partition, at in sorted(offsets.items())]
+    admin = connection.admin(config)  # has to live until the answer is there
+    try:
+        for future in admin.delete_records(places).values():
+            future.result(SECONDS_MAX)
+    except (KafkaException, TimeoutError) as error:
+        told = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        raise KafkaUnavailable(
+            f"Old records of {topic} could not be deleted: {told}.",
+            "The topic grows meanwhile; nothing else is wrong.",
+            "Give this user the right to delete there, or a retention to the topic that outlasts "
+            "any stop of the service.",
+        ) from error
+
+
+def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
+    """The largest record that an existing input may have; Kafka's default where it does not say."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
+
+    names = {name for each in config.pipelines.values() for name in each.input if name in there}
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(names)]
+    found = [RECORD_BYTES_DEFAULT]
+    if not asked:
+        return RECORD_BYTES_DEFAULT
+    admin = connection.admin(config)  # has to live until the answer is there
+    for future in admin.describe_configs(asked).values():
+        try:
+            found.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
+        except (KafkaException, TimeoutError, KeyError, ValueError):
+            continue  # no right to ask: the default has to do
+    return max(found)
+
+
+def _wait_for(config: Config, names: set[str]) -> None:
+    """Wait until new topics are known: the broker that is asked may hear of them last."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while lacking := names - existing(config).keys():
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable(
+                f"Topics do not appear, though Kafka created them: {', '.join(sorted(lacking))}.",
+                "They exist.",
+                "Try again.",
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def require(config: Config, names: Iterable[str]) -> None:
+    """ConfigError where a topic of these pipelines is missing."""
+    lacking = missing(config, names)
+    if lacking:
+        told = ", ".join(f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in lacking)
+        raise ConfigError(
+            f"Topics are missing in Kafka: {told}.",
+            "Nothing was started.",
+            f"Create them, for instance with: sequencer topics {config.source} --create",
+        )
+
+
+def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
+    """Number of partitions of each topic; ConfigError where one is missing."""
+    there, names = existing(config), list(names)
+    lacking = [name for name in names if name not in there]
+    if lacking:
+        raise ConfigError(
+            f"Topics are missing in Kafka: {', '.join(lacking)}.",
+            "Nothing was started.",
+            f"Create them, for instance with: sequencer topics {config.source} --create",
+        )
+    return {name: there[name] for name in names}
+
+
+def existing(config: Config) -> dict[str, int]:
+    """Partitions of every topic that Kafka has."""
+    found = connection.wait_for_kafka(config, SECONDS_MAX)
+    return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+
+def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
+    """For each (topic, partition) the offset after the last committed record."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415
+
+    settings = connection.without_producer_settings(connection.confluent(config))
+    consumer = Consumer(
+        {**settings, "group.id": "sequencer-ends", "isolation.level": "read_committed"},
+        logger=connection.quiet(),
+    )
+    found: dict[tuple[str, int], int] = {}
+    try:
+        for name, count in partitions(config, list(names)).items():
+            for partition in range(count):
+                place = TopicPartition(name, partition)
+                _, end = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
+                found[name, partition] = end
+    except KafkaException as error:
+        raise KafkaUnavailable(
+            f"The ends of {', '.join(names)} could not be read: {error.args[0].str()}."
+        ) from error
+    finally:
+        consumer.close()
+    return found
+
+
+def _needed(
+    config: Config, there: Mapping[str, int], names: Iterable[str] | None = None
+) -> list[Topic]:
+    chosen = set(config.pipelines if names is None else names)
+    found: dict[str, Topic] = {}
+    for name, pipeline in config.pipelines.items():
+        if name not in chosen:
+            continue
+        for role, topic in pipeline.topics():
+            known = found.get(topic)
+            if known is None or (known.role in FROM_USERS and role not in FROM_USERS):
+                found[topic] = Topic(topic, name, role, there.get(topic))
+    return list(found.values())
+
+
+def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:
+    """Partitions for a new topic; pipelines form no circle, so this ends."""
+    first = config.pipelines[topic.pipeline].input[0]
+    if first in there or first == topic.name:
+        return there.get(first, PARTITIONS_DEFAULT)
+    source = next((each for each in _needed(config, there) if each.name == first), topic)
+    return (
+        PARTITIONS_DEFAULT if source.role in FROM_USERS else _partitions_of(source, config, there)
+    )

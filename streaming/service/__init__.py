@@ -1,0 +1,1 @@
+"""The running service: session, queries, checkpoints, restarts, the clean stop."""

@@ -1,0 +1,173 @@
+"""The checkpoint folder of a pipeline: what is fixed for its life, its status, batches in doubt.
+
+`<checkpoint>/<pipeline>/` holds Spark's own logs and state, and two files of the service:
+`identity.json` (written once) and `status.json` (after every batch).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from pyarrow import fs
+
+from streaming import crashes
+from streaming.errors import ConfigError, JobFailed, SequencerError
+
+IDENTITY = "identity.json"
+STATUS = "status.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What may not change while a checkpoint lives; ``groups`` is the first membership."""
+
+    discipline: str
+    shards: int
+    state_partitions: int
+    labels: dict[str, Any] = field(default_factory=dict)
+    channel: str = ""
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    nodes: int = 0
+    sender_order: str = ""
+    order: str = ""
+    inputs: list[str] = field(default_factory=list)
+
+
+class Checkpoint:
+    """Reads and writes the service's own files in a pipeline's checkpoint folder.
+
+    ``root`` is a folder or a Hadoop URI (file, hdfs, s3a, gs, …).
+    """
+
+    def __init__(self, root: str, pipeline: str) -> None:
+        self.location = f"{root.rstrip('/')}/{pipeline}"
+        self.pipeline = pipeline
+        self._files, self._path = _open(self.location)
+        self._lock: IO[str] | None = None
+
+    def pin(self, wanted: Identity) -> Identity:
+        """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
+
+        ``wanted.state_partitions`` and ``wanted.groups`` are wishes that an older checkpoint
+        overrides. Raises ConfigError where anything else differs.
+        """
+        pinned = self.identity()
+        if pinned is None:
+            self._write(IDENTITY, asdict(wanted))
+            return wanted
+        for name, remedy in (
+            ("shards", "set service.shards back"),
+            ("discipline", "give the pipeline another name"),
+            ("inputs", "set the pipeline's input back, or give the new one a pipeline of its own"),
+            ("labels", "set the pipeline's labels back"),
+            ("channel", "set the pipeline's channel expression back"),
+            ("nodes", "set the pipeline's nodes back"),
+            ("sender_order", "set the pipeline's sender_order back"),
+            ("order", "set the pipeline's order back"),
+        ):
+            was, now = getattr(pinned, name), getattr(wanted, name)
+            if was != now:
+                raise ConfigError(
+                    f"pipelines.{self.pipeline}: {name} is {_show(now)}, but the checkpoint "
+                    f"{self.location} was made with {_show(was)}.",
+                    "Nothing was started.",
+                    f"Either {remedy}, or start with a new checkpoint folder (all input is then "
+                    "read again, under new incarnations).",
+                )
+        return pinned
+
+    def identity(self) -> Identity | None:
+        """What was pinned; None where the pipeline never ran."""
+        found = self._read(IDENTITY)
+        return None if found is None else Identity(**found)
+
+    def claim(self) -> None:
+        """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
+
+        Works on a local folder. Elsewhere Kafka's fencing alone keeps two copies apart, and it is
+        the newer one that goes on.
+        """
+        if not isinstance(self._files, fs.LocalFileSystem) or crashes.wants("unlocked"):
+            return
+        self._files.create_dir(self._path, recursive=True)
+        self._lock = Path(self._path, "lock").open("a+")  # noqa: SIM115  (held for life)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            raise JobFailed(
+                f"Another copy of this service (process {self._lock.read().strip() or 'unknown'}) "
+                f"runs on the checkpoint {self.location}.",
+                "This one did nothing; the other goes on.",
+                "Stop that one first, or give this one a name and a checkpoint of its own.",
+            ) from None
+        self._lock.truncate(0)
+        self._lock.write(str(os.getpid()))
+        self._lock.flush()
+
+    def status(self) -> dict[str, Any]:
+        """The last status written; empty where the pipeline has not run."""
+        return self._read(STATUS) or {}
+
+    def write_status(self, status: dict[str, Any]) -> None:
+        """Replace the status."""
+        self._write(STATUS, status)
+
+    def batch_in_doubt(self) -> int:
+        """The batch that was planned but not logged as done, -1 if there is none."""
+        planned, done = self._last("offsets"), self._last("commits")
+        return planned if planned > done else -1
+
+    def _last(self, log: str) -> int:
+        where = fs.FileSelector(f"{self._path}/{log}", allow_not_found=True)
+        names = (entry.base_name for entry in self._files.get_file_info(where))
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = f"{self._path}/{name}"
+        if self._files.get_file_info(path).type != fs.FileType.File:
+            return None
+        with self._files.open_input_stream(path) as stream:
+            text = stream.read()
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise SequencerError(
+                f"{self.location}/{name} is damaged: {error}.",
+                "Nothing was changed.",
+                "Restore it from a backup of the checkpoint.",
+            ) from error
+        return dict(found)
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        self._files.create_dir(self._path, recursive=True)
+        path = f"{self._path}/{name}"
+        with self._files.open_output_stream(f"{path}.new") as stream:
+            stream.write(json.dumps(content, sort_keys=True).encode())
+        self._files.move(f"{path}.new", path)
+
+
+def is_local(location: str) -> bool:
+    """Whether a checkpoint is a folder of this machine, not a Hadoop URI of something else."""
+    scheme, separator, _ = location.partition("://")
+    return not separator or scheme == "file"
+
+
+def _open(location: str) -> tuple[fs.FileSystem, str]:
+    scheme, _, rest = location.partition("://")
+    if not is_local(location):
+        if scheme in ("s3a", "s3n"):
+            location = f"s3://{rest}"
+        files, path = fs.FileSystem.from_uri(location)
+        return files, path
+    local = location.removeprefix("file://").removeprefix("file:")
+    return fs.LocalFileSystem(), local
+
+
+def _show(value: Any) -> str:
+    return json.dumps(value) if not isinstance(value, int) else str(value)

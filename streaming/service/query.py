@@ -1,0 +1,207 @@
+"""One pipeline as one Spark query: source → ingress (pack) → operator → sink."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from streaming.arrow.totals import Totals
+from streaming.crashes import crash_point
+from streaming.disciplines.channels.operator import order
+from streaming.disciplines.channels.pack import pack
+from streaming.disciplines.exchange import exchange
+from streaming.disciplines.groups import operator as groups
+from streaming.disciplines.multicast import operator as multicast
+from streaming.disciplines.plan import (
+    BatchContext,
+    ChannelPlan,
+    ExchangePlan,
+    GroupPlan,
+    MulticastPlan,
+    Plan,
+)
+from streaming.sink.sink import SUMMARY, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+BEGIN_SECONDS_MAX = 60
+_environment_lock = threading.Lock()
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the driver knows of a pipeline: counts by shard, last batch written by partition."""
+
+    query: str = ""
+    batch: int = -1
+    batch_ms: int = 0
+    in_doubt: int = -1
+    shards: dict[int, Totals] = field(default_factory=dict)
+    wrote: dict[int, int] = field(default_factory=dict)
+
+    def totals(self) -> Totals:
+        """All shards together."""
+        return Totals.sum(self.shards.values())
+
+
+class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
+    """The service stops; this batch was not begun."""
+
+
+class BatchFailed(Exception):  # noqa: N818
+    """A batch failed; the carrier keeps why.
+
+    Spark searches the text of what foreachBatch raises with a regular expression that overflows
+    the stack on a long one, and then the query dies without a report.
+    """
+
+
+BATCH_MAX = "maxOffsetsPerTrigger"
+FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
+"""How long the broker keeps a request for more than there is. Behind a range of offsets Spark asks
+where the partition ends, on the same connection, and the answer waits for that request: by default
+500 ms, in each partition, wherever a batch reads up to the end."""
+
+
+def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
+    """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
+    with _environment_lock:  # its functions are wrapped here, and are not the sink's
+        return _build(spark, plan, options)
+
+
+def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
+    if isinstance(plan, ChannelPlan):
+        source = _kafka(spark, plan.reads, options)
+        return order(pack(source, plan).unionByName(_ticks(spark)), plan)
+    if isinstance(plan, GroupPlan):
+        source = _with_transit(spark, plan, options)
+        return exchange(source, plan, groups.route(plan), groups.GroupOperator(plan))
+    if isinstance(plan, MulticastPlan):
+        source = _with_transit(spark, plan, options)
+        return exchange(source, plan, multicast.route(plan), multicast.MulticastOperator(plan))
+    raise NotImplementedError(type(plan).__name__)
+
+
+def _with_transit(spark: SparkSession, plan: ExchangePlan, options: dict[str, str]) -> DataFrame:
+    """Inputs and commands, and the transit topic as a source of its own.
+
+    Spark shares a batch's limit among all topics of a source by what is left to read, so behind a
+    backlog of inputs the transit topic would get next to nothing.
+    """
+    unlimited = {name: value for name, value in options.items() if name != BATCH_MAX}
+    transit = _kafka(spark, (plan.transit,), unlimited)
+    return _kafka(spark, (*plan.inputs, plan.commands), options).unionByName(transit)
+
+
+def _kafka(spark: SparkSession, names: Sequence[str], options: dict[str, str]) -> DataFrame:
+    return (
+        spark.readStream.format("kafka")
+        .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})
+        .option("subscribe", ",".join(names))
+        .option("includeHeaders", "true")
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+        .load()
+    )
+
+
+def _ticks(spark: SparkSession) -> DataFrame:
+    """No rows, but something new every second, so that batches run and timers fire when idle.
+
+    Spark's own batches without data do not begin before the first batch with data after a start,
+    and then follow each other without a pause.
+    """
+    ticks = spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
+    return ticks.where("value < 0").selectExpr(
+        "cast(value as int) as shard", "cast('' as binary) as rows"
+    )
+
+
+class Carrier:
+    """What foreachBatch does: run the sink over a batch, then note what it reports."""
+
+    def __init__(self, plan: Plan, progress: Progress, notify: Callable[[Progress], None]) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.notify = notify
+        self.failure: Exception | None = None
+        self.stopping = threading.Event()
+        self._begun = threading.Event()
+
+    def begin(self, query: str) -> None:
+        """Let batches pass, now that the query's id is known."""
+        self.progress.query = query
+        self._begun.set()
+
+    def __call__(self, output: DataFrame, batch: int) -> None:
+        """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
+        self._begun.wait(BEGIN_SECONDS_MAX)
+        if self.stopping.is_set():
+            raise StopRequested
+        crash_point("1-2")
+        try:
+            self._write(output, batch)
+        except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
+            self.failure = failure
+        if self.failure is not None:
+            raise BatchFailed(batch)
+        crash_point("5-6")
+
+    def _write(self, output: DataFrame, batch: int) -> None:
+        progress = self.progress
+        began = time.monotonic()
+        in_doubt = batch <= progress.in_doubt
+        context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
+        with _own_workers(output, "sink"):
+            written = output.mapInArrow(Sink(self.plan, context), SUMMARY)
+        for row in written.collect():
+            progress.shards[row["shard"]] = Totals.from_json(row["totals"])
+            if row["wrote"]:
+                progress.wrote[row["partition"]] = batch
+        progress.batch = batch
+        progress.batch_ms = round((time.monotonic() - began) * 1000)
+        self.notify(progress)
+
+
+@contextmanager
+def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
+    """Functions wrapped inside get Python workers of their own.
+
+    Spark hands a task whichever idle worker has the same environment; the sink's producers live in
+    its workers, so these must not be mixed with those of other stages.
+    """
+    context = frame.sparkSession.sparkContext
+    with _environment_lock:  # all pipelines of the session share it
+        usual: dict[str, Any] = context.environment
+        # A new dictionary: Spark may be walking through the old one in another thread.
+        context.environment = {**usual, "SEQUENCER_STAGE": stage}
+        try:
+            yield
+        finally:
+            context.environment = usual
+
+
+def start(
+    frame: DataFrame,
+    plan: Plan,
+    checkpoint: str,
+    carrier: Carrier,
+    *,
+    trigger_ms: int,
+) -> StreamingQuery:
+    """Start the query; a batch begins every ``trigger_ms``, or when the one before is done."""
+    writer = (
+        frame.writeStream.queryName(plan.pipeline)
+        .foreachBatch(carrier)
+        .option("checkpointLocation", str(PurePosixPath(checkpoint)))
+        .outputMode("append")
+    )
+    return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()

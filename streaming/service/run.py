@@ -1,0 +1,186 @@
+"""The running service: a Spark session, one query for each pipeline, restarts, a clean stop."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from streaming import crashes
+from streaming.config import Config
+from streaming.errors import JobFailed, KafkaUnavailable
+from streaming.kafka import connection, topics
+from streaming.service.checkpoint import Checkpoint
+from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
+from streaming.service.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.2
+REPORT_SECONDS = 10.0
+RESTART_SECONDS = (1, 2, 5, 10, 30)
+ONCE_TRIES_MAX = 3
+
+Say = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """One line for people, on standard error."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+class Service:
+    """Runs pipelines until told to stop, or (``once``) until their input is worked through."""
+
+    def __init__(
+        self, config: Config, *, names: list[str], once: bool, accept_repeats: bool = False
+    ) -> None:
+        self.config = config
+        self.names = names
+        self.once = once
+        self.accept_repeats = accept_repeats
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Work; raises SequencerError where the work found a fault."""
+        crashes.arm()
+        with self._signals():
+            if not self._wait_for_kafka():
+                return
+            self._prepare_topics()
+            checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
+            for checkpoint in checkpoints:
+                checkpoint.claim()
+            with spark_session(self.config) as session:
+                self._listen()  # Spark's own handlers came with the session
+                pipelines = [self._pipeline(session, each) for each in checkpoints]
+                try:
+                    self._work(pipelines)
+                finally:
+                    self._stop(pipelines)
+
+    def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
+        return Pipeline(
+            session,
+            self.config,
+            checkpoint.pipeline,
+            checkpoint,
+            say=say,
+            once=self.once,
+            accept_repeats=self.accept_repeats,
+        )
+
+    def _work(self, pipelines: list[Pipeline]) -> None:
+        for pipeline in pipelines:
+            pipeline.start()
+        say(
+            f"{self.config.service.name}: {len(pipelines)} pipeline(s) running; "
+            "Ctrl-C or SIGTERM finishes the running batch and stops"
+        )
+        failures = dict.fromkeys(self.names, 0)
+        reported = time.monotonic()
+        while not self.stopping.is_set():
+            for pipeline in pipelines:
+                before = failures[pipeline.name]
+                failures[pipeline.name] = self._look_after(pipeline, pipelines, before)
+            if all(pipeline.finished for pipeline in pipelines):
+                break
+            if time.monotonic() - reported >= REPORT_SECONDS:
+                reported = time.monotonic()
+                for pipeline in pipelines:
+                    if line := pipeline.report():
+                        say(line)
+                    pipeline.clean_transit()
+            self.stopping.wait(POLL_SECONDS)
+        for pipeline in pipelines:
+            if line := pipeline.report(last=True):
+                say(line)
+
+    def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
+        """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
+        if pipeline.finished:
+            return failures
+        if pipeline.active:
+            if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
+                pipeline.finish_when_through()
+            if not pipeline.finished and pipeline.changes_pace():
+                pipeline.stop()
+                self._start_again(pipeline)
+            return 0 if pipeline.progressed else failures
+        failure = pipeline.failure()
+        if isinstance(failure, JobFailed):
+            raise failure
+        if self.once and failures >= ONCE_TRIES_MAX:
+            raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
+        pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
+        say(f"{pipeline.name}: {failure} Trying again in {pause} s.")
+        self.stopping.wait(pause)
+        self._start_again(pipeline)
+        return failures + 1
+
+    def _start_again(self, pipeline: Pipeline) -> None:
+        """Start a pipeline as soon as Kafka lets it."""
+        while self._wait_for_kafka():
+            try:
+                pipeline.start()
+            except KafkaUnavailable as error:  # it went away again meanwhile
+                say(f"{pipeline.name}: {error} Trying again in {RESTART_SECONDS[-1]} s.")
+                self.stopping.wait(RESTART_SECONDS[-1])
+            else:
+                return
+
+    def _wait_for_kafka(self) -> bool:
+        """Wait until Kafka answers; False when told to stop meanwhile."""
+        told = False
+        while not self.stopping.is_set():
+            try:
+                connection.wait_for_kafka(self.config, limit_s=3)
+            except KafkaUnavailable as error:
+                if not told:
+                    say(f"{error.message} Waiting for it.")
+                told = True
+            else:
+                if told:
+                    say("Kafka is back.")
+                return True
+        return False
+
+    def _prepare_topics(self) -> None:
+        if self.config.service.create_topics:
+            for name in topics.create(self.config, inputs=False):
+                say(f"created topic {name}")
+        topics.require(self.config, self.names)
+
+    def _stop(self, pipelines: list[Pipeline]) -> None:
+        deadline = time.monotonic() + STOP_SECONDS_MAX
+        for pipeline in pipelines:
+            pipeline.ask_to_stop()
+        for pipeline in pipelines:
+            pipeline.wait_stopped(deadline)
+
+    def _listen(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        if not self.stopping.is_set():
+            say(f"{signal.Signals(number).name}: finishing the running batch")
+        self.stopping.set()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._listen()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""What `sequencer simulate` shows: tables and figures."""

@@ -1,0 +1,1 @@
+"""Writing a batch to Kafka, once."""

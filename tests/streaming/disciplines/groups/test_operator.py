@@ -1,0 +1,185 @@
+"""Groups on shards: random histories in random batches, judged from what is written."""
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from streaming.disciplines.groups.describe import describe
+from streaming.disciplines.groups.operator import GroupOperator, first_ingress, route
+from streaming.disciplines.plan import GroupPlan
+from streaming.verify.accounts import Material
+from streaming.verify.group import Settings, judge
+from tests.streaming.exchange_harness import Floor, given_topics, plan_of
+from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, settings_for
+
+
+def plan_for(groups, *, nodes=3, **more):
+    members = {name: tuple(sorted(some)) for name, some in groups.items()}
+    plan = plan_of(GroupPlan, groups=members, nodes=nodes, **more)
+    return replace(plan, ingress=first_ingress(plan))
+
+
+def floor_for(world, seed, **options):
+    plan = plan_for(world.configured, output=world.output, **options)
+    return Floor(plan, GroupOperator(plan), route(plan), given_topics(world), seed)
+
+
+def work(world, seed, *, whole=False, across_groups=False, **options):
+    """The pipeline works through the world's inputs and commands; its floor and the verdict."""
+    options |= {"nodes": 1} if across_groups else {}
+    floor = floor_for(world, seed, **options)
+    floor.run(whole=whole)
+    own = ("rejects", "events", "commands", "in")
+    outputs = {t for t, _ in floor.topics.records} - {*own, "transit"}
+    everything = floor.topics.all(*sorted(outputs))
+    settings = settings_for(Settings, world, groups=world.configured, across_groups=across_groups)
+    material = Material(everything, *(floor.topics.all(name) for name in own))
+    return floor, judge(settings, material)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_histories_in_random_batches(seed):
+    rng = random.Random(seed)
+    across = seed % 4 == 0
+    output = "out.{subscriber}" if seed % 3 == 0 else "out"
+    world = random_groups(seed, commands=rng.choice([0, 0.05, 0.2]), output=output)
+    floor, verdict = work(
+        world,
+        seed,
+        shards=1 + seed % 7,
+        nodes=1 + seed % 5,
+        across_groups=across,
+        whole=seed % 10 == 9,
+    )
+    assert verdict.good, verdict.faults[:3]
+    totals = floor.totals()
+    assert totals.seen == len(floor.topics.all("in"))
+    assert totals.held == totals.blocked == totals.transit == 0
+    assert sum(totals.rejected.values()) == len(floor.topics.all("rejects"))
+
+
+def test_what_is_told_of_subscribers_in_between():
+    held = 0
+    for seed in range(4):
+        floor = floor_for(random_groups(seed, commands=0.1), seed, shards=5, nodes=5)
+        while floor.left():
+            floor.batch()
+            told = [each for core in floor.cores() for each in describe(core)]
+            got = Counter(record.key.decode() for record in floor.topics.all("out"))
+            assert {
+                each["subscriber"]: each["sequence"] for each in told if each["sequence"]
+            } == got
+            assert sum(each["held"] for each in told) == floor.totals().held
+            assert all(len(each["waiting"]) == each["held"] for each in told)
+            held += floor.totals().held
+    assert held, "something was held at some time"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_many_random_histories(block):
+    for seed in range(1000 + 60 * block, 1060 + 60 * block):
+        test_random_histories_in_random_batches(seed)
+
+
+def test_a_repeated_chunk_is_known():
+    """With delivery = "at-least-once" the transit topic may have repeats."""
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["B", "C", "D"]})
+    for n in range(30):
+        world.send(b"p", b"G%d" % (n % 2), b"%d" % n)
+    plan = plan_for(world.configured)
+    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), 1)
+    while floor.left():
+        before = {k: len(v) for k, v in floor.topics.records.items() if k[0] == "transit"}
+        floor.batch()
+        for place, there in floor.topics.records.items():
+            if place[0] == "transit":
+                for record in there[before.get(place, 0) :]:
+                    again = (record.key, record.value, record.headers)
+                    floor.topics.put("transit", place[1], record.timestamp, *again)
+    delivered = floor.topics.all("out")
+    assert len(delivered) == 90
+    assert floor.totals().transit == 0
+
+
+def test_what_subscribers_see():
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["B", "C"], "G2": ["A", "D"]})
+    for n, group in enumerate([b"G0", b"G1", b"G0", b"G2"]):
+        world.send(b"p", group, b"%d" % n)
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    of_b = [r for r in floor.topics.all("out") if r.key == b"B"]
+    assert [r.value for r in of_b] == [b"0", b"1", b"2"]
+    assert [name for name, _ in of_b[0].headers[-6:]] == [
+        "sender",
+        "group-sequence",
+        "group-version",
+        "stamps",
+        "sequence",
+        "incarnation",
+    ]
+    stamps = [json.loads(dict(r.headers)["stamps"]) for r in of_b]
+    assert [each[0][:2] for each in stamps] == [["G0", "G1"]] * 3
+    assert [each[0][2] for each in stamps] == [0, 1, 2]
+    of_a = [r for r in floor.topics.all("out") if r.key == b"A"]
+    assert not any("stamps" in dict(r.headers) for r in of_a), "A is in no double overlap"
+
+
+def test_commands_are_answered_once():
+    world = Groups(1, {"G0": SUBSCRIBERS[:3]})
+    bad = [
+        b"{",
+        b"[]",
+        {"op": "grow"},
+        {"op": "add", "group": "", "members": ["a"]},
+        {"op": "add", "group": "G1", "members": []},
+        {"op": "add", "group": "G1", "members": [""]},
+        {"op": "add", "group": "G1", "members": "ab"},
+        {"op": "add", "group": "G0", "members": ["a"]},
+        {"op": "set", "group": "G7", "members": ["a"], "id": "seven"},
+        {"op": "remove", "group": "G7"},
+    ]
+    for each in bad:
+        world.do(each)
+    world.do({"op": "add", "group": "G1", "members": ["x", "y", "x"], "id": "ä"})
+    world.send(b"p", b"G1", b"hello")
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    events = [json.loads(r.value) for r in floor.topics.all("events")]
+    refused = [each for each in events if each["event"] == "command-refused"]
+    assert len(refused) == len(bad)
+    assert all(each["reason"] and each["detail"] for each in refused)
+    (done,) = [each for each in events if each["event"] == "command-done"]
+    assert done["command"] == "ä"
+    (added,) = [each for each in events if each["event"] == "group-added"]
+    assert added["members"] == ["x", "y"]
+
+
+def test_members_cannot_take_the_pipelines_own_topics():
+    world = Groups(1, {"G0": ["A"]}, output="p.{subscriber}")
+    world.do({"op": "add", "group": "G1", "members": ["x y"]})
+    plan = plan_for(world.configured, output="p.{subscriber}")
+    assert "{subscriber}" in plan.output
+    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), 1)
+    floor.topics.put("commands", 0, 0, None, b'{"op":"add","group":"G","members":["a/b"]}')
+    floor.run()
+    refused = [json.loads(r.value) for r in floor.topics.all("events")]
+    assert [each["reason"] for each in refused] == ["bad-members"] * 2
+
+
+def test_commands_with_names_that_are_no_unicode_are_refused_and_judged():
+    world = Groups(1, {"G0": ["A", "B"]})
+    for text in (
+        b'{"op": "add", "group": "H\\ud800", "members": ["A"], "id": "s"}',
+        b'{"op": "add", "group": "H", "members": ["A\\udcff"], "id": "t"}',
+        b'{"op": "set", "group": "H", "members": ["A"], "id": "\\ud800"}',
+    ):
+        world.command(text)
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    told = [json.loads(each.value) for each in floor.topics.all("events")]
+    assert [each["event"] for each in told] == ["command-refused"] * 3
+    assert {each["command"] for each in told} == {"s", "t", None}

@@ -1,0 +1,205 @@
+"""Fetching jars, mostly with a `java` of the test's own that plays Ivy; no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from streaming.errors import ConfigError, SequencerError
+from streaming.kafka import jars
+
+FAKE = """#!/bin/sh
+if [ "$1" = -version ]; then
+  echo 'openjdk version "{version}" 2025-01-01' >&2
+  exit {fails}
+fi
+echo call >> {calls}
+while [ $# -gt 0 ]; do [ "$1" = -retrieve ] && pattern=$2; shift; done
+folder=${{pattern%%/\\[*}}
+sleep {seconds}
+{ivy}
+for conf in connector broker; do mkdir -p $folder/$conf; touch $folder/$conf/a-1.jar; done
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("SEQUENCER_JARS", raising=False)
+    monkeypatch.delenv("SEQUENCER_IVY_SETTINGS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "spark-sequencer"
+
+
+@pytest.fixture
+def fake_java(tmp_path, cache, monkeypatch):  # noqa: ARG001  (with its environment)
+    """Gives a function that puts a java in place; returns the file that gets a line a call."""
+
+    def put(version="17.0.1", fails=0, seconds=0, ivy=""):
+        calls = tmp_path / "calls"
+        home = tmp_path / "jdk"
+        (home / "bin").mkdir(parents=True, exist_ok=True)
+        java = home / "bin" / "java"
+        values = {"version": version, "fails": fails, "seconds": seconds, "ivy": ivy}
+        java.write_text(FAKE.format(calls=calls, **values))
+        java.chmod(0o755)
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        return calls
+
+    return put
+
+
+def names(paths):
+    return {path.name for path in paths}
+
+
+def test_the_real_jars_are_those_that_pyspark_lacks():
+    def artifacts(paths):
+        return {path.name.rsplit("-", 1)[0] for path in paths}
+
+    connector = jars.spark_jars()
+    assert "spark-sql-kafka-0-10_2.13-4.2.0.jar" in names(connector)
+    assert {"kafka-clients", "commons-pool2"} <= artifacts(connector)
+    own = artifacts(Path(pyspark.__file__).parent.glob("jars/*.jar"))
+    assert not artifacts(connector) & own
+    broker = jars.broker_classpath()
+    assert "kafka_2.13-4.3.1.jar" in names(broker)
+    assert len(artifacts(broker)) == len(broker), "two versions of one artifact"
+
+
+def test_fetched_once_and_kept(cache, fake_java, capfd):
+    calls = fake_java()
+    assert names(jars.spark_jars()) == {"a-1.jar"}
+    assert names(jars.broker_classpath()) == {"a-1.jar"}
+    assert calls.read_text() == "call\n"
+    assert "half a minute" in capfd.readouterr().err
+    folder = next(path for path in cache.iterdir() if path.is_dir())
+    assert {path.name for path in cache.iterdir()} == {folder.name, f"{folder.name}.lock"}
+
+
+def test_two_processes_at_once_fetch_once(fake_java):
+    calls = fake_java(seconds=1)
+    script = "from streaming.kafka.jars import spark_jars; print(len(spark_jars()))"
+    command = [sys.executable, "-c", script]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=60)[0] for process in both] == ["1\n", "1\n"]
+    assert calls.read_text() == "call\n"
+
+
+def test_a_failure_leaves_nothing_and_can_be_tried_again(cache, fake_java):
+    fake_java(ivy="mkdir -p $folder/connector; echo '::: a#b;1: not found'; exit 1")
+    with pytest.raises(SequencerError, match=r"a#b;1: not found.*SEQUENCER_IVY_SETTINGS"):
+        jars.spark_jars()
+    assert not [path for path in cache.iterdir() if path.is_dir()]
+    fake_java()
+    assert names(jars.spark_jars()) == {"a-1.jar"}
+
+
+def test_what_a_killed_process_left_is_removed(cache, fake_java):
+    fake_java()
+    jars.spark_jars()
+    folder = next(path for path in cache.iterdir() if path.is_dir())
+    shutil.rmtree(folder)
+    left = cache / f"{folder.name}-new-killed"
+    (left / "jars" / "connector").mkdir(parents=True)
+    assert names(jars.spark_jars()) == {"a-1.jar"}
+    assert not left.exists()
+
+
+def test_ivy_that_never_ends_is_ended(fake_java, monkeypatch):
+    monkeypatch.setattr(jars, "RESOLVE_SECONDS_MAX", 1)
+    fake_java(ivy="exec sleep 60")
+    with pytest.raises(SequencerError, match="it took more than 1 s"):
+        jars.spark_jars()
+
+
+def test_a_given_folder_is_used_as_it_is(tmp_path, cache, fake_java, monkeypatch):
+    calls = fake_java()
+    monkeypatch.setenv("SEQUENCER_JARS", str(tmp_path / "given"))
+    with pytest.raises(ConfigError, match="given/connector has no jars"):
+        jars.spark_jars()
+    (tmp_path / "given" / "connector").mkdir(parents=True)
+    (tmp_path / "given" / "connector" / "mine.jar").touch()
+    assert names(jars.spark_jars()) == {"mine.jar"}
+    assert not calls.exists()
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("home", [None, "", "/proc/nowhere"])
+def test_without_a_home_that_can_be_written_to(tmp_path, fake_java, monkeypatch, home):
+    fake_java()
+    for name in ("SEQUENCER_JARS", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.setattr(jars.tempfile, "tempdir", str(tmp_path))
+    found = jars.spark_jars()
+    assert found[0].is_relative_to(tmp_path / f"spark-sequencer-{os.getuid()}")
+
+
+def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
+    """Ivy itself, with a resolver of files alone: it finds what is named, not what that needs."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    there = {"connector": jars.spark_jars(), "broker": jars.broker_classpath()}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "a (ü) [1] ☃"))
+    monkeypatch.setenv("LC_ALL", "C")
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for path in [*there["connector"], *there["broker"]]:
+        if path.name.startswith(("spark-sql-kafka", "hadoop-bare", "kafka_2.13", "slf4j-simple")):
+            shutil.copy(path, mirror)
+    settings = tmp_path / "settings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="mirror"/><resolvers><filesystem name="mirror">'
+        f'<artifact pattern="{mirror}/[artifact]-[revision].[ext]"/>'
+        "</filesystem></resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("SEQUENCER_IVY_SETTINGS", str(settings))
+    assert names(jars.spark_jars()) == {
+        "spark-sql-kafka-0-10_2.13-4.2.0.jar",
+        "hadoop-bare-naked-local-fs-0.1.0.jar",
+    }
+    assert names(jars.broker_classpath()) == {"kafka_2.13-4.3.1.jar", "slf4j-simple-1.7.36.jar"}
+
+
+@pytest.mark.usefixtures("cache")
+def test_no_network_is_told_with_the_remedy(tmp_path, monkeypatch):
+    settings = tmp_path / "settings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="off"/><resolvers>'
+        '<ibiblio name="off" m2compatible="true" root="http://127.0.0.1:9/"/>'
+        "</resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("SEQUENCER_IVY_SETTINGS", str(settings))
+    with pytest.raises(SequencerError, match=r"Fetching jars failed: .*Check the network"):
+        jars.spark_jars()
+
+
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        ({"version": "11.0.2"}, "is Java 11; 17 or newer"),
+        ({"version": "1.8.0_402"}, "is Java 8; 17 or newer"),
+        ({"fails": 1}, "does not work"),
+    ],
+)
+def test_a_java_that_will_not_do(fake_java, put, told):
+    fake_java(**put)
+    with pytest.raises(ConfigError, match=rf"{told}.*Install a JDK 17"):
+        jars.spark_jars()
+
+
+@pytest.mark.usefixtures("cache")
+def test_no_java_at_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"no java at .*JAVA_HOME"):
+        jars.spark_jars()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="no java on the PATH"):
+        jars.spark_jars()

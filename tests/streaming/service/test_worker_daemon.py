@@ -1,0 +1,45 @@
+"""What workers do after each task."""
+
+import gc
+import weakref
+
+import pytest
+
+from streaming.service import worker_daemon
+from streaming.service.worker_daemon import WHOLE_EVERY, _Garbage
+
+
+class Knot:
+    def __init__(self):
+        self.me = self
+
+
+@pytest.fixture
+def garbage():
+    yield _Garbage()
+    gc.unfreeze()
+
+
+def test_what_a_task_leaves_in_cycles_is_collected_after_it(garbage):
+    garbage.collect()
+    left = weakref.ref(Knot())
+    assert left() is not None
+    garbage.collect()
+    assert left() is None
+
+
+def test_what_outlived_a_task_is_collected_in_the_end(garbage):
+    knot = Knot()
+    left = weakref.ref(knot)
+    garbage.collect()
+    del knot
+    garbage.collect()
+    assert left() is not None, "it was not looked at: that would take long"
+    for _ in range(WHOLE_EVERY - 1):
+        garbage.collect()
+    assert left() is None
+
+
+def test_the_daemon_uses_it():
+    assert isinstance(worker_daemon.daemon.gc, _Garbage)
+    assert worker_daemon.daemon.gc.isenabled() == gc.isenabled()
