@@ -36,7 +36,7 @@ from harness import (
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
 from streaming.disciplines.groups.operator import ingress, subscriber_shard
-from streaming.disciplines.plan import GroupPlan
+from streaming.disciplines.groups.plan import GroupPlan
 
 SUBSCRIBERS = 128
 WARM_UP_SECONDS = 50

@@ -40,10 +40,10 @@ PURE = {
 }
 LAYERS = [
     {"errors", "crashes"},
-    {"arrow", "clients", "graph", "simulate"},
+    {"arrow", "settings", "clients", "graph", "simulate"},
+    {"disciplines"},
     {"config"},
     {"kafka"},
-    {"disciplines"},
     {"sink"},
     {"service"},
     {"verify"},

@@ -7,9 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-KEYS = {"channel": "channel", "group": "subscriber", "multicast": "peer"}
-"""What the output's keys are, by discipline."""
-
 
 @dataclass(slots=True)
 class Totals:

@@ -46,13 +46,10 @@ def check(
 
 def understood(settings: Config) -> dict[str, Any]:
     """The whole configuration with its defaults, without secrets."""
-    from streaming.config import ChannelPipeline  # noqa: PLC0415
-
     pipelines = {}
     for name, pipeline in settings.pipelines.items():
-        pipelines[name] = pipeline.model_dump(mode="json")
-        if isinstance(pipeline, ChannelPipeline):
-            pipelines[name]["buffer"]["window"] = settings.rules(name).window
+        with settings.faults_of(name):
+            pipelines[name] = pipeline.understood()
     return {
         "service": settings.service.model_dump(mode="json"),
         "kafka": {

@@ -15,7 +15,7 @@ from streaming.errors import ConfigError
 if TYPE_CHECKING:
     from sequencer.overlaps.overview import Overview
     from streaming.config import Config
-    from streaming.config.models import GroupPipeline
+    from streaming.disciplines.groups.settings import GroupPipeline
 
 
 def graph(

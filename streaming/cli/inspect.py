@@ -9,11 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-SHOWN = {
-    "channel": ("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
-    "group": ("subscriber", "groups", "sequence", "held", "waiting", "active"),
-    "multicast": ("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
-}
 ITEMS_SHOWN = 3
 TIMES = ("held_since", "active")
 
@@ -43,8 +38,8 @@ def inspect(
 
     Example: sequencer inspect orders.toml --pipeline trades --channel K1
     """
-    from streaming.arrow.totals import KEYS  # noqa: PLC0415
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+    from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.errors import ConfigError, JobFailed  # noqa: PLC0415
     from streaming.service.insight import look  # noqa: PLC0415
     from streaming.service.session import spark_session  # noqa: PLC0415
@@ -57,11 +52,11 @@ def inspect(
             "Nothing was read.",
             f"Say which: --pipeline {' or --pipeline '.join(names)}.",
         )
-    discipline = settings.pipelines[names[0]].discipline
+    discipline = DISCIPLINES[settings.pipelines[names[0]].discipline]
     print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
     with spark_session(settings) as session:
         found = look(session, settings, names[0])
-    own = KEYS[discipline]
+    own = discipline.key
     if channel is not None:
         found = [each for each in found if each[own] == channel]
         if not found:
@@ -71,11 +66,11 @@ def inspect(
                 "It sent or got nothing yet, or was idle for retire_after; names are exact.",
             )
     if as_json:
-        print(json.dumps({"pipeline": names[0], "discipline": discipline, f"{own}s": found}))
+        print(json.dumps({"pipeline": names[0], "discipline": discipline.name, f"{own}s": found}))
     elif channel is not None:
         _details(found[0])
     else:
-        _table(found, SHOWN[discipline], limit)
+        _table(found, discipline.shown, limit)
 
 
 def _details(found: dict[str, Any]) -> None:

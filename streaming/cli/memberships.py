@@ -22,7 +22,7 @@ def now(config: Config, name: str) -> tuple[dict[str, list[str]], dict[str, int]
     """
     pipeline = config.pipelines[name]
     pinned = Checkpoint(config.service.checkpoint, name).identity()
-    first = pinned.groups if pinned is not None else pipeline.groups
+    first = pinned.own["groups"] if pinned is not None else pipeline.groups
     groups = {group: list(members) for group, members in first.items()}
     messages: Counter[str] = Counter()
     with Topics(config, lambda _topic, _count: None) as topics:

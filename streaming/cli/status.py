@@ -56,7 +56,8 @@ def status(
 
 
 def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
-    from streaming.arrow.totals import KEYS, Totals  # noqa: PLC0415
+    from streaming.arrow.totals import Totals  # noqa: PLC0415
+    from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
 
     last = Checkpoint(root, name).status()
@@ -70,9 +71,8 @@ def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
         "held": totals["held"],
         "gaps": totals["gaps"],
         "blocked": totals["blocked"],
-        f"{KEYS[discipline]}s": totals["channels"],
-        **({} if discipline == "channel" else {"transit": totals["transit"]}),
-        **({"undelivered": totals["undelivered"]} if discipline == "multicast" else {}),
+        f"{DISCIPLINES[discipline].key}s": totals["channels"],
+        **{name: totals[name] for name in DISCIPLINES[discipline].counted},
         "batch": last.get("batch"),
         "batch_ms": last.get("batch_ms"),
         "at": last.get("at"),
@@ -83,14 +83,14 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    from streaming.arrow.totals import KEYS  # noqa: PLC0415
+    from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in found:
         table.add_column(name, justify="right")
     reasons = sorted({reason for figures in found.values() for reason in figures["rejected"]})
-    for name in (*ROWS, *(f"{key}s" for key in KEYS.values())):
+    for name in (*ROWS, *(f"{each.key}s" for each in DISCIPLINES.values())):
         each = [figures.get(name) for figures in found.values()]
         if any(n is not None for n in each):
             table.add_row(name, *(_told(n) for n in each))

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from streaming.config.values import key_path
+from streaming.settings.values import key_path
 
 LABEL_KINDS = ("linear", "cyclic", "custom")
 

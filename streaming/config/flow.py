@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.config.models import DISCIPLINES
-from streaming.config.values import SUBSCRIBER, key_path
+from streaming.disciplines import DISCIPLINES
+from streaming.settings.values import SUBSCRIBER, key_path
 
 WRITTEN = ("output", "rejects", "events", "transit")
 DEFAULTS = {"input": "in", "output": "out"}
@@ -38,11 +38,11 @@ def topic_faults(tables: dict[str, Any]) -> list[str]:
 
 
 def _uses(name: str, table: Any) -> Iterator[Use]:
-    model = DISCIPLINES.get(str(table.get("discipline"))) if isinstance(table, dict) else None
-    if model is None:
+    known = DISCIPLINES.get(str(table.get("discipline"))) if isinstance(table, dict) else None
+    if known is None:
         return
     for role in ("input", "commands", *WRITTEN):
-        if role not in model.model_fields:
+        if role not in known.settings.model_fields:
             continue
         given = table.get(role, f"{name}.{DEFAULTS.get(role, role)}")
         for topic in given if isinstance(given, list) else [given]:

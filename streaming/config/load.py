@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
-from sequencer.channels.rules import Rules
 from streaming.config import properties
 from streaming.config.explain import explain, unknown
 from streaming.config.flow import topic_faults
-from streaming.config.models import DISCIPLINES, ChannelPipeline, Pipeline
 from streaming.config.tables import Kafka, Service
-from streaming.config.values import key_path, name_fault
+from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
+from streaming.settings.pipeline import Pipeline
+from streaming.settings.values import key_path, name_fault
 
 TABLES = ("service", "kafka", "spark", "pipelines")
 BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
@@ -39,28 +40,15 @@ class Config:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     source: str = "the configuration"
 
-    def rules(self, name: str) -> Rules:
-        """The rules of a channel pipeline.
-
-        Imports the function of custom labels. ConfigError where that does not work, and where
-        there is no such pipeline of discipline ``channel``.
-        """
-        pipeline = self.pipelines.get(name)
-        if not isinstance(pipeline, ChannelPipeline):
-            known = [each for each, of in self.pipelines.items() if isinstance(of, ChannelPipeline)]
-            raise ConfigError(
-                f"There is no pipeline {name!r} of discipline channel.",
-                remedy=f"Known ones: {', '.join(known) or 'none'}.",
-            )
+    @contextmanager
+    def faults_of(self, name: str) -> Iterator[None]:
+        """What a pipeline's settings find wrong only when they are used, as a ConfigError."""
         try:
-            return pipeline.rules()
+            yield
         except ValueError as error:
-            at = ("labels",)
-            if isinstance(error, PydanticCustomError):
-                at = (error.context or {})["at"]
-            raise refusal(
-                [f"{key_path(['pipelines', name, *at])}: {error}"], self.source
-            ) from error
+            at = (error.context or {})["at"] if isinstance(error, PydanticCustomError) else ()
+            path = key_path(["pipelines", name, *at])
+            raise refusal([f"{path}: {error}"], self.source) from error
 
     def named(self, names: Iterable[str]) -> list[str]:
         """These pipelines, or all where there are none; ConfigError where one is unknown."""
@@ -71,17 +59,17 @@ class Config:
         return list(dict.fromkeys(names)) or list(self.pipelines)
 
     def check(self, names: Iterable[str] | None = None) -> None:
-        """Try what loading leaves for later: the functions of custom labels.
+        """Try what loading leaves for later (`Pipeline.try_out`).
 
         ConfigError that lists the faults of all these pipelines (None: of all).
         """
         faults: list[str] = []
         for name in self.pipelines if names is None else names:
-            if isinstance(self.pipelines[name], ChannelPipeline):
-                try:
-                    self.rules(name)
-                except ConfigError as error:
-                    faults += error.faults
+            try:
+                with self.faults_of(name):
+                    self.pipelines[name].try_out()
+            except ConfigError as error:
+                faults += error.faults
         if faults:
             raise refusal(faults, self.source)
 
@@ -201,13 +189,13 @@ def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
             faults.append(f"{told}: must be a table; write [{told}] and its keys below")
             continue
         discipline = table.get("discipline")
-        model = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
-        if model is None:
-            known = ", ".join(f'"{each}"' for each in DISCIPLINES)
+        known = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
+        if known is None:
+            names = ", ".join(f'"{each}"' for each in DISCIPLINES)
             problem = "is missing" if discipline is None else f"{discipline!r} is none"
-            faults.append(f"{told}.discipline: {problem}; write one of {known}")
+            faults.append(f"{told}.discipline: {problem}; write one of {names}")
             continue
-        made = _table(model, table, path, faults, {"pipeline": name})
+        made = _table(known.settings, table, path, faults, {"pipeline": name})
         if made is not None:
             found[name] = made
     faults += topic_faults(values)

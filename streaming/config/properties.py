@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from streaming.config.values import key_path
+from streaming.settings.values import key_path
 
 
 def _names(text: str) -> frozenset[str]:

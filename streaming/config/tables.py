@@ -1,22 +1,14 @@
-"""The tables of the configuration file that are no pipelines, as pydantic models."""
+"""The tables of the configuration file that all pipelines share, as pydantic models."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from sequencer.channels.rules import HELD_MAX, WINDOW_MAX
-from streaming.config.values import Duration, Name, Printable, Span, Text, fault
-
-Number = Annotated[int, Field(strict=True)]
-
-
-class Table(BaseModel):
-    """A table of the file: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+from streaming.settings.table import Number, Table
+from streaming.settings.values import Duration, Name, Printable, Span, Text
 
 
 class Service(Table):
@@ -50,26 +42,3 @@ class Kafka(Table):
             if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 2**16:
                 raise ValueError(f"{address!r} has no port in 1 … 65535; write host:port")
         return ",".join(each)
-
-
-class GapPolicy(Table):
-    """What to do about missing labels that others wait for."""
-
-    policy: Literal["wait", "skip", "fail"] = "wait"
-    after: Duration | None = None
-
-    @model_validator(mode="after")
-    def _after_fits(self) -> GapPolicy:
-        if self.policy == "wait" and self.after is not None:
-            raise fault('has no meaning with policy "wait"; leave it out', "after")
-        if self.policy != "wait" and self.after is None:
-            raise fault(f'policy "{self.policy}" needs it; write for instance "5 s"', "after")
-        return self
-
-
-class Buffer(Table):
-    """Bounds of one channel's buffer; ``window`` None is the largest sensible one."""
-
-    held: Annotated[Number, Field(ge=1, le=HELD_MAX)] = 10_000
-    window: Annotated[Number, Field(ge=1, le=WINDOW_MAX)] | None = None
-    full: Literal["reject", "skip"] = "reject"

@@ -13,7 +13,7 @@ import json
 import struct
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -30,6 +30,7 @@ from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.arrow.totals import Totals
+from streaming.disciplines.discipline import Described, Reader
 from streaming.disciplines.plan import ExchangePlan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import InputLost, StateFormatError
@@ -37,6 +38,8 @@ from streaming.errors import InputLost, StateFormatError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
+
+    from streaming.disciplines.source import Source
 
 STATE_FORMAT = 1
 STATE = "format int, clock_ms long, links string, core binary, totals string"
@@ -184,6 +187,15 @@ class ExchangeOperator(ABC):
         self.cores[self.plan.service, self.plan.pipeline, shard] = (blob, core)
         return (STATE_FORMAT, now_ms, links.to_json(), blob, core.totals.to_json()), rows
 
+    def reader(self, describe: Callable[[Any], Described]) -> Reader:
+        """Reads rows of the state store back, by what ``describe`` says of a core."""
+
+        def read(row: Iterable[Any]) -> Described:
+            key, *state = row
+            return describe(self.restored(key, tuple(state)))
+
+        return read
+
     def restored(self, key: int, row: tuple[Any, ...]) -> Core:
         """The shard in a row of STATE, for a look at it."""
         form, _, _, blob, _ = row
@@ -227,11 +239,25 @@ class ExchangeOperator(ABC):
         )
 
 
+def exchanging(common: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a plan whose shards send each other messages.
+
+    They are no more than can work at the same time: further ones would only make more trips.
+    """
+    return {**common, "shards": min(common["shards"], common["state_partitions"])}
+
+
 def exchange(
-    source: DataFrame, plan: ExchangePlan, route: Route, operator: ExchangeOperator
+    source: Source, plan: ExchangePlan, route: Route, operator: ExchangeOperator
 ) -> DataFrame:
-    """The query between Spark's Kafka source and the sink: rows of OUTPUT."""
-    rows = source.selectExpr(*source_columns(plan.reads)).coalesce(plan.state_partitions)
+    """The query between Kafka and the sink: rows of OUTPUT.
+
+    The transit topic has a source of its own: Spark shares a batch's limit among all topics of a
+    source by what is left to read, so behind a backlog of inputs it would get next to nothing.
+    """
+    transit = source.records((plan.transit,), limited=False)
+    records = source.records((*plan.inputs, plan.commands)).unionByName(transit)
+    rows = records.selectExpr(*source_columns(plan.reads)).coalesce(plan.state_partitions)
     spread = partial(_spread_task, plan=plan, route=route)
     return (
         rows.mapInArrow(spread, PACKED)

@@ -7,9 +7,7 @@ everything is resolved: topics, expressions, numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
-
-from sequencer.channels import Rules
+from typing import ClassVar, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +27,11 @@ class Plan:
 
     ``inputs`` are sorted: a record's topic travels as its place in this list. ``partitions`` gives
     the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
-    out to be missing is created.
+    out to be missing is created. ``started_ms``: when this run began; a batch with an earlier time
+    is a repeated one.
     """
 
+    discipline: ClassVar[str]
     service: str
     pipeline: str
     inputs: tuple[str, ...]
@@ -44,6 +44,7 @@ class Plan:
     shards: int = 16
     state_partitions: int = 2
     retire_after_ms: int = 7 * 86_400_000
+    started_ms: int = 0
     create_topics: bool = False
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
@@ -62,27 +63,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelPlan(Plan):
-    """One pipeline of discipline ``channel``.
-
-    ``label`` and ``channel`` are SQL expressions; the two defaults (``header('label')`` and
-    ``key``) take a faster way. ``started_ms``: when this run began; a batch with an earlier time is
-    a repeated one.
-    """
-
-    rules: Rules
-    channel: str = "key"
-    label: str = "header('label')"
-    drop_duplicates: bool = False
-    started_ms: int = 0
-
-    @property
-    def keyed(self) -> bool:
-        """Whether the channel is the record's key, so that it need not travel twice."""
-        return self.channel == "key"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangePlan(Plan):
     """A pipeline whose shards send each other messages, by way of the topic ``transit``."""
 
@@ -93,26 +73,6 @@ class ExchangePlan(Plan):
     def reads(self) -> tuple[str, ...]:
         """The inputs, the commands, the transit topic."""
         return (*self.inputs, self.commands, self.transit)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan(ExchangePlan):
-    """One pipeline of discipline ``group``; ``groups`` is the first membership.
-
-    ``ingress`` has the shards of groups whose ingress is not where their name says. With one node,
-    which also numbers at all ingresses, a sender's messages keep their order across groups.
-    """
-
-    groups: dict[str, tuple[str, ...]]
-    ingress: dict[str, int] = field(default_factory=dict)
-    nodes: int = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MulticastPlan(ExchangePlan):
-    """One pipeline of discipline ``multicast``."""
-
-    order: Literal["clock", "counter"] = "clock"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,33 +9,37 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
 from pyarrow import fs
 
 from streaming import crashes
+from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError, JobFailed, SequencerError
 
 IDENTITY = "identity.json"
 STATUS = "status.json"
 
 
+SHARED = {
+    "shards": "set service.shards back",
+    "discipline": "give the pipeline another name",
+    "inputs": "set the pipeline's input back, or give the new one a pipeline of its own",
+}
+"""What may not change in any discipline, and what to do where it did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What may not change while a checkpoint lives; ``groups`` is the first membership."""
+    """What a checkpoint began with; ``own`` are the parts that its discipline names."""
 
     discipline: str
     shards: int
     state_partitions: int
-    labels: dict[str, Any] = field(default_factory=dict)
-    channel: str = ""
-    groups: dict[str, list[str]] = field(default_factory=dict)
-    nodes: int = 0
-    sender_order: str = ""
-    order: str = ""
     inputs: list[str] = field(default_factory=list)
+    own: dict[str, Any] = field(default_factory=dict)
 
 
 class Checkpoint:
@@ -53,38 +57,40 @@ class Checkpoint:
     def pin(self, wanted: Identity) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
 
-        ``wanted.state_partitions`` and ``wanted.groups`` are wishes that an older checkpoint
-        overrides. Raises ConfigError where anything else differs.
+        ``wanted.state_partitions``, and the parts that the discipline has no remedy for, are wishes
+        that an older checkpoint overrides. Raises ConfigError where anything else differs.
         """
         pinned = self.identity()
         if pinned is None:
-            self._write(IDENTITY, asdict(wanted))
+            plain = asdict(wanted)
+            self._write(IDENTITY, {**plain.pop("own"), **plain})
             return wanted
-        for name, remedy in (
-            ("shards", "set service.shards back"),
-            ("discipline", "give the pipeline another name"),
-            ("inputs", "set the pipeline's input back, or give the new one a pipeline of its own"),
-            ("labels", "set the pipeline's labels back"),
-            ("channel", "set the pipeline's channel expression back"),
-            ("nodes", "set the pipeline's nodes back"),
-            ("sender_order", "set the pipeline's sender_order back"),
-            ("order", "set the pipeline's order back"),
-        ):
-            was, now = getattr(pinned, name), getattr(wanted, name)
-            if was != now:
-                raise ConfigError(
-                    f"pipelines.{self.pipeline}: {name} is {_show(now)}, but the checkpoint "
-                    f"{self.location} was made with {_show(was)}.",
-                    "Nothing was started.",
-                    f"Either {remedy}, or start with a new checkpoint folder (all input is then "
-                    "read again, under new incarnations).",
-                )
+        for name, remedy in SHARED.items():
+            self._compare(name, getattr(pinned, name), getattr(wanted, name), remedy)
+        for name, part in DISCIPLINES[pinned.discipline].fixed.items():
+            if part.remedy:
+                self._compare(name, pinned.own[name], wanted.own[name], part.remedy)
         return pinned
+
+    def _compare(self, name: str, was: Any, now: Any, remedy: str) -> None:
+        if was != now:
+            raise ConfigError(
+                f"pipelines.{self.pipeline}: {name} is {_show(now)}, but the checkpoint "
+                f"{self.location} was made with {_show(was)}.",
+                "Nothing was started.",
+                f"Either {remedy}, or start with a new checkpoint folder (all input is then "
+                "read again, under new incarnations).",
+            )
 
     def identity(self) -> Identity | None:
         """What was pinned; None where the pipeline never ran."""
-        found = self._read(IDENTITY)
-        return None if found is None else Identity(**found)
+        plain = self._read(IDENTITY)
+        if plain is None:
+            return None
+        known = {each.name for each in fields(Identity)} - {"own"}
+        fixed = DISCIPLINES[plain["discipline"]].fixed
+        own = {name: plain.get(name, part.before) for name, part in fixed.items()}
+        return Identity(**{name: plain[name] for name in known & plain.keys()}, own=own)
 
     def claim(self) -> None:
         """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from streaming.arrow.totals import KEYS
 from streaming.config import Config
-from streaming.disciplines.channels.codec import decode_shard
-from streaming.disciplines.channels.describe import describe as channels_of
-from streaming.disciplines.channels.pack import record_schema
-from streaming.disciplines.exchange import ExchangeOperator
-from streaming.disciplines.groups.describe import describe as subscribers_of
-from streaming.disciplines.groups.operator import GroupOperator
-from streaming.disciplines.multicast.describe import describe as peers_of
-from streaming.disciplines.multicast.operator import MulticastOperator
-from streaming.disciplines.plan import ChannelPlan, GroupPlan, MulticastPlan, Plan
+from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.discipline import Described
 from streaming.errors import JobFailed
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import make_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Described = list[dict[str, Any]]
-Reader = Callable[[Iterable[Any]], Described]
 
 
 def look(session: SparkSession, config: Config, name: str) -> Described:
@@ -40,35 +28,11 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
             "Nothing was read.",
             f"Start it first: sequencer run CONFIG --pipeline {name}.",
         )
-    plan = make_plan(config, name, identity, {})
     # Spark's reader asks the part of it that only streaming queries start.
     session._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()  # noqa: SLF001
     frame = session.read.format("statestore").load(checkpoint.location)
     rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
-    found = [each for row in rows for each in _reader(plan)(row)]
-    return sorted(found, key=lambda each: str(each[KEYS[config.pipelines[name].discipline]]))
-
-
-def _reader(plan: Plan) -> Reader:
-    """From a row (shard's key, then its state) to what it says."""
-    if isinstance(plan, ChannelPlan):
-        schema, rules = record_schema(plan), plan.rules
-
-        def of_channels(row: Iterable[Any]) -> Described:
-            _, *state = row
-            return channels_of(decode_shard(tuple(state), schema), rules)
-
-        return of_channels
-    if isinstance(plan, GroupPlan):
-        return _of_exchange(GroupOperator(plan), subscribers_of)
-    if isinstance(plan, MulticastPlan):
-        return _of_exchange(MulticastOperator(plan), peers_of)
-    raise NotImplementedError(type(plan).__name__)
-
-
-def _of_exchange(operator: ExchangeOperator, describe: Callable[[Any], Described]) -> Reader:
-    def read(row: Iterable[Any]) -> Described:
-        key, *state = row
-        return describe(operator.restored(key, tuple(state)))
-
-    return read
+    discipline = DISCIPLINES[config.pipelines[name].discipline]
+    read = discipline.describe(make_plan(config, name, identity, {}))
+    described = [each for row in rows for each in read(row)]
+    return sorted(described, key=lambda each: str(each[discipline.key]))

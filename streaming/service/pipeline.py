@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from streaming import errors
 from streaming.arrow.totals import Totals
-from streaming.config import Config, GroupPipeline, MulticastPipeline
-from streaming.config.values import SUBSCRIBER
-from streaming.disciplines.plan import ChannelPlan, Plan
-from streaming.errors import InputLost, JobFailed, KafkaUnavailable, SequencerError
+from streaming.config import Config
+from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.discipline import Pace
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.source import BATCH_MAX
+from streaming.errors import SequencerError
 from streaming.kafka import connection, topics
 from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.failures import as_sequencer_error
+from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
-from streaming.service.query import BATCH_MAX, Carrier, Progress, build, start
+from streaming.service.query import Carrier, Progress, build, start
+from streaming.settings.values import SUBSCRIBER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,13 +29,29 @@ if TYPE_CHECKING:
 
 STOP_SECONDS_MAX = 55
 IDLE_SECONDS = 0.5
-MULTICASTS_MAX = 20_000
-HELD_HIGH, HELD_LOW = 400_000, 150_000
-"""Deliveries that wait in a multicast's state, above and below which inputs are read slowly and at
-full speed again: a backlog stays in Kafka. All shards have some 100,000 on their way."""
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
+
+
+class Speed:
+    """How fast a pipeline reads its inputs: at its discipline's pace, or slowly for a while."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self.slow = False
+
+    def records_max(self, limit: int) -> int:
+        """Input records of a batch, where the service says ``limit``."""
+        return 1 if self.slow else min(limit, self.pace.records_max or limit)
+
+    def changes(self, held: int) -> bool:
+        """Slow down or go on at full speed, by the deliveries that wait; whether it changed."""
+        if self.pace.held_high is None:
+            return False
+        slow = held >= self.pace.held_low if self.slow else held > self.pace.held_high
+        changed, self.slow = slow != self.slow, slow
+        return changed
 
 
 class Pipeline:
@@ -62,11 +80,11 @@ class Pipeline:
         self.carrier: Carrier | None = None
         self._reported: tuple[int, ...] = ()
         self._batch_seen = -1
-        self._ends: dict[tuple[str, int], int] | None = None
+        self.discipline = DISCIPLINES[config.pipelines[name].discipline]
+        self.speed = Speed(self.discipline.pace(config.pipelines[name]))
+        self._through = Through(config, name)
+        self._clean = TransitCleaner(config, name, say)
         self.finished = False
-        self._cleaning = True
-        self._cleaned: dict[int, int] = {}
-        self._slow = False
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -77,7 +95,8 @@ class Pipeline:
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in connection.java(self.config).items()}
-        options[BATCH_MAX] = str(self._records_max())
+        limit = self.config.service.batch_records_max
+        options[BATCH_MAX] = str(self.speed.records_max(limit))
         frame = build(self.session, plan, options)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
@@ -89,65 +108,45 @@ class Pipeline:
         settings = self.config.pipelines[self.name]
         wanted = self._identity()
         identity = self.checkpoint.pin(wanted)
-        if isinstance(settings, GroupPipeline) and identity.groups != wanted.groups:
-            self.say(
-                f"pipelines.{self.name}.groups is not what the checkpoint began with; it is "
-                f"passed over. Change groups by commands on {settings.commands}."
-            )
+        for key, part in self.discipline.fixed.items():
+            if not part.remedy and identity.own[key] != wanted.own[key]:
+                self.say(
+                    f"pipelines.{self.name}.{key} is not what the checkpoint began with; it is "
+                    f"passed over. {part.instead}"
+                )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
-        plan = make_plan(self.config, self.name, identity, topics.partitions(self.config, written))
-        if isinstance(plan, ChannelPlan):
-            plan = replace(plan, started_ms=int(time.time() * 1000))
-        return plan
-
-    def _records_max(self) -> int:
-        """Input records of a batch. A multicast that has to wait does so in the state."""
-        limit = self.config.service.batch_records_max
-        if not isinstance(self.config.pipelines[self.name], MulticastPipeline):
-            return limit
-        return 1 if self._slow else min(limit, MULTICASTS_MAX)
-
-    def changes_pace(self) -> bool:
-        """Whether to read inputs slowly from now on, or at full speed again.
-
-        Slowly while more multicasts wait than a state should keep. Spark fixes the limit when a
-        query starts, so the query has to be started again.
-        """
-        if not isinstance(self.config.pipelines[self.name], MulticastPipeline):
-            return False
-        held = self.progress.totals().held
-        if held >= HELD_LOW if self._slow else held <= HELD_HIGH:
-            return False
-        self._slow = not self._slow
-        if self._slow:
-            self.say(
-                f"{self.name}: {held:,} deliveries wait for their turn; reading few inputs "
-                f"until there are fewer than {HELD_LOW:,}"
-            )
-        return True
+        partitions = topics.partitions(self.config, written)
+        return make_plan(self.config, self.name, identity, partitions, int(time.time() * 1000))
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]
-        common: dict[str, Any] = {
-            "discipline": settings.discipline,
-            "shards": self.config.service.shards,
-            "state_partitions": self._state_partitions(),
-            "inputs": sorted(settings.input),
-        }
-        if isinstance(settings, GroupPipeline):
-            groups = {name: sorted(members) for name, members in sorted(settings.groups.items())}
-            order = settings.sender_order
-            return Identity(**common, groups=groups, nodes=settings.nodes, sender_order=order)
-        if isinstance(settings, MulticastPipeline):
-            return Identity(**common, order=settings.order)
-        labels = settings.labels.model_dump(mode="json")
-        return Identity(**common, labels=labels, channel=settings.channel)
+        return Identity(
+            discipline=self.discipline.name,
+            shards=self.config.service.shards,
+            state_partitions=self._state_partitions(),
+            inputs=sorted(settings.input),
+            own=self.discipline.identity(settings),
+        )
 
     def _state_partitions(self) -> int:
         """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
         wanted = self.config.spark.get("spark.sql.shuffle.partitions")
         cores = self.session.sparkContext.defaultParallelism
         return max(1, min(self.config.service.shards, int(wanted or cores)))
+
+    def changes_pace(self) -> bool:
+        """Whether to read inputs slowly from now on, or at full speed again.
+
+        Spark fixes a batch's limit when a query starts, so the query has to be started again.
+        """
+        if not self.speed.changes(self.progress.totals().held):
+            return False
+        if self.speed.slow:
+            self.say(
+                f"{self.name}: {self.progress.totals().held:,} deliveries wait for their turn; "
+                f"reading few inputs until there are fewer than {self.speed.pace.held_low:,}"
+            )
+        return True
 
     @property
     def active(self) -> bool:
@@ -166,33 +165,14 @@ class Pipeline:
     def finish_when_through(self) -> None:
         """With ``--once``: stop after the batch that reaches the ends first seen here."""
         assert self.query is not None  # noqa: S101  (only called while it runs)
-        settings = self.config.pipelines[self.name]
-        if self._ends is None:
-            read = (*settings.input, *filter(None, [getattr(settings, "commands", None)]))
-            self._ends = topics.ends(self.config, read)
-        last = self.query.lastProgress
-        if not _reached(last, self._ends):
-            return
-        transit = getattr(settings, "transit", None)
-        if transit is None or _reached(last, topics.ends(self.config, (transit,))):
+        if self._through(self.query.lastProgress):
             self.stop()
             self.finished = True
 
     def clean_transit(self) -> None:
-        """Delete what was in transit before the last batch that is done: no restart reads it."""
-        transit = getattr(self.config.pipelines[self.name], "transit", None)
-        if transit is None or self.query is None or not self.query.isActive or not self._cleaning:
-            return
-        begin = _offsets(self.query.lastProgress, "startOffset").get(transit, {})
-        wanted = {int(at): offset for at, offset in begin.items() if offset}
-        if not wanted or wanted == self._cleaned:
-            return
-        try:
-            topics.delete_before(self.config, transit, wanted)
-        except KafkaUnavailable as error:
-            self.say(f"{self.name}: {error}")
-            self._cleaning = False  # told once; the next start tries again
-        self._cleaned = wanted
+        """Delete what no restart reads again."""
+        if self.query is not None and self.query.isActive:
+            self._clean(self.query.lastProgress)
 
     @property
     def progressed(self) -> bool:
@@ -261,51 +241,3 @@ class Pipeline:
 
 def _shards(status: dict[str, Any]) -> dict[int, Totals]:
     return {int(shard): Totals(**fields) for shard, fields in status.get("shards", {}).items()}
-
-
-def _reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
-    """Whether a query's last batch ended at or beyond ``ends``."""
-    if progress is None:
-        return False
-    found = _offsets(progress, "endOffset")
-    return all(
-        found.get(topic, {}).get(str(partition), 0) >= end
-        for (topic, partition), end in ends.items()
-    )
-
-
-def _offsets(progress: Any, name: str) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition at one end of a batch, of all topics read."""
-    found: dict[str, dict[str, int]] = {}
-    for source in progress["sources"] if progress else ():
-        if source["description"].startswith("Kafka"):
-            offsets = source[name]
-            found |= (json.loads(offsets) if isinstance(offsets, str) else offsets) or {}
-    return found
-
-
-RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
-
-
-def as_sequencer_error(text: str) -> SequencerError:
-    """The error that a worker raised, out of Spark's report of it."""
-    found = RAISED.findall(text)
-    if found:
-        name, message = found[-1]
-        kind = getattr(errors, name, SequencerError)
-        if name == "StateFormatError":
-            return JobFailed(message)
-        return kind(message)
-    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
-        return InputLost(
-            "Kafka no longer has records that this pipeline has not read yet (retention went by "
-            "their timestamps, or the topic was made anew).",
-            "They are lost to it; nothing was written for them.",
-            "Compare the topic's first offsets with the checkpoint; to go on without them, start "
-            "with a new checkpoint folder.",
-        )
-    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
-        return SequencerError("Another copy of this service wrote the checkpoint's log.")
-    lines = [line for line in text.splitlines() if line.strip()]
-    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
-    return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

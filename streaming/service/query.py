@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
-from streaming.disciplines.channels.operator import order
-from streaming.disciplines.channels.pack import pack
-from streaming.disciplines.exchange import exchange
-from streaming.disciplines.groups import operator as groups
-from streaming.disciplines.multicast import operator as multicast
-from streaming.disciplines.plan import (
-    BatchContext,
-    ChannelPlan,
-    ExchangePlan,
-    GroupPlan,
-    MulticastPlan,
-    Plan,
-)
+from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.source import Source
 from streaming.sink.sink import SUMMARY, Sink
 
 if TYPE_CHECKING:
@@ -63,66 +53,10 @@ class BatchFailed(Exception):  # noqa: N818
     """
 
 
-BATCH_MAX = "maxOffsetsPerTrigger"
-FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
-"""How long the broker keeps a request for more than there is. Behind a range of offsets Spark asks
-where the partition ends, on the same connection, and the answer waits for that request: by default
-500 ms, in each partition, wherever a batch reads up to the end."""
-
-
 def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
     with _environment_lock:  # its functions are wrapped here, and are not the sink's
-        return _build(spark, plan, options)
-
-
-def _build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
-    if isinstance(plan, ChannelPlan):
-        source = _kafka(spark, plan.reads, options)
-        return order(pack(source, plan).unionByName(_ticks(spark)), plan)
-    if isinstance(plan, GroupPlan):
-        source = _with_transit(spark, plan, options)
-        return exchange(source, plan, groups.route(plan), groups.GroupOperator(plan))
-    if isinstance(plan, MulticastPlan):
-        source = _with_transit(spark, plan, options)
-        return exchange(source, plan, multicast.route(plan), multicast.MulticastOperator(plan))
-    raise NotImplementedError(type(plan).__name__)
-
-
-def _with_transit(spark: SparkSession, plan: ExchangePlan, options: dict[str, str]) -> DataFrame:
-    """Inputs and commands, and the transit topic as a source of its own.
-
-    Spark shares a batch's limit among all topics of a source by what is left to read, so behind a
-    backlog of inputs the transit topic would get next to nothing.
-    """
-    unlimited = {name: value for name, value in options.items() if name != BATCH_MAX}
-    transit = _kafka(spark, (plan.transit,), unlimited)
-    return _kafka(spark, (*plan.inputs, plan.commands), options).unionByName(transit)
-
-
-def _kafka(spark: SparkSession, names: Sequence[str], options: dict[str, str]) -> DataFrame:
-    return (
-        spark.readStream.format("kafka")
-        .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})
-        .option("subscribe", ",".join(names))
-        .option("includeHeaders", "true")
-        .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "true")
-        .option("kafka.isolation.level", "read_committed")
-        .load()
-    )
-
-
-def _ticks(spark: SparkSession) -> DataFrame:
-    """No rows, but something new every second, so that batches run and timers fire when idle.
-
-    Spark's own batches without data do not begin before the first batch with data after a start,
-    and then follow each other without a pause.
-    """
-    ticks = spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
-    return ticks.where("value < 0").selectExpr(
-        "cast(value as int) as shard", "cast('' as binary) as rows"
-    )
+        return DISCIPLINES[plan.discipline].build(Source(spark, options), plan)
 
 
 class Carrier:

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from streaming.config import ChannelPipeline, Config, GroupPipeline, MulticastPipeline
+from streaming.config import Config
 from streaming.disciplines.channels.pack import header_name
+from streaming.disciplines.channels.settings import ChannelPipeline
+from streaming.disciplines.groups.settings import GroupPipeline
+from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.errors import ConfigError
 from streaming.verify import channel, group, multicast
 from streaming.verify.accounts import Material, Settings
@@ -137,7 +140,8 @@ def _judge_channel(config: Config, name: str, pipeline: ChannelPipeline, topics:
             "Nothing was judged.",
             "Leave this pipeline out (--pipeline names the others).",
         )
-    rules = config.rules(name)
+    with config.faults_of(name):
+        rules = pipeline.rules()
     # Outputs before inputs: what a running service writes meanwhile then has its input read too.
     outputs, partitions = topics.read(pipeline.output)
     rejects, _ = topics.read(pipeline.rejects)

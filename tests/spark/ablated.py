@@ -4,9 +4,10 @@ python -c 'from tests.spark.ablated import unsafe; unsafe()' run CONFIG --once
 """
 
 from streaming.cli import main as sequencer
+from streaming.disciplines import multicast
+from streaming.disciplines.discipline import Pace
 from streaming.disciplines.multicast import operator
 from streaming.disciplines.multicast.peers import LIMITS
-from streaming.service import pipeline
 from tests.sequencer.checking import ablations
 
 BUSES = {
@@ -30,5 +31,5 @@ def unsafe():
 
 def narrow():
     """A backlog of multicasts is larger than what the state should keep."""
-    pipeline.MULTICASTS_MAX, pipeline.HELD_HIGH, pipeline.HELD_LOW = 100, 1_500, 500
+    multicast.PACE = Pace(records_max=100, held_high=1_500, held_low=500)
     sequencer()

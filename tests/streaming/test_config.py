@@ -10,8 +10,14 @@ import pytest
 
 from sequencer.channels.rules import CUSTOM_WINDOW_DEFAULT, HELD_MAX, WINDOW_MAX, Full, Gap
 from streaming.config import load_config, parse_config
-from streaming.config.values import Span
 from streaming.errors import ConfigError
+from streaming.settings.values import Span
+
+
+def rules_of(config, name="p"):
+    with config.faults_of(name):
+        return config.pipelines[name].rules()
+
 
 EVERYTHING = """
 [service]
@@ -112,7 +118,7 @@ def test_a_whole_file_is_understood(tmp_path):
         "events": "trades.news",
     }
     assert (trades.channel, trades.label) == ("coalesce(key, header('channel'))", "header('n')")
-    rules = config.rules("trades")
+    rules = rules_of(config, "trades")
     assert (rules.labels.cycle, rules.labels.at(1)) == (100, 4)
     assert (rules.gap, rules.gap_after_ms) == (Gap.SKIP, 5000)
     assert (rules.held_max, rules.window, rules.full) == (10, 49, Full.SKIP)
@@ -144,7 +150,7 @@ def test_what_is_left_out_has_the_contract_s_default():
     assert tuple(trades.written.values()) == ("trades.out", "trades.rejects", "trades.events")
     assert (trades.channel, trades.label) == ("key", "header('label')")
     assert (trades.duplicates, trades.retire_after) == ("reject", Span(7 * 86_400_000))
-    rules = config.rules("trades")
+    rules = rules_of(config, "trades")
     assert (rules.labels.at(0), rules.labels.at(1), rules.labels.cycle) == (0, 1, None)
     assert (rules.gap, rules.full) == (Gap.WAIT, Full.REJECT)
     assert (rules.held_max, rules.window) == (10_000, 1_000_000)
@@ -520,11 +526,11 @@ def test_many_pipelines_that_all_feed_each_other_are_judged_at_once():
 )
 def test_the_default_window_of_a_cycle_is_below_its_half(modulus, step, window):
     labels = f'labels = {{ kind = "cyclic", modulus = {modulus}, step = {step} }}\n'
-    assert channel(labels).rules("p").window == window
-    cycle = channel(labels).rules("p").labels.cycle
+    assert rules_of(channel(labels)).window == window
+    cycle = rules_of(channel(labels)).labels.cycle
     widest = (cycle - 1) // 2
     if widest < WINDOW_MAX:
-        assert channel(f"{labels}buffer = {{ window = {widest} }}").rules("p").window == widest
+        assert rules_of(channel(f"{labels}buffer = {{ window = {widest} }}")).window == widest
         (fault,) = faults_of(f"{labels}buffer = {{ window = {widest + 1} }}")
         assert fault.startswith(f"pipelines.p.buffer.window: {widest + 1} is too wide")
         assert f"write {widest} or less" in fault
@@ -553,19 +559,19 @@ def test_custom_labels_are_imported_only_when_asked_for(user_module):
     module = user_module("def after(label):\n    return label[:-1] + chr(ord(label[-1]) + 1)\n")
     config = custom(module)
     assert module not in sys.modules
-    rules = config.rules("p")
+    rules = rules_of(config, "p")
     assert [rules.labels.at(n) for n in range(3)] == ["a", "b", "c"]
     assert rules.window == CUSTOM_WINDOW_DEFAULT
 
 
 def test_custom_labels_that_come_back_are_a_cycle(user_module):
     module = user_module("def after(label):\n    return chr((ord(label) - 97 + 1) % 10 + 97)\n")
-    rules = custom(module).rules("p")
+    rules = rules_of(custom(module))
     assert (rules.labels.cycle, rules.window) == (10, 4)
     with pytest.raises(
         ConfigError, match=r"pipelines\.p\.buffer\.window: 5 is too wide.*4 or less"
     ):
-        custom(module, extra="buffer = { window = 5 }").rules("p")
+        rules_of(custom(module, extra="buffer = { window = 5 }"))
 
 
 @pytest.mark.parametrize(
@@ -586,22 +592,13 @@ def test_custom_labels_that_come_back_are_a_cycle(user_module):
 )
 def test_custom_labels_that_do_not_work(user_module, code, told):
     with pytest.raises(ConfigError, match=rf"pipelines\.p\.labels: its_labels:after .*({told})"):
-        custom(user_module(code)).rules("p")
+        rules_of(custom(user_module(code)))
 
 
 def test_a_custom_window_is_one_that_can_be_searched():
     labels = 'labels = { kind = "custom", initial = "a", next = "m:f" }\n'
     (fault,) = faults_of(f"{labels}buffer = {{ window = 5_000_000 }}")
     assert "pipelines.p.buffer.window: 5000000 is too wide" in fault
-
-
-def test_rules_of_what_has_none():
-    config = parse_config(tomllib.loads(EVERYTHING), {}, "")
-    for name in ("market", "nobody"):
-        with pytest.raises(
-            ConfigError, match=f"no pipeline '{name}' of discipline channel.*trades"
-        ):
-            config.rules(name)
 
 
 # Secrets and properties

@@ -1,1 +1,75 @@
-"""Discipline `channel` as a Spark operator: `operator` the step of a shard, `codec` its state."""
+"""Discipline `channel`: each channel's messages in the order of their labels.
+
+`settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
+`operator` the step of a shard; `codec` its state as bytes; `describe` the same for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from streaming.disciplines.channels.settings import ChannelPipeline
+from streaming.disciplines.discipline import Described, Discipline, Fixed, Reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streaming.disciplines.channels.plan import ChannelPlan
+    from streaming.disciplines.source import Source
+
+
+def _identity(settings: ChannelPipeline) -> dict[str, Any]:
+    labels = settings.labels.model_dump(mode="json")
+    return {"labels": labels, "channel": settings.channel}
+
+
+def _plan(
+    settings: ChannelPipeline, _identity: Mapping[str, Any], common: dict[str, Any]
+) -> ChannelPlan:
+    from streaming.disciplines.channels.plan import ChannelPlan  # noqa: PLC0415
+
+    return ChannelPlan(
+        **common,
+        rules=settings.rules(),
+        channel=settings.channel,
+        label=settings.label,
+        drop_duplicates=settings.duplicates == "drop",
+    )
+
+
+def _build(source: Source, plan: ChannelPlan) -> DataFrame:
+    from streaming.disciplines.channels.operator import order  # noqa: PLC0415
+    from streaming.disciplines.channels.pack import pack  # noqa: PLC0415
+
+    return order(pack(source.records(plan.reads), plan).unionByName(source.ticks()), plan)
+
+
+def _describe(plan: ChannelPlan) -> Reader:
+    from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
+    from streaming.disciplines.channels.describe import describe  # noqa: PLC0415
+    from streaming.disciplines.channels.pack import record_schema  # noqa: PLC0415
+
+    schema = record_schema(plan)
+
+    def read(row: Iterable[Any]) -> Described:
+        _, *state = row
+        return describe(decode_shard(tuple(state), schema), plan.rules)
+
+    return read
+
+
+CHANNEL = Discipline(
+    name="channel",
+    settings=ChannelPipeline,
+    key="channel",
+    shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
+    fixed={
+        "labels": Fixed("set the pipeline's labels back"),
+        "channel": Fixed("set the pipeline's channel expression back"),
+    },
+    identity=_identity,
+    plan=_plan,
+    build=_build,
+    describe=_describe,
+)

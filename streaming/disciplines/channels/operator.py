@@ -30,7 +30,7 @@ from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
-from streaming.disciplines.plan import ChannelPlan
+from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.errors import GapTimeout
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.ipc import to_body
 from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.plan import ChannelPlan
+from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import ConfigError
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.arrow import output
-from streaming.config.values import SUBSCRIBER, topic_fault
 from streaming.disciplines.commands import Refused, name_fault, own_id, read_object
-from streaming.disciplines.plan import GroupPlan
+from streaming.disciplines.groups.plan import GroupPlan
+from streaming.settings.values import SUBSCRIBER, topic_fault
 
 MEMBERS_MAX = 10_000
 EVENTS = {"add": "group-added", "set": "group-changed", "remove": "group-removed"}

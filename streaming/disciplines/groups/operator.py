@@ -33,8 +33,8 @@ from streaming.disciplines.exchange import (
 )
 from streaming.disciplines.groups.codec import chunks, dump, load, unchunk
 from streaming.disciplines.groups.commands import Command, read_command
+from streaming.disciplines.groups.plan import GroupPlan
 from streaming.disciplines.groups.views import Shown, stamps_shown
-from streaming.disciplines.plan import GroupPlan
 
 MISSING_SENDER = "missing-sender"
 MISSING_GROUP = "missing-group"

@@ -45,10 +45,10 @@ from streaming.disciplines.multicast.nodes import (
     shown,
 )
 from streaming.disciplines.multicast.peers import Peers
+from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.records import Reader, deliveries, written
 from streaming.disciplines.multicast.route import Homes, route
 from streaming.disciplines.multicast.rows import Rows
-from streaming.disciplines.plan import MulticastPlan
 
 IN_FLIGHT_MAX = 50_000
 """Destinations of messages that a shard's senders have on their way at the same time; what goes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streaming.arrow.columns import flat
 from streaming.disciplines.exchange import Route, home
 from streaming.disciplines.multicast.nodes import raw
-from streaming.disciplines.plan import MulticastPlan
+from streaming.disciplines.multicast.plan import MulticastPlan
 
 HOMES_MAX = 1_000_000
 

@@ -1,25 +1,58 @@
 """What a checkpoint folder tells and keeps."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 
+LINEAR = {"labels": {"kind": "linear"}, "channel": "key"}
+
 
 def test_a_checkpoint_keeps_what_may_not_change(tmp_path):
     checkpoint = Checkpoint(str(tmp_path), "p")
-    first = Identity("channel", 16, 2, {"kind": "linear"}, "key")
-    assert checkpoint.pin(first) == first
-    more_cores = Identity("channel", 16, 8, {"kind": "linear"}, "key")
-    assert checkpoint.pin(more_cores).state_partitions == 2
+    first = Identity("channel", 16, 2, ["in"], LINEAR)
+    assert checkpoint.pin(first) == first == checkpoint.identity()
+    assert checkpoint.pin(replace(first, state_partitions=8)).state_partitions == 2
     for changed in (
-        Identity("channel", 32, 2, {"kind": "linear"}, "key"),
-        Identity("channel", 16, 2, {"kind": "cyclic"}, "key"),
-        Identity("channel", 16, 2, {"kind": "linear"}, "value"),
-        Identity("channel", 16, 2, {"kind": "linear"}, "key", inputs=["another"]),
+        {"shards": 32},
+        {"inputs": ["another"]},
+        {"own": {**LINEAR, "labels": {"kind": "cyclic"}}},
+        {"own": {**LINEAR, "channel": "value"}},
     ):
         with pytest.raises(ConfigError, match="was made with"):
-            checkpoint.pin(changed)
+            checkpoint.pin(replace(first, **changed))
+
+
+def test_the_first_membership_of_a_checkpoint_stays(tmp_path):
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    own = {"groups": {"G": ["A"]}, "nodes": 4, "sender_order": "group"}
+    first = checkpoint.pin(Identity("group", 16, 2, ["in"], own))
+    assert checkpoint.pin(replace(first, own={**own, "groups": {}})).own["groups"] == {"G": ["A"]}
+    with pytest.raises(ConfigError, match="set the pipeline's nodes back"):
+        checkpoint.pin(replace(first, own={**own, "nodes": 5}))
+
+
+def test_a_checkpoint_of_an_older_version_is_understood(tmp_path):
+    """It has the fields of all disciplines, empty where they are another's."""
+    older = {
+        "discipline": "multicast",
+        "shards": 16,
+        "state_partitions": 2,
+        "labels": {},
+        "channel": "",
+        "groups": {},
+        "nodes": 0,
+        "sender_order": "",
+        "order": "counter",
+        "inputs": ["in"],
+    }
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "identity.json").write_text(json.dumps(older))
+    identity = Checkpoint(str(tmp_path), "p").identity()
+    assert identity == Identity("multicast", 16, 2, ["in"], {"order": "counter"})
 
 
 def test_the_batch_in_doubt_is_the_one_planned_but_not_done(tmp_path):

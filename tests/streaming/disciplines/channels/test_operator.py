@@ -25,7 +25,7 @@ from streaming.disciplines.channels.pack import (
     labelled,
     record_schema,
 )
-from streaming.disciplines.plan import ChannelPlan
+from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
 

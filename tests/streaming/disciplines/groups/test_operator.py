@@ -9,7 +9,7 @@ import pytest
 
 from streaming.disciplines.groups.describe import describe
 from streaming.disciplines.groups.operator import GroupOperator, first_ingress, route
-from streaming.disciplines.plan import GroupPlan
+from streaming.disciplines.groups.plan import GroupPlan
 from streaming.verify.accounts import Material
 from streaming.verify.group import Settings, judge
 from tests.streaming.exchange_harness import Floor, given_topics, plan_of

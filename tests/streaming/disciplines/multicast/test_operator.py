@@ -14,7 +14,7 @@ from streaming.disciplines.multicast.describe import describe
 from streaming.disciplines.multicast.nodes import shown
 from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator, route
 from streaming.disciplines.multicast.peers import LIMITS
-from streaming.disciplines.plan import MulticastPlan
+from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.sequencer.checking import ablations

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sequencer.labels import LABEL_MAX, CustomLabels, CyclicLabels, Labels, LinearLabels
-from streaming.config.tables import Number, Table
+from streaming.settings.table import Number, Table
 
 
 class Linear(Table):

@@ -1,0 +1,74 @@
+"""What a discipline is: one value that its package gives, and `streaming.disciplines` lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from streaming.disciplines.plan import Plan
+from streaming.settings.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from streaming.disciplines.source import Source
+
+Described = list[dict[str, Any]]
+"""A dictionary for each channel, subscriber or peer."""
+
+Reader = Callable[[Iterable[Any]], Described]
+"""From a row of the state store (the shard's key, then its state) to what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A part of a pipeline's identity: what a checkpoint began with.
+
+    ``remedy``: what to do where the configuration says something else now; without one the
+    checkpoint's value is used, and ``instead`` says how to change it. ``before``: the value in
+    checkpoints that were made before it was kept.
+    """
+
+    remedy: str = ""
+    instead: str = ""
+    before: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much of the input a batch takes; nothing here: as much as the service says.
+
+    ``records_max`` input records. Where more than ``held_high`` deliveries wait, inputs are read a
+    few records at a time until fewer than ``held_low`` do: a backlog stays in Kafka.
+    """
+
+    records_max: int | None = None
+    held_high: int | None = None
+    held_low: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discipline:
+    """One discipline. What imports Spark or a protocol does so when it is called.
+
+    ``settings``: what users write. ``key``: what the keys of the output are. ``shown``: the columns
+    of `sequencer inspect`; ``counted``: what `sequencer status` tells besides.
+
+    ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has them.
+    ``plan`` makes the plan of settings, the identity and the fields that all plans have. ``build``
+    makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe`` reads
+    state back.
+    """
+
+    name: str
+    settings: type[Pipeline]
+    key: str
+    shown: tuple[str, ...]
+    counted: tuple[str, ...] = ()
+    fixed: Mapping[str, Fixed] = field(default_factory=dict)
+    identity: Callable[[Any], dict[str, Any]]
+    plan: Callable[[Any, Mapping[str, Any], dict[str, Any]], Plan]
+    build: Callable[[Source, Any], DataFrame]
+    describe: Callable[[Any], Reader]
+    pace: Callable[[Any], Pace] = lambda _settings: Pace()

@@ -1,0 +1,22 @@
+"""What workers need to know of a pipeline of discipline `group`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from streaming.disciplines.plan import ExchangePlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan(ExchangePlan):
+    """One pipeline of discipline ``group``; ``groups`` is the first membership.
+
+    ``ingress`` has the shards of groups whose ingress is not where their name says. With one node,
+    which also numbers at all ingresses, a sender's messages keep their order across groups.
+    """
+
+    discipline: ClassVar[str] = "group"
+    groups: dict[str, tuple[str, ...]]
+    ingress: dict[str, int] = field(default_factory=dict)
+    nodes: int = 4

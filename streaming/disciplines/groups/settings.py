@@ -1,0 +1,69 @@
+"""What users write for discipline `group`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from sequencer.channels.rules import (
+    CUSTOM_SEARCH_MIN,
+)
+from sequencer.labels import CUSTOM_LABELS_MAX
+from streaming.settings.pipeline import Members, Pipeline
+from streaming.settings.table import Number
+from streaming.settings.values import (
+    SUBSCRIBER,
+    Member,
+    OutputTopic,
+    TopicName,
+    fault,
+    topic_fault,
+)
+
+CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
+"""A custom sequence is searched two windows ahead, among the labels that it may have in all."""
+
+
+class GroupPipeline(Pipeline):
+    """Discipline ``group``: subscribers of overlapping groups see one order."""
+
+    discipline: Literal["group"]
+    output: OutputTopic
+    commands: TopicName
+    transit: TopicName
+    groups: dict[Member, Members] = Field(default_factory=dict)
+    sender_order: Literal["group", "across-groups"] = "group"
+    nodes: Annotated[Number, Field(ge=1, le=1024)] = 4
+
+    @field_validator("groups")
+    @classmethod
+    def _members(
+        cls, value: dict[str, tuple[str, ...]], info: ValidationInfo
+    ) -> dict[str, tuple[str, ...]]:
+        output = info.data.get("output", "")
+        for group, members in value.items():
+            for member in members:
+                wrong = topic_fault(output.replace(SUBSCRIBER, member)) if output else None
+                if wrong:
+                    raise fault(f"for {member!r}, output {output} gives {wrong}", group)
+        return value
+
+    @property
+    def commands_topic(self) -> str:
+        """Where groups are changed."""
+        return self.commands
+
+    @property
+    def transit_topic(self) -> str:
+        """By which sequencing nodes send each other messages."""
+        return self.transit
+
+    def subscribers(self) -> list[str]:
+        """The members of the first membership, sorted."""
+        return sorted({member for members in self.groups.values() for member in members})
+
+    @property
+    def sequencing_nodes(self) -> int:
+        """How many nodes there are: one numbers all where a sender's messages have one order."""
+        return 1 if self.sender_order == "across-groups" else self.nodes

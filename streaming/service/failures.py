@@ -1,0 +1,34 @@
+"""Why a query stopped, as one of our errors."""
+
+from __future__ import annotations
+
+import re
+
+from streaming import errors
+from streaming.errors import InputLost, JobFailed, SequencerError
+
+RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
+
+
+def as_sequencer_error(text: str) -> SequencerError:
+    """The error that a worker raised, out of Spark's report of it."""
+    found = RAISED.findall(text)
+    if found:
+        name, message = found[-1]
+        kind = getattr(errors, name, SequencerError)
+        if name == "StateFormatError":
+            return JobFailed(message)
+        return kind(message)
+    if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
+        return InputLost(
+            "Kafka no longer has records that this pipeline has not read yet (retention went by "
+            "their timestamps, or the topic was made anew).",
+            "They are lost to it; nothing was written for them.",
+            "Compare the topic's first offsets with the checkpoint; to go on without them, start "
+            "with a new checkpoint folder.",
+        )
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return SequencerError("Another copy of this service wrote the checkpoint's log.")
+    lines = [line for line in text.splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
+    return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

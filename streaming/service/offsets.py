@@ -1,0 +1,81 @@
+"""How far a query has read its topics, and what follows: the end of `--once`, a clean transit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import KafkaUnavailable
+from streaming.kafka import topics
+
+
+class Through:
+    """Tells when a query has read all that was there when it was first asked."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        self.config = config
+        self.settings = config.pipelines[name]
+        self._ends: dict[tuple[str, int], int] | None = None
+
+    def __call__(self, last: Any) -> bool:
+        """Whether the batch of a progress report reached the ends; None: no batch was reported."""
+        if self._ends is None:
+            self._ends = topics.ends(self.config, self._read())
+        if not reached(last, self._ends):
+            return False
+        transit = self.settings.transit_topic
+        return transit is None or reached(last, topics.ends(self.config, (transit,)))
+
+    def _read(self) -> tuple[str, ...]:
+        commands = self.settings.commands_topic
+        return (*self.settings.input, *([] if commands is None else [commands]))
+
+
+class TransitCleaner:
+    """Deletes what was in transit before the last batch that is done: no restart reads it."""
+
+    def __init__(self, config: Config, name: str, say: Callable[[str], None]) -> None:
+        self.config = config
+        self.name = name
+        self.say = say
+        self.topic = config.pipelines[name].transit_topic
+        self._refused = False
+        self._deleted: dict[int, int] = {}
+
+    def __call__(self, last: Any) -> None:
+        """Delete what a progress report shows to be behind; a refusal is told once."""
+        if self.topic is None or self._refused:
+            return
+        begin = offsets_of(last, "startOffset").get(self.topic, {})
+        wanted = {int(at): offset for at, offset in begin.items() if offset}
+        if not wanted or wanted == self._deleted:
+            return
+        try:
+            topics.delete_before(self.config, self.topic, wanted)
+        except KafkaUnavailable as error:
+            self.say(f"{self.name}: {error}")
+            self._refused = True  # told once; the next start tries again
+        self._deleted = wanted
+
+
+def reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
+    """Whether a query's last batch ended at or beyond ``ends``."""
+    if progress is None:
+        return False
+    found = offsets_of(progress, "endOffset")
+    return all(
+        found.get(topic, {}).get(str(partition), 0) >= end
+        for (topic, partition), end in ends.items()
+    )
+
+
+def offsets_of(progress: Any, name: str) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition at one end of a batch, of all topics read."""
+    by_topic: dict[str, dict[str, int]] = {}
+    for source in progress["sources"] if progress else ():
+        if source["description"].startswith("Kafka"):
+            offsets = source[name]
+            by_topic |= (json.loads(offsets) if isinstance(offsets, str) else offsets) or {}
+    return by_topic

@@ -1,0 +1,1 @@
+"""Words that tables of the configuration are made of; pydantic, no files."""

@@ -1,0 +1,94 @@
+"""What pipelines of every discipline have: topics, and how long things are remembered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from streaming.settings.table import Table
+from streaming.settings.values import SUBSCRIBER, Member, PositiveDuration, Span, TopicName
+
+
+def once(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names; ValueError where one stands there twice."""
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ValueError(f"names {name!r} twice; name each once")
+    return names
+
+
+Members = Annotated[tuple[Member, ...], Field(min_length=1), AfterValidator(once)]
+
+
+class Pipeline(Table):
+    """What pipelines of every discipline have. Topics left out are named after the pipeline."""
+
+    input: Annotated[tuple[TopicName, ...], Field(min_length=1), AfterValidator(once)]
+    output: TopicName
+    rejects: TopicName
+    events: TopicName
+    retire_after: PositiveDuration = Span(7 * 86_400_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_topics(cls, values: Any, info: Any) -> Any:
+        name = (info.context or {}).get("pipeline", "")
+        if not isinstance(values, dict):
+            return values
+        defaults = {"input": f"{name}.in", "output": f"{name}.out"}
+        defaults |= {
+            each: f"{name}.{each}" for each in ("rejects", "events", "commands", "transit")
+        }
+        known = {key: value for key, value in defaults.items() if key in cls.model_fields}
+        return {**known, **values}
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def commands_topic(self) -> str | None:
+        """Where commands are read from; None where there are none."""
+        return None
+
+    @property
+    def transit_topic(self) -> str | None:
+        """What shards send each other messages by; None where they do not."""
+        return None
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The topics that the pipeline writes to, by role."""
+        topics = {"output": self.output, "rejects": self.rejects, "events": self.events}
+        return topics | ({"transit": self.transit_topic} if self.transit_topic else {})
+
+    def topics(self) -> list[tuple[str, str]]:
+        """Role and name of each topic that the pipeline reads or writes, as far as known.
+
+        A name with ``{subscriber}`` stands for the topics of the configuration's subscribers.
+        """
+        named = {
+            **self.written,
+            **({"commands": self.commands_topic} if self.commands_topic else {}),
+        }
+        roles = [("input", each) for each in self.input]
+        for role, name in named.items():
+            members = self.subscribers() if SUBSCRIBER in name else [""]
+            roles += [(role, name.replace(SUBSCRIBER, each)) for each in members]
+        return roles
+
+    def subscribers(self) -> list[str]:
+        """The subscribers that the configuration names."""
+        return []
+
+    def try_out(self) -> None:
+        """Try what loading leaves for later (functions of the user's).
+
+        ValueError where it does not work; a `settings.values.fault` names the key.
+        """
+
+    def understood(self) -> dict[str, Any]:
+        """The settings with their defaults, as JSON has them."""
+        return self.model_dump(mode="json")
