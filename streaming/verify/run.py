@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -25,9 +26,39 @@ from streaming.verify.memberships import OPS
 from streaming.verify.records import Record, Topics
 
 RELOOK_SECONDS = 1.0
-_OF_EXCHANGES = {"unfinished", "missing-event", "unanswered", "bad-cause"}
-NOT_YET = {"channel": {"lost"}, "group": _OF_EXCHANGES, "multicast": _OF_EXCHANGES}
-"""Faults by discipline that a running service may still mend."""
+OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be judged: a pipeline of a configuration, by its topics.
+
+    ``due``: how far inputs and commands must be worked through by now. ``cause_header``: see
+    `Settings`.
+    """
+
+    config: Config
+    name: str
+    topics: Topics
+    due: Ends
+    cause_header: str
+
+    @property
+    def settings(self) -> Any:
+        """The pipeline's settings."""
+        return self.config.pipelines[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """How a discipline is judged; apart from the discipline's own record, which it may not trust.
+
+    ``judge`` gives the verdict, and how far inputs and commands were read. ``not_yet``: faults that
+    a running service may still mend.
+    """
+
+    judge: Callable[[Asked], tuple[Verdict, Ends]]
+    not_yet: frozenset[str]
 
 
 def verify(
@@ -37,60 +68,60 @@ def verify(
 
     ``cause_header``: see `Settings`.
     """
-    verdicts = []
     with Topics(config, _show) as topics:
-        for name in names:
-            discipline = config.pipelines[name].discipline
-            due: Ends = None
-            deadline = None
-            while True:
-                verdict, ends = _judge(config, name, topics, due, cause_header)
-                now = time.monotonic()
-                deadline = now + wait_s if deadline is None else deadline
-                if not verdict.counts or set(verdict.counts) - NOT_YET[discipline]:
-                    break
-                if now >= deadline:
-                    break
-                due = ends if due is None else due  # what came later is given its time, too
-                time.sleep(RELOOK_SECONDS)
-            verdicts.append(verdict)
-    return verdicts
+        asked = [Asked(config, name, topics, None, cause_header) for name in names]
+        return [_judge_in_time(each, wait_s) for each in asked]
 
 
-def _judge(
-    config: Config, name: str, topics: Topics, due: Ends, cause_header: str
-) -> tuple[Verdict, Ends]:
-    """The verdict, and how far inputs and commands were read."""
-    pipeline = config.pipelines[name]
-    if isinstance(pipeline, ChannelPipeline):
-        return _judge_channel(config, name, pipeline, topics), {}
+def _judge_in_time(asked: Asked, wait_s: float) -> Verdict:
+    of = JUDGES.get(asked.settings.discipline)
+    if of is None:
+        what = asked.settings.discipline
+        raise ConfigError(f"pipelines.{asked.name}: verify cannot judge {what!r}.")
+    deadline = None
+    while True:
+        verdict, ends = of.judge(asked)
+        now = time.monotonic()
+        deadline = now + wait_s if deadline is None else deadline
+        if not verdict.counts or set(verdict.counts) - of.not_yet or now >= deadline:
+            return verdict
+        if asked.due is None:  # what came later is given its time, too
+            asked = replace(asked, due=ends)
+        time.sleep(RELOOK_SECONDS)
+
+
+def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
+    pipeline, topics = asked.settings, asked.topics
     reading = _Reading(topics)
-    common: dict[str, Any] = {
-        "pipeline": name,
-        "output": pipeline.output,
-        "header_prefix": config.service.header_prefix,
-        "repeats_allowed": config.service.delivery == "at-least-once",
-        "retire_after_ms": pipeline.retire_after.ms,
+    outputs = _outputs(pipeline, topics)
+    given = group.Settings(
+        **_common(asked, outputs),
+        groups={each: frozenset(members) for each, members in pipeline.groups.items()},
+        across_groups=pipeline.sender_order == "across-groups",
+    )
+    return group.judge(given, Material(*reading.of(pipeline, outputs))), reading.ends
+
+
+def _judge_multicast(asked: Asked) -> tuple[Verdict, Ends]:
+    reading = _Reading(asked.topics)
+    outputs = [asked.settings.output]
+    given = Settings(**_common(asked, outputs))
+    return multicast.judge(given, Material(*reading.of(asked.settings, outputs))), reading.ends
+
+
+def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
+    service = asked.config.service
+    return {
+        "pipeline": asked.name,
+        "output": asked.settings.output,
+        "partitions": {topic: asked.topics.partitions(topic) for topic in outputs},
+        "header_prefix": service.header_prefix,
+        "repeats_allowed": service.delivery == "at-least-once",
+        "retire_after_ms": asked.settings.retire_after.ms,
         "now_ms": int(time.time() * 1000),
-        "due": due,
-        "cause_header": cause_header,
+        "due": asked.due,
+        "cause_header": asked.cause_header,
     }
-    if isinstance(pipeline, GroupPipeline):
-        outputs = _outputs(pipeline, topics)
-        given = group.Settings(
-            **common,
-            partitions={topic: topics.partitions(topic) for topic in outputs},
-            groups={each: frozenset(members) for each, members in pipeline.groups.items()},
-            across_groups=pipeline.sender_order == "across-groups",
-        )
-        return group.judge(given, Material(*reading.of(pipeline, outputs))), reading.ends
-    if isinstance(pipeline, MulticastPipeline):
-        outputs = [pipeline.output]
-        partitions = {topic: topics.partitions(topic) for topic in outputs}
-        of = Settings(**common, partitions=partitions)
-        found = multicast.judge(of, Material(*reading.of(pipeline, outputs)))
-        return found, reading.ends
-    raise ConfigError(f"pipelines.{name}: verify cannot judge {pipeline.discipline!r}.")
 
 
 class _Reading:
@@ -131,7 +162,9 @@ def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
     return sorted(topic for topic in named if topics.partitions(topic))
 
 
-def _judge_channel(config: Config, name: str, pipeline: ChannelPipeline, topics: Topics) -> Verdict:
+def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
+    config, name, topics = asked.config, asked.name, asked.topics
+    pipeline: ChannelPipeline = asked.settings
     key, label = header_name(pipeline.channel), header_name(pipeline.label)
     if label is None or (key is None and pipeline.channel != "key"):
         raise ConfigError(
@@ -159,11 +192,19 @@ def _judge_channel(config: Config, name: str, pipeline: ChannelPipeline, topics:
         output_partitions=max(1, partitions),
         held_max=rules.held_max,
     )
-    return channel.judge(settings, channel.Material(inputs, outputs, rejects, _parsed(events)))
+    material = channel.Material(inputs, outputs, rejects, _parsed(events))
+    return channel.judge(settings, material), {}
 
 
 def _parsed(events: list[Any]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in events if record.value]
+
+
+JUDGES = {
+    "channel": Judge(_judge_channel, frozenset({"lost"})),
+    "group": Judge(_judge_group, OF_COMMANDS),
+    "multicast": Judge(_judge_multicast, OF_COMMANDS),
+}
 
 
 def _show(topic: str, count: int) -> None:
