@@ -39,13 +39,13 @@ def last_headers(
     last = []
     for name in names:
         at = np.flatnonzero(pc.equal(keys, name).to_numpy(zero_copy_only=False))
-        found = np.full(rows, -1, dtype=np.int64)
+        last_at = np.full(rows, -1, dtype=np.int64)
         if len(at):
             row = _row_of_pair(headers, pairs, offsets) if row is None else row
-            found[row[at]] = at  # of several, the last assignment stays: the last header counts
-        present = found >= 0
+            last_at[row[at]] = at  # of several, the last assignment stays: the last header counts
+        present = last_at >= 0
         nulls = pa.nulls(rows, values.type)
-        last.append((values.take(pa.array(found, mask=~present)) if len(at) else nulls, present))
+        last.append((values.take(pa.array(last_at, mask=~present)) if len(at) else nulls, present))
     return last
 
 

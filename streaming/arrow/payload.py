@@ -41,14 +41,14 @@ def fits(chunk: bytes) -> bool:
 
 def cuts(sizes: Iterable[int]) -> list[tuple[int, int]]:
     """Stretches (half-open) of items with these sizes, none too large for a chunk."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     first, stop, room = 0, -1, CHUNK_BYTES_MAX
     for stop, size in enumerate(sizes):
         if size > room and stop > first:
-            found.append((first, stop))
+            stretches.append((first, stop))
             first, room = stop, CHUNK_BYTES_MAX
         room -= size
-    return [*found, (first, stop + 1)]
+    return [*stretches, (first, stop + 1)]
 
 
 def _lengths(column: pa.Array) -> NDArray[np.int64]:

@@ -51,8 +51,8 @@ class Totals:
     @classmethod
     def from_json(cls, text: str) -> Totals:
         """The inverse of :meth:`to_json`."""
-        found: dict[str, Any] = json.loads(text)
-        return cls(**found)
+        counts: dict[str, Any] = json.loads(text)
+        return cls(**counts)
 
 
 _NUMBERS = [each.name for each in fields(Totals) if each.name != "rejected"]

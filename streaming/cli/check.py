@@ -36,11 +36,11 @@ def check(
     settings = load_config(config)
     settings.check()
     connection.validate(settings)
-    found = understood(settings)
+    whole = understood(settings)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(whole, indent=2))
     else:
-        _show(found)
+        _show(whole)
     print(f"{config} can work.", file=sys.stderr)
 
 

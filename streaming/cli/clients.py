@@ -41,10 +41,10 @@ def connect(config: Path | None, bootstrap: str | None) -> tuple[Config, dict[st
     if config is None:
         settings = at_address(bootstrap or ADDRESS_DEFAULT)
     else:
-        given = {BOOTSTRAP: bootstrap} if bootstrap else {}
-        settings = load_config(config, {**os.environ, **given})
-    found = connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
-    return settings, {name: len(topic.partitions) for name, topic in found.topics.items()}
+        overrides = {BOOTSTRAP: bootstrap} if bootstrap else {}
+        settings = load_config(config, {**os.environ, **overrides})
+    cluster = connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+    return settings, {name: len(topic.partitions) for name, topic in cluster.topics.items()}
 
 
 def no_topic(names: list[str]) -> ConfigError:

@@ -77,10 +77,10 @@ def graph(
 def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
     """Which nodes order more than the busiest receiver gets, and what helps."""
     some = ", ".join(str(each.node) for each in view.overloads)
-    told = f"Above the limit, what the busiest receiver gets: node {some}."
+    problem = f"Above the limit, what the busiest receiver gets: node {some}."
     if chosen.sequencing_nodes < chosen.nodes:
-        return f"{told} One node orders all with pipelines.{name}.sender_order = across-groups."
-    return f"{told} More nodes (pipelines.{name}.nodes) can help; messages take more hops then."
+        return f"{problem} One node orders all with pipelines.{name}.sender_order = across-groups."
+    return f"{problem} More nodes (pipelines.{name}.nodes) can help; messages take more hops then."
 
 
 def plain(view: Overview) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def plain(view: Overview) -> dict[str, Any]:
 def _chosen(settings: Config, name: str | None) -> tuple[str, GroupPipeline]:
     """The pipeline to draw, and its name."""
     known = [each for each, of in settings.pipelines.items() if of.discipline == "group"]
-    told = f"Known ones: {', '.join(known) or 'none'}."
+    known_ones = f"Known ones: {', '.join(known) or 'none'}."
     if name is None:
         if len(known) == 1:
             return known[0], settings.pipelines[known[0]]
@@ -145,7 +145,7 @@ def _chosen(settings: Config, name: str | None) -> tuple[str, GroupPipeline]:
             raise ConfigError(
                 f"{settings.source} has several pipelines of discipline group.",
                 "Nothing was drawn.",
-                f"Choose one: --pipeline {known[0]}. {told}",
+                f"Choose one: --pipeline {known[0]}. {known_ones}",
             )
         raise ConfigError(
             f"{settings.source} has no pipeline of discipline group.",
@@ -153,15 +153,15 @@ def _chosen(settings: Config, name: str | None) -> tuple[str, GroupPipeline]:
             'Only discipline = "group" has a sequencing graph.',
         )
     if name not in settings.pipelines:
-        raise ConfigError(f"There is no pipeline {name!r}.", "Nothing was drawn.", told)
-    found = settings.pipelines[name]
-    if found.discipline != "group":
+        raise ConfigError(f"There is no pipeline {name!r}.", "Nothing was drawn.", known_ones)
+    pipeline = settings.pipelines[name]
+    if pipeline.discipline != "group":
         raise ConfigError(
-            f"Pipeline {name} is of discipline {found.discipline}; only group has a graph.",
+            f"Pipeline {name} is of discipline {pipeline.discipline}; only group has a graph.",
             "Nothing was drawn.",
-            told,
+            known_ones,
         )
-    return name, found
+    return name, pipeline
 
 
 def _put(text: str, output: Path | None) -> None:

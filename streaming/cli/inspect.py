@@ -55,22 +55,24 @@ def inspect(
     discipline = DISCIPLINES[settings.pipelines[names[0]].discipline]
     print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
     with spark_session(settings) as session:
-        found = look(session, settings, names[0])
+        described = look(session, settings, names[0])
     own = discipline.key
     if channel is not None:
-        found = [each for each in found if each[own] == channel]
-        if not found:
+        described = [each for each in described if each[own] == channel]
+        if not described:
             raise JobFailed(
                 f"Pipeline {names[0]!r} remembers no {own} {channel!r}.",
                 "Nothing was changed.",
                 "It sent or got nothing yet, or was idle for retire_after; names are exact.",
             )
     if as_json:
-        print(json.dumps({"pipeline": names[0], "discipline": discipline.name, f"{own}s": found}))
+        print(
+            json.dumps({"pipeline": names[0], "discipline": discipline.name, f"{own}s": described})
+        )
     elif channel is not None:
-        _details(found[0])
+        _details(described[0])
     else:
-        _table(found, discipline.shown, limit)
+        _table(described, discipline.shown, limit)
 
 
 def _details(found: dict[str, Any]) -> None:

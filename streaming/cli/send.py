@@ -166,9 +166,9 @@ def _record(
         ) from error
 
 
-def _headers(given: Any) -> Pairs:
-    pairs = given.items() if isinstance(given, dict) else given or []
-    found = [(name, from_json(value)) for name, value in pairs]
-    if not all(isinstance(name, str) for name, _ in found):
+def _headers(headers: Any) -> Pairs:
+    pairs = headers.items() if isinstance(headers, dict) else headers or []
+    read = [(name, from_json(value)) for name, value in pairs]
+    if not all(isinstance(name, str) for name, _ in read):
         raise TypeError("names of headers are text")
-    return found
+    return read

@@ -113,10 +113,10 @@ def _figures(
     draw = _drawing(output)
     for page in pages:
         _renew(page, {})
-    found = {}
+    plain = {}
     for name in chosen:
         results = measured(name, runs, seed)
-        found[name] = [_plain(each) for each in results]
+        plain[name] = [_plain(each) for each in results]
         for page in pages:
             _renew(page, {name: rows(name, results)})
         if not as_json:
@@ -124,7 +124,7 @@ def _figures(
         if draw is not None:
             print(f"drawn: {draw(name, results)}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"seed": seed, "figures": found}, indent=2))
+        print(json.dumps({"seed": seed, "figures": plain}, indent=2))
 
 
 def _renew(page: Path, tables: dict[str, str]) -> None:

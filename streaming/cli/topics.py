@@ -34,13 +34,13 @@ def topics(
     if create:
         for name in all_topics.create(settings, inputs=True):
             print(f"created {name}", file=sys.stderr)
-    found = all_topics.needed(settings)
+    needed = all_topics.needed(settings)
     if as_json:
-        print(json.dumps([asdict(topic) for topic in found], indent=2))
+        print(json.dumps([asdict(topic) for topic in needed], indent=2))
     else:
-        for topic in found:
+        for topic in needed:
             partitions = "missing" if topic.partitions is None else f"{topic.partitions} partitions"
             print(f"{topic.name}\t{topic.pipeline} {topic.role}\t{partitions}")
-    if lacking := sum(topic.partitions is None for topic in found):
+    if lacking := sum(topic.partitions is None for topic in needed):
         print(f"{lacking} missing; --create creates them.", file=sys.stderr)
         raise typer.Exit(1)

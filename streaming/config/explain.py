@@ -58,16 +58,16 @@ def _line(fault: Any, model: type[BaseModel], path: list[str]) -> str:
     if kind.startswith("union_tag"):
         parts.append("kind")
         problem = f'"{context["tag"]}" is none' if "tag" in context else "is missing"
-        told = f"{problem}; write one of {', '.join(LABEL_KINDS)}"
+        words = f"{problem}; write one of {', '.join(LABEL_KINDS)}"
     elif kind == "literal_error":
-        told = f"must be {context['expected']}".replace("'", '"')
+        words = f"must be {context['expected']}".replace("'", '"')
     elif kind == "value_error":
-        told = str(context["error"])
+        words = str(context["error"])
     elif kind in TOLD:
-        told = TOLD[kind].format(**context).replace("'", '"')
+        words = TOLD[kind].format(**context).replace("'", '"')
     else:
-        told = fault["msg"]
-    return f"{key_path([*path, *parts])}: {told}"
+        words = fault["msg"]
+    return f"{key_path([*path, *parts])}: {words}"
 
 
 def _parts(loc: tuple[Any, ...]) -> list[Any]:

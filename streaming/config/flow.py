@@ -57,8 +57,8 @@ def _expanded(topic: str, table: dict[str, Any]) -> list[str]:
     if SUBSCRIBER not in topic:
         return [topic]
     members = groups.values() if isinstance(groups, dict) else []
-    found = {each for list_ in members if isinstance(list_, list) for each in list_}
-    return [topic.replace(SUBSCRIBER, each) for each in sorted(filter(_is_text, found))]
+    names = {each for list_ in members if isinstance(list_, list) for each in list_}
+    return [topic.replace(SUBSCRIBER, each) for each in sorted(filter(_is_text, names))]
 
 
 def _is_text(value: Any) -> bool:

@@ -98,8 +98,8 @@ def at_address(address: str) -> Config:
     faults: list[str] = []
     kafka = _table(Kafka, {"bootstrap_servers": address}, ["kafka"], faults)
     if kafka is None:
-        told = [fault.replace("kafka.bootstrap_servers: ", "") for fault in faults]
-        raise ConfigError(f"The address of Kafka: {told[0]}.", "Nothing was done.")
+        reasons = [fault.replace("kafka.bootstrap_servers: ", "") for fault in faults]
+        raise ConfigError(f"The address of Kafka: {reasons[0]}.", "Nothing was done.")
     return Config(Service(), kafka, {}, source="the command line")
 
 
@@ -178,25 +178,25 @@ def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
     if not isinstance(values, dict) or not values:
         faults.append("pipelines: there is none; add a table [pipelines.NAME] with a discipline")
         return {}
-    found: dict[str, Pipeline] = {}
+    pipelines: dict[str, Pipeline] = {}
     for name, table in values.items():
         path = ["pipelines", name]
-        told = key_path(path)
+        shown = key_path(path)
         if wrong := name_fault(name):
-            faults.append(f"{told}: {wrong}")
+            faults.append(f"{shown}: {wrong}")
             continue
         if not isinstance(table, dict):
-            faults.append(f"{told}: must be a table; write [{told}] and its keys below")
+            faults.append(f"{shown}: must be a table; write [{shown}] and its keys below")
             continue
         discipline = table.get("discipline")
         known = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
         if known is None:
             names = ", ".join(f'"{each}"' for each in DISCIPLINES)
             problem = "is missing" if discipline is None else f"{discipline!r} is none"
-            faults.append(f"{told}.discipline: {problem}; write one of {names}")
+            faults.append(f"{shown}.discipline: {problem}; write one of {names}")
             continue
         made = _table(known.settings, table, path, faults, {"pipeline": name})
         if made is not None:
-            found[name] = made
+            pipelines[name] = made
     faults += topic_faults(values)
-    return found
+    return pipelines

@@ -141,7 +141,7 @@ def read(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str
             'properties = { "security.protocol" = "SSL" }'
         )
         return {}
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in values.items():
         path = key_path(["kafka", "properties", name])
         if isinstance(value, dict):
@@ -154,21 +154,21 @@ def read(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str
             if wrong := _name_fault(name, filled):
                 faults.append(f"{path}: {wrong}")
             elif filled is not None:
-                found[name] = filled
-    return found
+                texts[name] = filled
+    return texts
 
 
 def secrets(values: Any, filled: Mapping[str, str]) -> tuple[str, ...]:
     """What must not be shown: values from the environment, and those whose names say so."""
     if not isinstance(values, dict):
         return ()
-    found = set()
+    hidden = set()
     for name, text in filled.items():
         raw = values.get(name)
         if SECRET.search(name) or (isinstance(raw, str) and VARIABLE.search(raw)):
-            found.add(text)
-            found.update(QUOTED.findall(text) if "jaas" in name else ())
-    return tuple(sorted(found, key=len, reverse=True))
+            hidden.add(text)
+            hidden.update(QUOTED.findall(text) if "jaas" in name else ())
+    return tuple(sorted(hidden, key=len, reverse=True))
 
 
 def hide(text: str, hidden: Iterable[str]) -> str:

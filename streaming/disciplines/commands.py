@@ -24,12 +24,12 @@ def read_object(value: bytes | None) -> dict[str, Any]:
     if value is None or len(value) > COMMAND_BYTES_MAX:
         raise Refused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
     try:
-        found = json.loads(value)
+        command = json.loads(value)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        command = None
+    if not isinstance(command, dict):
         raise Refused("unreadable", "no JSON object")
-    return found
+    return command
 
 
 def own_id(found: dict[str, Any]) -> str | None:

@@ -152,21 +152,21 @@ def atom_name(pair: Pair) -> str:
 
 def _columns(view: Overview, lines: list[Line]) -> dict[int, int]:
     """How many columns each node needs: as many as the longest stretch of a line in it."""
-    found: dict[int, int] = {load.node: 0 for load in view.loads}
+    widest: dict[int, int] = {load.node: 0 for load in view.loads}
     for line in lines:
         stretch: dict[int, int] = {}
         for pair in line.atoms:
             node = view.placed[pair]
             stretch[node] = stretch.get(node, 0) + 1
         for node, length in stretch.items():
-            found[node] = max(found[node], length)
-    return dict(sorted(found.items()))
+            widest[node] = max(widest[node], length)
+    return dict(sorted(widest.items()))
 
 
 def _boxes(view: Overview, columns: Mapping[int, int], column: float) -> dict[int, Box]:
     """The boxes from 0 on, each as wide as its atoms, or the text on its top, need it."""
-    told = max((width(load_told(view, load)) for load in view.loads), default=0.0)
-    least = max(BOX_MIN, told + 2 * HEAD_PAD)
+    widest = max((width(load_told(view, load)) for load in view.loads), default=0.0)
+    least = max(BOX_MIN, widest + 2 * HEAD_PAD)
     boxes: dict[int, Box] = {}
     left = 0.0
     for node, atoms in columns.items():
@@ -180,15 +180,15 @@ def _xs(
     view: Overview, line: Line, boxes: Mapping[int, Box], columns: Mapping[int, int]
 ) -> dict[Pair, float]:
     """The columns of a line's atoms, those of each node from the left end of its box."""
-    found: dict[Pair, float] = {}
+    xs: dict[Pair, float] = {}
     taken: dict[int, int] = {}
     for pair in line.atoms:
         node = view.placed[pair]
         box, at = boxes[node], taken.get(node, 0)
         taken[node] = at + 1
         step = (box.right - box.left - 2 * BOX_PAD) / columns[node]
-        found[pair] = box.left + BOX_PAD + (at + 0.5) * step
-    return found
+        xs[pair] = box.left + BOX_PAD + (at + 0.5) * step
+    return xs
 
 
 def _start(group: str, x: float, box: Box) -> float:

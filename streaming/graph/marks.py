@@ -42,11 +42,11 @@ def title(parent: ET.Element, *lines: str) -> None:
     add(parent, "title").text = "\n".join(map(printable, lines))
 
 
-def text(parent: ET.Element, x: float, y: float, told: str, kind: str) -> ET.Element:
+def text(parent: ET.Element, x: float, y: float, words: str, kind: str) -> ET.Element:
     """A line of text that begins (or, by its class, ends) at x and stands on y."""
-    found = add(parent, "text", {"class": kind, "x": number(x), "y": number(y)})
-    found.text = printable(told)
-    return found
+    mark = add(parent, "text", {"class": kind, "x": number(x), "y": number(y)})
+    mark.text = printable(words)
+    return mark
 
 
 def line(parent: ET.Element, kind: str, start: float, end: float, y: float) -> None:
@@ -57,8 +57,8 @@ def line(parent: ET.Element, kind: str, start: float, end: float, y: float) -> N
 
 def arrows(parent: ET.Element, xs: Iterable[float], y: float) -> None:
     """Arrowheads that point to the right, their tips a little after each x."""
-    told = "".join(f"M{number(x - 4)} {number(y - 3.5)}l8 3.5l-8 3.5z" for x in xs)
-    add(parent, "path", {"class": "arrow", "d": told})
+    heads = "".join(f"M{number(x - 4)} {number(y - 3.5)}l8 3.5l-8 3.5z" for x in xs)
+    add(parent, "path", {"class": "arrow", "d": heads})
 
 
 def rectangle(

@@ -91,11 +91,11 @@ def summary(view: Overview) -> str:
 
 def _head(root: ET.Element, view: Overview, name: str) -> None:
     text(root, at.MARGIN, 30, cut(name, TITLE_MAX), "name")
-    told = summary(view)
+    caption = summary(view)
     if view.busiest:
         receiver = cut(view.busiest, at.NAME_MAX)
-        told += f"; the busiest receiver, {receiver}, gets {counted(view.limit, 'message')}"
-    text(root, at.MARGIN, 48, told, "quiet")
+        caption += f"; the busiest receiver, {receiver}, gets {counted(view.limit, 'message')}"
+    text(root, at.MARGIN, 48, caption, "quiet")
     if not view.counted:
         text(root, at.MARGIN, 63, "Every group counts as 1 message.", "quiet")
 
@@ -181,8 +181,8 @@ def _atom(
         )
     if layout.named:
         y = dot.top - 9
-        told = text(atom, dot.x, y, at.atom_name(dot.pair), "atom-name")
-        told.set("transform", f"rotate(-45 {number(dot.x)} {number(y)})")
+        label = text(atom, dot.x, y, at.atom_name(dot.pair), "atom-name")
+        label.set("transform", f"rotate(-45 {number(dot.x)} {number(y)})")
 
 
 def _group_mark(parent: ET.Element, view: Overview, group: str, place: int) -> ET.Element:
@@ -218,8 +218,10 @@ def _ingress_only(
         return top + 12
     if not view.ingress_only:
         return top
-    told = "Ingress only: no order with other groups to keep, their ingress numbers their messages"
-    text(root, at.MARGIN, top + 12, told, "strong")
+    caption = (
+        "Ingress only: no order with other groups to keep, their ingress numbers their messages"
+    )
+    text(root, at.MARGIN, top + 12, caption, "strong")
     x, y = at.MARGIN, top + 32
     for group in view.ingress_only:
         label = f"{cut(group, at.NAME_MAX)} {at.end_label(view, group)}"

@@ -27,12 +27,12 @@ def printable(text: str) -> str:
 
 def cut(text: str, characters_max: int) -> str:
     """The text, printable; where it is longer, its beginning and "…"."""
-    told = printable(text[: characters_max + 1])
-    if len(text) <= characters_max and _cells(told) <= characters_max:
-        return told
-    while _cells(told) >= characters_max:
-        told = told[:-1]
-    return told + "…"
+    shown = printable(text[: characters_max + 1])
+    if len(text) <= characters_max and _cells(shown) <= characters_max:
+        return shown
+    while _cells(shown) >= characters_max:
+        shown = shown[:-1]
+    return shown + "…"
 
 
 def width(text: str, *, bold: bool = False) -> float:

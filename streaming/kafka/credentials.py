@@ -100,7 +100,7 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
     """What kafka-python wants, from librdkafka's words."""
     if "ssl.keystore.location" in out:
         raise _no_pem("keystore")
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     names = {
         "sasl.mechanisms": "sasl_mechanism",
         "sasl.username": "sasl_plain_username",
@@ -111,15 +111,15 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
         "ssl.key.location": "ssl_keyfile",
         "ssl.key.password": "ssl_password",
     }
-    found |= {to: out[name] for name, to in names.items() if name in out}
-    if found.get("ssl_cafile") == "probe":  # librdkafka's word for the system's own
-        del found["ssl_cafile"]
+    arguments |= {to: out[name] for name, to in names.items() if name in out}
+    if arguments.get("ssl_cafile") == "probe":  # librdkafka's word for the system's own
+        del arguments["ssl_cafile"]
     named = out.get("ssl.endpoint.identification.algorithm") != "none"
     if not named:
-        found["ssl_check_hostname"] = False
+        arguments["ssl_check_hostname"] = False
     if any(name.endswith(".pem") for name in out):
-        found["ssl_context"] = _context(out, named=named)
-    return found
+        arguments["ssl_context"] = _context(out, named=named)
+    return arguments
 
 
 def login(given: Given) -> tuple[str, str | None, str]:
@@ -128,15 +128,15 @@ def login(given: Given) -> tuple[str, str | None, str]:
     jaas = given.get("sasl.jaas.config")
     user, password = given.get("sasl.username"), given.get("sasl.password")
     if user is None and jaas is not None and mechanism in WITH_PASSWORD:
-        found = {name: _unquoted(texts) for name, *texts in JAAS.findall(jaas)}
-        if len(found) < 2:
+        options = {name: _unquoted(texts) for name, *texts in JAAS.findall(jaas)}
+        if len(options) < 2:
             raise ConfigError(
                 "kafka.properties.sasl.jaas.config names no username and password.",
                 "Nothing was started.",
                 'Write …LoginModule required username="…" password="…"; or sasl.username and '
                 "sasl.password.",
             )
-        user, password = found["username"], found["password"]
+        user, password = options["username"], options["password"]
     if user is not None and (password is None or not mechanism):
         lacks = "sasl.password" if password is None else "sasl.mechanism"
         raise ConfigError(
@@ -206,9 +206,9 @@ def _text(given: Given, prefix: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no PEM file"
-        told = f"{path} cannot be read: {why}" if path else "is missing"
+        problem = f"{path} cannot be read: {why}" if path else "is missing"
         raise ConfigError(
-            f"kafka.properties.{prefix}location: {told}.",
+            f"kafka.properties.{prefix}location: {problem}.",
             "Nothing was started.",
             "Name a PEM file that the service can read.",
         ) from error

@@ -51,12 +51,12 @@ def java() -> str:
         raise ConfigError(f"There is no java {where}.", "Nothing was started.", remedy)
     asked = [command, "-version"]
     said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
-    if said.returncode or not found:
+    version = re.search(r'version "(?:1\.)?(\d+)', said.stderr)
+    if said.returncode or not version:
         what = (said.stderr.splitlines() or ["nothing"])[0]
         raise ConfigError(f"{command} does not work: {what}.", "Nothing was started.", remedy)
-    if int(found.group(1)) < JAVA_MIN:
-        what = f"{command} is Java {found.group(1)}; {JAVA_MIN} or newer is needed."
+    if int(version.group(1)) < JAVA_MIN:
+        what = f"{command} is Java {version.group(1)}; {JAVA_MIN} or newer is needed."
         raise ConfigError(what, "Nothing was started.", remedy)
     return command
 
@@ -87,10 +87,10 @@ def _jars(kind: str) -> list[Path]:
 
 def _pyspark() -> Path:
     """PySpark's folder, without a second for its import."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise ConfigError("PySpark is not installed.", "Nothing was started.", "Install it.")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def _cache_folder() -> Path:
@@ -191,7 +191,7 @@ def _wait(process: subprocess.Popen[bytes]) -> bool:
 
 def _faults(log: str) -> str:
     lines = [line.strip(" :\t") for line in log.splitlines()]
-    told = [
+    reasons = [
         each for each in lines if re.search(r"not found|UNRESOLVED|Exception|refused|FAILED", each)
     ]
-    return "; ".join(dict.fromkeys(told[:3])) or "Ivy gave no reason"
+    return "; ".join(dict.fromkeys(reasons[:3])) or "Ivy gave no reason"

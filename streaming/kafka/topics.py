@@ -114,9 +114,9 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
         for future in admin.delete_records(places).values():
             future.result(SECONDS_MAX)
     except (KafkaException, TimeoutError) as error:
-        told = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+        cause = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise KafkaUnavailable(
-            f"Old records of {topic} could not be deleted: {told}.",
+            f"Old records of {topic} could not be deleted: {cause}.",
             "The topic grows meanwhile; nothing else is wrong.",
             "Give this user the right to delete there, or a retention to the topic that outlasts "
             "any stop of the service.",
@@ -130,16 +130,16 @@ def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
 
     names = {name for each in config.pipelines.values() for name in each.input if name in there}
     asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(names)]
-    found = [RECORD_BYTES_DEFAULT]
+    sizes = [RECORD_BYTES_DEFAULT]
     if not asked:
         return RECORD_BYTES_DEFAULT
     admin = connection.admin(config)  # has to live until the answer is there
     for future in admin.describe_configs(asked).values():
         try:
-            found.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
+            sizes.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
         except (KafkaException, TimeoutError, KeyError, ValueError):
             continue  # no right to ask: the default has to do
-    return max(found)
+    return max(sizes)
 
 
 def _wait_for(config: Config, names: set[str]) -> None:
@@ -159,9 +159,11 @@ def require(config: Config, names: Iterable[str]) -> None:
     """ConfigError where a topic of these pipelines is missing."""
     lacking = missing(config, names)
     if lacking:
-        told = ", ".join(f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in lacking)
+        names_lacking = ", ".join(
+            f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in lacking
+        )
         raise ConfigError(
-            f"Topics are missing in Kafka: {told}.",
+            f"Topics are missing in Kafka: {names_lacking}.",
             "Nothing was started.",
             f"Create them, for instance with: sequencer topics {config.source} --create",
         )
@@ -182,8 +184,8 @@ def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
 
 def existing(config: Config) -> dict[str, int]:
     """Partitions of every topic that Kafka has."""
-    found = connection.wait_for_kafka(config, SECONDS_MAX)
-    return {name: len(topic.partitions) for name, topic in found.topics.items()}
+    cluster = connection.wait_for_kafka(config, SECONDS_MAX)
+    return {name: len(topic.partitions) for name, topic in cluster.topics.items()}
 
 
 def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
@@ -195,35 +197,35 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
         {**settings, "group.id": "sequencer-ends", "isolation.level": "read_committed"},
         logger=connection.quiet(),
     )
-    found: dict[tuple[str, int], int] = {}
+    offsets: dict[tuple[str, int], int] = {}
     try:
         for name, count in partitions(config, list(names)).items():
             for partition in range(count):
                 place = TopicPartition(name, partition)
                 _, end = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
-                found[name, partition] = end
+                offsets[name, partition] = end
     except KafkaException as error:
         raise KafkaUnavailable(
             f"The ends of {', '.join(names)} could not be read: {error.args[0].str()}."
         ) from error
     finally:
         consumer.close()
-    return found
+    return offsets
 
 
 def _needed(
     config: Config, there: Mapping[str, int], names: Iterable[str] | None = None
 ) -> list[Topic]:
     chosen = set(config.pipelines if names is None else names)
-    found: dict[str, Topic] = {}
+    by_name: dict[str, Topic] = {}
     for name, pipeline in config.pipelines.items():
         if name not in chosen:
             continue
         for role, topic in pipeline.topics():
-            known = found.get(topic)
+            known = by_name.get(topic)
             if known is None or (known.role in FROM_USERS and role not in FROM_USERS):
-                found[topic] = Topic(topic, name, role, there.get(topic))
-    return list(found.values())
+                by_name[topic] = Topic(topic, name, role, there.get(topic))
+    return list(by_name.values())
 
 
 def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:

@@ -141,14 +141,14 @@ class Checkpoint:
         with self._files.open_input_stream(path) as stream:
             text = stream.read()
         try:
-            found = json.loads(text)
+            content = json.loads(text)
         except ValueError as error:
             raise SequencerError(
                 f"{self.location}/{name} is damaged: {error}.",
                 "Nothing was changed.",
                 "Restore it from a backup of the checkpoint.",
             ) from error
-        return dict(found)
+        return dict(content)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         self._files.create_dir(self._path, recursive=True)

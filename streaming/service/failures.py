@@ -12,9 +12,9 @@ RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
 def as_sequencer_error(text: str) -> SequencerError:
     """The error that a worker raised, out of Spark's report of it."""
-    found = RAISED.findall(text)
-    if found:
-        name, message = found[-1]
+    raised = RAISED.findall(text)
+    if raised:
+        name, message = raised[-1]
         kind = getattr(errors, name, SequencerError)
         if name == "StateFormatError":
             return JobFailed(message)

@@ -64,9 +64,9 @@ def reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
     """Whether a query's last batch ended at or beyond ``ends``."""
     if progress is None:
         return False
-    found = offsets_of(progress, "endOffset")
+    offsets = offsets_of(progress, "endOffset")
     return all(
-        found.get(topic, {}).get(str(partition), 0) >= end
+        offsets.get(topic, {}).get(str(partition), 0) >= end
         for (topic, partition), end in ends.items()
     )
 

@@ -48,9 +48,9 @@ class _Garbage:
         if self.tasks % WHOLE_EVERY == 0:
             gc.unfreeze()
         self.tasks += 1
-        found = gc.collect()
+        unreachable = gc.collect()
         gc.freeze()
-        return found
+        return unreachable
 
     def __getattr__(self, name: str) -> Any:
         return getattr(gc, name)

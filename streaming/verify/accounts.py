@@ -58,14 +58,14 @@ class Messages:
 
 def read_rejects(verdict: Verdict, records: Iterable[Record], prefix: str) -> list[Reject]:
     """What the rejects say."""
-    found = []
+    rejects = []
     for record in records:
-        each = reject(record, prefix)
-        if each is None:
+        one = reject(record, prefix)
+        if one is None:
             verdict.find("bad-output", f"{record} lacks the reject headers")
         else:
-            found.append(each)
-    return found
+            rejects.append(one)
+    return rejects
 
 
 def judge_rejects(
@@ -158,7 +158,7 @@ def causal_pairs(
     """
     places = {each: _place(each) for _, names in inputs.causes for each in names.split(b",")}
     lying = histories.messages_at(place for place in places.values() if place is not None)
-    found = inputs.pairs(causes)
+    caused = inputs.pairs(causes)
     for record, names in inputs.causes:
         effect = inputs.message[record]
         for each in names.split(b","):
@@ -169,8 +169,8 @@ def causal_pairs(
                 told = f"{inputs.told(record)} names {text(each)}: no delivery lies there"
                 verdict.find("bad-cause", told)
             elif effect >= 0:
-                found.append((lying[place], effect))
-    return found
+                caused.append((lying[place], effect))
+    return caused
 
 
 def _place(named: bytes) -> Place | None:

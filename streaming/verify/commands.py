@@ -55,7 +55,7 @@ class Command:
 
 def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -> list[Event]:
     """The events in the order of their partitions, each `id` once."""
-    found: list[Event] = []
+    events: list[Event] = []
     seen: dict[str, int] = {}
     for record in records:
         fields = _object(record.value)
@@ -68,8 +68,8 @@ def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -
                 verdict.find("event-repeat", f"{record}: its id {name} was there before")
             continue
         seen[name] = content
-        found.append(Event(str(record), record.key, fields["event"], fields))
-    return found
+        events.append(Event(str(record), record.key, fields["event"], fields))
+    return events
 
 
 def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> Command:

@@ -121,13 +121,13 @@ class Histories:
             at = self._numbers.get((topic, partition))
             if at is not None:
                 wanted.setdefault(at, set()).add(offset)
-        found: dict[Place, int] = {}
+        lying: dict[Place, int] = {}
         for history in self.by_key.values() if wanted else ():
             each = zip(history.partitions, history.offsets, history.messages, strict=True)
             for at, offset, message in each:
                 if at in wanted and offset in wanted[at]:
-                    found[*self._names[at], offset] = message
-        return found
+                    lying[*self._names[at], offset] = message
+        return lying
 
     def told(self, key: bytes, message: int) -> str:
         """Where a key got a message, for people."""

@@ -104,13 +104,13 @@ class Inputs:
 
     def pairs(self, causes: Iterable[tuple[Place, Place]]) -> list[tuple[int, int]]:
         """Places of inputs (cause, effect) as numbers of messages, where both became one."""
-        found = []
+        numbered = []
         for places in causes:
             records = [self.find(place) for place in places]
             messages = [-1 if record is None else self.message[record] for record in records]
             if min(messages) >= 0:
-                found.append((messages[0], messages[1]))
-        return found
+                numbered.append((messages[0], messages[1]))
+        return numbered
 
     def due(self, record: int, ends: Ends) -> bool:
         """Whether a record has had its time."""

@@ -88,14 +88,14 @@ def changing(groups: Mapping[bytes, Group]) -> set[bytes]:
     for name, group in groups.items():
         for member in frozenset().union(*group.memberships):
             by_member.setdefault(member, set()).add(name)
-    found = {name for name, group in groups.items() if group.done}
-    waiting = list(found)
+    reached = {name for name, group in groups.items() if group.done}
+    waiting = list(reached)
     while waiting:
         for member in frozenset().union(*groups[waiting.pop()].memberships):
-            waiting += by_member[member] - found
-            found |= by_member.pop(member, set())
+            waiting += by_member[member] - reached
+            reached |= by_member.pop(member, set())
             by_member[member] = set()
-    return found
+    return reached
 
 
 def judge_events(
@@ -154,13 +154,13 @@ def _judge_group_events(
 
 def _changes(group: Group) -> list[Command]:
     """What was done to a group, but for a `set` of the members that it had."""
-    found = []
+    changes = []
     members = group.memberships[0] if group.configured else None
     for command in group.done:
         before, members = members, None if command.op == "remove" else _keys(command.others)
         if command.op != "set" or members != before:
-            found.append(command)
-    return found
+            changes.append(command)
+    return changes
 
 
 def _missing(verdict: Verdict, command: Command, after: Event | None) -> None:
@@ -211,11 +211,11 @@ def assign(
         choices.append(choice)
         best = now
     index = best.index(min(best))
-    found: dict[int, int] = {}
+    chosen: dict[int, int] = {}
     for version, choice in zip(sorted(versions, reverse=True), reversed(choices), strict=True):
-        found[version] = index
+        chosen[version] = index
         index = choice[index]
-    return found
+    return chosen
 
 
 def _cost(
