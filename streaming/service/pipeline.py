@@ -130,9 +130,10 @@ class Pipeline:
 
     def _state_partitions(self) -> int:
         """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
-        wanted = self.config.spark.get("spark.sql.shuffle.partitions")
+        service = self.config.service
+        wanted = service.state_partitions or self.config.spark.get("spark.sql.shuffle.partitions")
         cores = self.session.sparkContext.defaultParallelism
-        return max(1, min(self.config.service.shards, int(wanted or cores)))
+        return max(1, min(service.shards, int(wanted or cores)))
 
     def changes_pace(self) -> bool:
         """Whether to read inputs slowly from now on, or at full speed again.

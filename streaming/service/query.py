@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.totals import Totals
@@ -135,7 +134,7 @@ def start(
     writer = (
         frame.writeStream.queryName(plan.pipeline)
         .foreachBatch(carrier)
-        .option("checkpointLocation", str(PurePosixPath(checkpoint)))
+        .option("checkpointLocation", checkpoint)
         .outputMode("append")
     )
     return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()
