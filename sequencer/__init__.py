@@ -1,6 +1,6 @@
 """Ordering protocols: pure Python, no Spark, no Kafka, no clock, no I/O."""
 
-from sequencer.availability.word import Availability
+from sequencer.availability.concurrent import Availability
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from sequencer.proxy import LabelProxy, OrderedProxy
 

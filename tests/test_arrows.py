@@ -74,7 +74,7 @@ def test_sequencer_is_pure():
         threads = (
             "sequencer.availability.atomic",
             "sequencer.availability.broker",
-            "sequencer.availability.ring",
+            "sequencer.availability.drafts",
         )
         assert "threading" not in found or name in threads, f"{name} imports threading"
 

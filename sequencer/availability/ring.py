@@ -9,15 +9,8 @@ import enum
 from typing import Any
 
 from sequencer.availability.atomic import AtomicWord
-from sequencer.availability.word import (
-    BITS,
-    Availability,
-    Result,
-    floor,
-    frontier,
-    is_available,
-    reserve_next,
-)
+from sequencer.availability.concurrent import Availability
+from sequencer.availability.word import BITS, Result
 
 CAPACITY_MAX = 2**20
 NAME_MAX = 127
@@ -62,28 +55,40 @@ class TopicRing:
     handed on while its publisher still writes, and ids below the bitmap were all published.
     """
 
-    __slots__ = ("_slots", "_window", "availability", "capacity", "name")
+    __slots__ = ("_slots", "availability", "capacity", "name")
 
     def __init__(self, name: str, capacity: int) -> None:
         self.name = name
         self.capacity = capacity
-        self._window = min(BITS, capacity)
-        self.availability = Availability(window=self._window)
+        self.availability = Availability(window=min(BITS, capacity))
         self._slots: list[Entry | None] = [None] * capacity
 
-    def has_room(self) -> bool:
-        """Whether the next id can be reserved; OverflowError where ids are used up."""
-        _, result = reserve_next(self.availability.word, self._window)
-        if result == Result.EXHAUSTED:
-            raise OverflowError(
-                f"topic {self.name!r} has used up its 2**48 - 1 ids. Nothing was reserved; "
-                "publish to a topic of another name"
-            )
-        return bool(result == Result.DONE)
+    @property
+    def begun(self) -> bool:
+        """Whether an id was ever reserved, so that the first one is known."""
+        return self.availability.word != 0
 
-    def take(self, entry: Entry) -> None:
-        """Give ``entry`` the next id and its slot. Only after ``has_room``."""
-        message_id = self.availability.try_reserve_next()
+    def room(self, message_id: int | None = None) -> Result:
+        """What reserving this id, or the next one, would say: DONE, FULL, DUPLICATE or OLD.
+
+        DUPLICATE also where a draft has the id. OverflowError where the ids are used up.
+        """
+        if message_id is not None and self._entry(message_id):
+            return Result.DUPLICATE
+        result = self.availability.preview(message_id)
+        if result is Result.EXHAUSTED:
+            raise OverflowError(
+                f"topic {self.name!r} has 2**48 - 1 ids, and they do not reach that far. Nothing "
+                "was reserved; publish to a topic of another name"
+            )
+        return result
+
+    def take(self, entry: Entry, message_id: int | None = None) -> None:
+        """Give ``entry`` this id, or the next one, and its slot. Only where ``room`` says DONE."""
+        if message_id is None:
+            message_id = self.availability.try_reserve_next()
+        elif not self.availability.try_reserve(message_id):
+            message_id = None
         if message_id is None:
             raise RuntimeError(f"topic {self.name!r} had room and lost it: two reservers at once")
         entry.ids[self.name] = message_id
@@ -93,26 +98,37 @@ class TopicRing:
         """Make a settled entry available to readers."""
         self.availability.try_make_available(entry.ids[self.name])
 
+    def abandon_unreserved(self) -> None:
+        """Give up the ids that were passed over by own ids and that nobody has reserved."""
+        for message_id in range(self.availability.frontier, self.availability.last):
+            if not self._entry(message_id):
+                entry = Entry(self.name)
+                entry.ids[self.name] = message_id
+                entry.settle(State.ABANDONED)
+                self._slots[message_id % self.capacity] = entry
+                self.publish(entry)
+
     def bounds(self) -> tuple[int, int]:
         """Ids that the ring has slots for, half-open; the lowest of them goes next."""
         last = self.availability.last
-        return max(0, last - self.capacity), last
+        return max(self.availability.first, last - self.capacity), last
 
     def find(self, message_id: int) -> Entry | None:
         """The settled entry with this id; None while it is unpublished, or once it is gone."""
-        word = self.availability.word
-        if message_id >= floor(word, self._window) and not is_available(word, message_id):
-            return None
-        entry = self._slots[message_id % self.capacity]
-        if entry is None or entry.ids.get(self.name) != message_id:
-            return None
-        return entry
+        return self._entry(message_id) if self.availability.was_published(message_id) else None
 
     def oldest_open(self) -> Entry | None:
-        """The entry with the lowest unpublished id, which reservations come to wait for."""
-        word = self.availability.word
-        lowest = frontier(word, self._window)
-        return None if lowest == word >> BITS else self._slots[lowest % self.capacity]
+        """The draft with the lowest unpublished id; None if there is none, or nobody has that id.
+
+        Reservations come to wait for this id, ``availability.frontier``.
+        """
+        lowest = self.availability.frontier
+        return None if lowest == self.availability.last else self._entry(lowest)
+
+    def _entry(self, message_id: int) -> Entry | None:
+        """Whoever has this id, while the ring has its slot."""
+        entry = self._slots[message_id % self.capacity]
+        return entry if entry is not None and entry.ids.get(self.name) == message_id else None
 
 
 def nested(topic: str) -> list[str]:

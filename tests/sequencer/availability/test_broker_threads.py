@@ -4,13 +4,15 @@ import itertools
 import random
 import sys
 import threading
+import time
 
 import pytest
 
-from sequencer.availability.broker import BrokerClosed, LocalBroker
+from sequencer.availability import Availability, BrokerClosed, IdTaken, LocalBroker, Result
 
 LIMIT_S = 60
 PUBLISHERS = 8
+FIRST = 1000
 
 
 @pytest.fixture(autouse=True)
@@ -194,3 +196,83 @@ def test_abandoning_from_outside_frees_publishers_that_wait():
     last = reader.read(0.0)
     assert last.id == PUBLISHERS
     assert last.missed == range(PUBLISHERS)
+
+
+def relay(broker, ids, first_published):
+    """Publish these ids, each its own payload; the first one of all begins the topic."""
+    for message_id in ids:
+        if message_id != FIRST:
+            assert first_published.wait(LIMIT_S)
+        if message_id % 20 == 13:  # some never come: whoever has them gives them up
+            broker.reserve("relay", LIMIT_S, message_id).abandon()
+        else:
+            broker.publish("relay", (message_id,), LIMIT_S, message_id)
+        first_published.set()
+
+
+@pytest.mark.parametrize("capacity", [2, 16, 64])
+def test_publishers_that_bring_the_ids_of_a_stream_in_its_middle(capacity):
+    """Eight threads pass a stream on from id 1000, each a part of it, in its own time."""
+    broker, crowd, first_published = LocalBroker(capacity), Crowd(), threading.Event()
+    count, reads = 400, ([], [])
+    for out in reads:
+        crowd.start(read_to_the_end, broker.subscribe("relay"), None, out)
+    publishers = Crowd()
+    for who in range(PUBLISHERS):
+        publishers.start(
+            relay, broker, range(FIRST + who, FIRST + count, PUBLISHERS), first_published
+        )
+    publishers.join()
+    broker.close()
+    crowd.join()
+    published = {i for i in range(FIRST, FIRST + count) if i % 20 != 13}
+    for read in reads:
+        position = FIRST
+        for message in read:
+            assert message.payload == (message.id,)
+            assert message.missed == range(position, message.id)
+            position = message.id + 1
+        assert position == FIRST + count
+        lost = {i for m in read for i in m.missed}
+        assert {m.id for m in read} | lost == set(range(FIRST, FIRST + count))
+        assert {m.id for m in read} <= published
+    with pytest.raises(BrokerClosed):
+        broker.reserve("relay", 0.0)
+
+
+def test_one_id_brought_by_many_publishers_is_taken_once():
+    broker, crowd = LocalBroker(), Crowd()
+    taken, refused = [], []
+
+    def bring(who):
+        for message_id in range(FIRST, FIRST + 100):
+            try:
+                broker.publish("t", who, LIMIT_S, message_id)
+                taken.append(message_id)
+            except IdTaken:
+                refused.append(message_id)
+
+    for who in range(PUBLISHERS):
+        crowd.start(bring, who)
+    crowd.join()
+    assert sorted(taken) == list(range(FIRST, FIRST + 100))
+    assert len(refused) == (PUBLISHERS - 1) * 100
+
+
+def test_a_word_that_many_threads_join_in_mid_stream():
+    """Each thread owns every eighth id from 1000 on, and publishes as soon as there is room."""
+    topic, crowd = Availability(), Crowd()
+    assert topic.try_reserve(FIRST)
+
+    def publish_own(who):
+        for message_id in range(FIRST + who, FIRST + 800, PUBLISHERS):
+            while message_id != FIRST and not topic.try_reserve(message_id):
+                assert topic.reserve(message_id) is not Result.OLD
+                time.sleep(0)
+            assert topic.try_make_available(message_id)
+
+    for who in range(PUBLISHERS):
+        crowd.start(publish_own, who)
+    crowd.join()
+    assert topic.first == FIRST
+    assert topic.word == (FIRST + 800) << 16 | 0xFFFF

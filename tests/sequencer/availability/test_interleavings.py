@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from sequencer.availability.atomic import AtomicWord
-from sequencer.availability.word import Availability
+from sequencer.availability.concurrent import Availability
 
 LIMIT_S = 20
 
@@ -104,20 +104,85 @@ def run(publishers, choose):
     return schedule, cell.swaps_lost
 
 
-def test_all_interleavings_of_two_publishers():
-    prefix, runs, swaps_lost = [], 0, 0
+def every_schedule(run_one):
+    """All schedules, depth first: ``run_one(choose)`` runs one and returns it."""
+    prefix = []
     while True:
-        schedule, lost = run(2, lambda n, live: prefix[n] if n < len(prefix) else live[0])  # noqa: B023  (used at once)
-        runs += 1
-        swaps_lost += lost
+        schedule = run_one(lambda n, live: prefix[n] if n < len(prefix) else live[0])  # noqa: B023  (used at once)
         while schedule and schedule[-1][0] == schedule[-1][1][-1]:
             schedule.pop()  # all choices at this point were taken
         if not schedule:
-            break
+            return
         chosen, live = schedule.pop()
         prefix = [c for c, _ in schedule] + [live[live.index(chosen) + 1]]
-    assert runs > 70  # C(8, 4) orders of four steps each, and more where a swap is lost
-    assert swaps_lost > 0, "no interleaving made a compare-and-swap fail: nothing was tested"
+
+
+def test_all_interleavings_of_two_publishers():
+    lost = []
+
+    def run_one(choose):
+        schedule, swaps_lost = run(2, choose)
+        lost.append(swaps_lost)
+        return schedule
+
+    every_schedule(run_one)
+    assert len(lost) > 70  # C(8, 4) orders of four steps each, and more where a swap is lost
+    assert sum(lost) > 0, "no interleaving made a compare-and-swap fail: nothing was tested"
+
+
+def reserve_on(topic, wanted):
+    """``wanted``: an id of one's own, or None for the next one."""
+    return topic.try_reserve_next() if wanted is None else topic.reserve(wanted)
+
+
+def one_after_the_other(first, second):
+    """Results in the order of the arguments, and what became of the topic."""
+    topic = Availability()
+    results = [reserve_on(topic, first), reserve_on(topic, second)]
+    return results, topic.word, topic.first
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [(1000, 1003), (1000, None), (3, 1000), (1000, 1000), (1003, 2), (1000, 2000)],
+    ids=str,
+)
+def test_all_interleavings_of_two_that_begin_a_topic(wanted):
+    """Whoever is first says where the topic begins: the outcome is that of one after the other."""
+    (there, *rest), (swapped, *swapped_rest) = (
+        one_after_the_other(*wanted),
+        one_after_the_other(*reversed(wanted)),
+    )
+    allowed = [(there, *rest), (swapped[::-1], *swapped_rest)]
+    seen, lost = [], []
+
+    def run_one(choose):
+        cell, origin = SteppedWord(), SteppedWord()
+        topic = Availability(cell=cell, origin=origin)
+        results = [None, None]
+
+        def reserver(number):
+            results[number] = reserve_on(topic, wanted[number])
+
+        stepper = Stepper([lambda: reserver(0), lambda: reserver(1)])
+        cell.stepper = origin.stepper = stepper
+        schedule, ends = [], []
+        while stepper.live:
+            live = sorted(stepper.live)
+            schedule.append((choose(len(schedule), live), live))
+            stepper.step(schedule[-1][0])
+            ends.append(topic.end)
+        assert not stepper.errors
+        assert ends == sorted(ends), f"end went back: {ends} in {schedule}"
+        outcome = (results, topic.word, topic.first)
+        assert outcome in allowed, schedule
+        seen.append(outcome)
+        lost.append(cell.swaps_lost + origin.swaps_lost)
+        return schedule
+
+    every_schedule(run_one)
+    assert all(outcome in seen for outcome in allowed), "only one of the two was ever first"
+    assert sum(lost) > 0, "no interleaving made a compare-and-swap fail: nothing was tested"
 
 
 @pytest.mark.parametrize("publishers", [3, 5])
