@@ -1,9 +1,10 @@
 """The behaviours of "In-Order Message Delivery" (2011), written as the text has them.
 
 Each function returns a behaviour; names and arguments are the text's. This is the executable
-specification that `proxy` is tested against: every delayed message is an actor, and delivered ones
-stay in the chain as forwarders. The text's local sends must keep their order between two actors
-(``System(fifo=True)``): the root sends to the delegate one message after the other.
+specification that `proxy` is tested against: every delayed message is an actor, which forwards
+once it has delivered (`System` prunes such actors, so the chain is as long as what is delayed).
+The text's local sends must keep their order between two actors (``System(fifo=True)``): the root
+sends to the delegate one message after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sequencer.actors.system import Actor, Behaviour, Me, System
+from sequencer.actors.system import Actor, Behaviour, Forward, Me, System
 
 Next = Callable[[Any], Any]
 
@@ -23,7 +24,7 @@ def sink_beh() -> Behaviour:
 
 def forward_beh(following: Actor) -> Behaviour:
     """Passes each message on to ``following``."""
-    return lambda me, message: me.send(message, following)
+    return Forward(following)
 
 
 def ordered_label_beh(ordered: Actor, label: Any, succ: Next) -> Behaviour:

@@ -1,10 +1,14 @@
 """A small deterministic actor system: send, create, become, a timer and dice.
 
-It carries the definitions of "In-Order Message Delivery" (2011) as they stand (`ordered_actors`),
+It carries the definitions of "In-Order Message Delivery" (2011) as they stand (`ordered`),
 so that they can be run under many delivery orders. Only causality is given: a message is delivered
 after it was sent. With ``fifo``, messages from one actor to another also keep their order, as in
 systems like Erlang; the rest stays arbitrary. Order and dice come from a seed, and time is virtual:
 it passes only when nothing is left to deliver.
+
+Forwarders are pruned, which the text leaves to the garbage collector: a message to an actor that
+only forwards goes to whoever is behind it, as soon as nothing is on its way to or from that actor.
+So it cannot overtake an earlier one, and an actor that nobody needs any more is really gone.
 """
 
 from __future__ import annotations
@@ -21,16 +25,33 @@ DELIVERIES_MAX = 1_000_000
 
 
 class Actor:
-    """An address, and the behaviour that its next message meets."""
+    """An address, and the behaviour that its next message meets.
 
-    __slots__ = ("behaviour", "name")
+    ``under_way`` counts the messages to and from it that are not delivered yet.
+    """
+
+    __slots__ = ("behaviour", "name", "under_way")
 
     def __init__(self, name: str, behaviour: Behaviour) -> None:
         self.name = name
         self.behaviour = behaviour
+        self.under_way = 0
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+class Forward:
+    """A behaviour that sends each message on to ``following``, for ever."""
+
+    __slots__ = ("following",)
+
+    def __init__(self, following: Actor) -> None:
+        self.following = following
+
+    def __call__(self, me: Me, message: Any) -> None:
+        """Send it on."""
+        me.send(message, self.following)
 
 
 class Me:
@@ -60,7 +81,7 @@ class System:
 
     Two actors are there from the start. ``timer`` takes (delay, message, customer) and sends the
     message to the customer when the delay has passed; ``dice`` takes (customer, range) and sends
-    the customer a number in 0 … range - 1.
+    the customer a number in 0 … range - 1. ``delivered`` counts deliveries.
     """
 
     def __init__(self, seed: int, *, fifo: bool = True) -> None:
@@ -70,6 +91,7 @@ class System:
         self._timed: list[tuple[int, int, Any, Actor]] = []
         self._count = 0
         self.now = 0
+        self.delivered = 0
         self.timer = self.create(self._time, "timer")
         self.dice = self.create(self._roll, "dice")
 
@@ -83,7 +105,11 @@ class System:
 
     def post(self, sender: Actor | None, message: Any, to: Actor) -> None:
         """Put a message under way."""
+        to = _behind_forwarders(to)
         self._under_way.append((sender, message, to))
+        to.under_way += 1
+        if sender is not None:
+            sender.under_way += 1
 
     def run(self) -> None:
         """Deliver until nothing is under way and no timer runs; RuntimeError after 1,000,000."""
@@ -93,7 +119,11 @@ class System:
                     return
                 self.now, _, message, customer = heapq.heappop(self._timed)
                 self.post(self.timer, message, customer)
-            _, message, actor = self._under_way.pop(self._pick())
+            sender, message, actor = self._under_way.pop(self._pick())
+            actor.under_way -= 1
+            if sender is not None:
+                sender.under_way -= 1
+            self.delivered += 1
             actor.behaviour(Me(self, actor), message)
         raise RuntimeError(f"the actors did not come to rest within {DELIVERIES_MAX} deliveries")
 
@@ -117,3 +147,14 @@ class System:
     def _roll(self, me: Me, message: Any) -> None:
         customer, sides = message
         me.send(self._random.randrange(sides), customer)
+
+
+def _behind_forwarders(actor: Actor) -> Actor:
+    """Whoever gets the actor's messages, leaving idle forwarders out, for good."""
+    passed = []
+    while isinstance(actor.behaviour, Forward) and not actor.under_way:
+        passed.append(actor.behaviour)
+        actor = actor.behaviour.following
+    for forward in passed:
+        forward.following = actor
+    return actor

@@ -1,5 +1,6 @@
 """The text's own definitions under many delivery orders: the specification of the ordered proxy."""
 
+import gc
 import itertools
 import random
 
@@ -14,7 +15,7 @@ from sequencer.actors.ordered import (
     sink_beh,
     src_beh,
 )
-from sequencer.actors.system import System
+from sequencer.actors.system import Actor, System
 from tests.sequencer.actors.actor_runs import add_one, order_by_actors, printer
 
 
@@ -101,6 +102,68 @@ def test_sink_forward_and_the_timer():
     system.run()
     assert printed[1:] == ["a", "b", "c"]
     assert system.now == 30
+
+
+def steps(system, arrival, proxy):
+    """Deliveries until all is at rest again."""
+    before = system.delivered
+    system.send(arrival, proxy)
+    system.run()
+    return system.delivered - before
+
+
+def holders():
+    """The actors in memory that were made to hold a message."""
+    return [o for o in gc.get_objects() if isinstance(o, Actor) and o.name == "delayed"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("delayed", [1, 10, 100])
+def test_forwarders_that_have_delivered_are_pruned(delayed, seed):
+    gc.collect()
+    system = System(seed)
+    printed, println = printer(system)
+    proxy = system.create(ordered_proxy_beh(println, 0, add_one))
+    early = list(range(1, delayed + 1))
+    random.Random(seed).shuffle(early)
+    for n in early:
+        steps(system, (n, n), proxy)
+    assert len(holders()) == delayed
+    steps(system, (0, 0), proxy)
+    assert printed == list(range(delayed + 1))
+    # To the proxy, to println, and the next label to the sink at the chain's end.
+    assert [steps(system, (n, n), proxy) for n in range(delayed + 1, delayed + 20)][2:] == [3] * 17
+    gc.collect()
+    assert len(holders()) <= 1, "only the root's own link may still lead to one"
+    steps(system, (delayed + 30, "early"), proxy)
+    assert steps(system, (delayed + 20, "one holder"), proxy) == 4
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_pruning_lets_no_message_overtake_another(seed):
+    """Three in a row, each of which becomes a forwarder while messages pass through it."""
+    system = System(seed)
+    printed, behind = printer(system)
+    row = [behind]
+    for name in "cba":
+
+        def passes_on(me, message, following=behind):
+            me.send(message, following)
+            if message in (10, 20, 30) and random.Random(seed + message).random() < 0.7:
+                me.become(forward_beh(following))
+
+        behind = system.create(passes_on, name)
+        row.append(behind)
+    first = behind
+
+    def sends(me, n):
+        me.send(n, first)
+        if n < 60:
+            me.send(n + 1, me.actor)
+
+    system.send(0, system.create(sends, "source"))
+    system.run()
+    assert printed == list(range(61))
 
 
 def test_a_seed_gives_one_run_and_seeds_differ():
