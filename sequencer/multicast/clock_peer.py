@@ -75,13 +75,11 @@ class Peer:
         if request.peer != self.name:
             raise ProtocolError(f"{self.name} was asked to do the step of {request.peer}")
         try:
-            step = getattr(self, f"_do_{type(request).__name__.lower()}")
-            replies: tuple[Reply, ...] = step(request)
+            return self._do(request)
         except LimitError as error:
             return (self._refused(request, Refusal.NO_ROOM, error),)
         except UnknownNodeError as error:
             return (self._refused(request, Refusal.BAD_DESTINATION, error),)
-        return replies
 
     def front(self) -> Stamp | None:
         """The stamp of what can be dequeued now."""
@@ -122,6 +120,28 @@ class Peer:
     def _refused(self, request: Request, reason: Refusal, error: Exception) -> Refused:
         node = request.node if isinstance(request, Register | Begin) else None
         return Refused(request.transaction, self.name, reason, str(error), node)
+
+    def _do(self, request: Request) -> tuple[Reply, ...]:  # noqa: PLR0911 -- a table of steps
+        match request:
+            case Block():
+                return self._do_block(request)
+            case Sync():
+                return self._do_sync(request)
+            case Enqueue():
+                return self._do_enqueue(request)
+            case Arrive():
+                return self._do_arrive(request)
+            case Probe():
+                return self._do_probe(request)
+            case Tick():
+                return self._do_tick(request)
+            case Register():
+                return self._do_register(request)
+            case Cancel():
+                return self._do_cancel(request)
+            case Begin():
+                return self._do_begin(request)
+        raise ProtocolError(f"{self.name} does not know {request}")
 
     def _do_probe(self, request: Probe) -> tuple[Reply, ...]:
         return (Told(request.transaction, self.name, self.queue.propose()),)

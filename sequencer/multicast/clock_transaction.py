@@ -41,7 +41,7 @@ from sequencer.multicast.clock_messages import (
     Told,
 )
 from sequencer.multicast.transaction import Transaction
-from sequencer.multicast.words import Done, Message, Refused
+from sequencer.multicast.words import Done, Message, ProtocolError, Refused
 
 if TYPE_CHECKING:
     from sequencer.multicast.words import Reply, Request
@@ -77,6 +77,30 @@ class ClockTransaction(Transaction):
         return step.peer
 
     # --- What each phase asks for.
+
+    def _ask(self, target: str) -> Request:  # noqa: C901, PLR0911 -- a table of phases
+        match self.phase:
+            case "probe":
+                return self._ask_probe(target)
+            case "block":
+                return self._ask_block(target)
+            case "tick":
+                return self._ask_tick(target)
+            case "sync":
+                return self._ask_sync(target)
+            case "queue":
+                return self._ask_queue(target)
+            case "arrive":
+                return self._ask_arrive(target)
+            case "adopt":
+                return self._ask_adopt(target)
+            case "register":
+                return self._ask_register(target)
+            case "begin":
+                return self._ask_begin(target)
+            case "cancel":
+                return self._ask_cancel(target)
+        raise self._no_such_phase()
 
     def _ask_begin(self, target: str) -> Request:
         return Begin(self.number, target, self._destroys() or "")
@@ -115,6 +139,21 @@ class ClockTransaction(Transaction):
 
     # --- What each reply tells.
 
+    def _take(self, reply: Reply) -> None:
+        match reply:
+            case Told():
+                self._take_told(reply)
+            case Done():
+                self._take_done(reply)
+            case Stamped():
+                self._take_stamped(reply)
+            case Registered():
+                self._take_registered(reply)
+            case Begun():
+                self._take_begun(reply)
+            case _:
+                raise ProtocolError(f"{self.number} knows no reply {reply}")
+
     def _take_begun(self, reply: Begun) -> None:
         self._address_notice(reply.holders)
 
@@ -139,6 +178,29 @@ class ClockTransaction(Transaction):
         self.gone.update(reply.gone)
 
     # --- Where a phase leads when all its steps are answered.
+
+    def _proceed(self) -> None:
+        match self.phase:
+            case "probe":
+                self._after_probe()
+            case "block":
+                self._after_block()
+            case "tick":
+                self._after_tick()
+            case "sync":
+                self._after_sync()
+            case "queue":
+                self._after_queue()
+            case "arrive":
+                self._after_arrive()
+            case "adopt":
+                self._after_adopt()
+            case "register":
+                self._after_register()
+            case "begin":
+                self._after_begin()
+            case _:
+                raise self._no_such_phase()
 
     def _after_begin(self) -> None:
         self._enter("probe", (self.task.sender,))

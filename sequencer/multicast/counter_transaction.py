@@ -29,9 +29,10 @@ from sequencer.multicast.counter_messages import (
     Value,
 )
 from sequencer.multicast.transaction import Transaction
+from sequencer.multicast.words import Done, ProtocolError
 
 if TYPE_CHECKING:
-    from sequencer.multicast.words import Done, Request
+    from sequencer.multicast.words import Reply, Request
 
 
 class CounterTransaction(Transaction):
@@ -63,6 +64,20 @@ class CounterTransaction(Transaction):
 
     # --- What each phase asks for.
 
+    def _ask(self, target: str) -> Request:
+        match self.phase:
+            case "read":
+                return self._ask_read(target)
+            case "copy":
+                return self._ask_copy(target)
+            case "increment":
+                return self._ask_increment(target)
+            case "commit":
+                return self._ask_commit(target)
+            case "drop":
+                return self._ask_drop(target)
+        raise self._no_such_phase()
+
     def _ask_read(self, target: str) -> Request:
         known = (*self._nodes(), *self._handles())
         return Read(self.number, target, known, self._destroys())
@@ -87,6 +102,17 @@ class CounterTransaction(Transaction):
 
     # --- What each reply tells.
 
+    def _take(self, reply: Reply) -> None:
+        match reply:
+            case Done():
+                self._take_done(reply)
+            case Value():
+                self._take_value(reply)
+            case Assigned():
+                self._take_assigned(reply)
+            case _:
+                raise ProtocolError(f"{self.number} knows no reply {reply}")
+
     def _take_value(self, reply: Value) -> None:
         self.seq_lower = reply.value
         if self._destroys() is not None:
@@ -102,6 +128,19 @@ class CounterTransaction(Transaction):
         self.dead, self.missing = reply.dead, reply.missing
 
     # --- Where a phase leads when all its steps are answered.
+
+    def _proceed(self) -> None:
+        match self.phase:
+            case "read":
+                self._after_read()
+            case "copy":
+                self._after_copy()
+            case "increment":
+                self._after_increment()
+            case "commit":
+                self._after_commit()
+            case _:
+                raise self._no_such_phase()
 
     def _after_read(self) -> None:
         self._enter("copy", self.parcels)
@@ -130,5 +169,5 @@ class CounterTransaction(Transaction):
 
     def _nodes(self) -> tuple[str, ...]:
         """The destination nodes, in the order of queues."""
-        parcels = (p for group in self.parcels.values() for p in group)
+        parcels = (p for queued in self.parcels.values() for p in queued)
         return tuple(p.node for p in parcels if p.node is not None and not p.notice)

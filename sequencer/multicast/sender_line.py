@@ -117,19 +117,23 @@ class SenderLine:
 
     def _pass_on(self, moved: dict[int, Transaction]) -> dict[int, Transaction]:
         """Give leave to those whose turn has come, and add them to `moved`."""
-        for line, passed, leave in (
-            (self._unstamped, "stamped", "may_stamp"),
-            (self._unseen, "visible", "may_show"),
-        ):
-            while line:
-                # None in the line is missing here: to have ended, it was shown, and so has left.
-                head = self.flying[line[0]]
-                if not getattr(head, leave):
-                    setattr(head, leave, True)
-                    moved[line[0]] = head
-                if not getattr(head, passed):
-                    break
-                line.popleft()
+        # None in the two lines is missing in flight: to have ended, it was shown, and so has left.
+        while self._unstamped:
+            head = self.flying[self._unstamped[0]]
+            if not head.may_stamp:
+                head.may_stamp = True
+                moved[self._unstamped[0]] = head
+            if not head.stamped:
+                break
+            self._unstamped.popleft()
+        while self._unseen:
+            head = self.flying[self._unseen[0]]
+            if not head.may_show:
+                head.may_show = True
+                moved[self._unseen[0]] = head
+            if not head.visible:
+                break
+            self._unseen.popleft()
         return moved
 
     def copy(self) -> Self:

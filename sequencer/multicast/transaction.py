@@ -5,9 +5,8 @@ object serves a program that carries out the steps itself, a scheduler that trie
 interleavings, and shards that exchange requests and replies as messages.
 
 A phase has one step for each of its targets. The steps of a phase may be carried out in any
-order; the next phase begins when all of them are answered. A protocol gives, for a phase `x`,
-`_ask_x(target)`, the request, and `_after_x()`, which enters the next phase, and for a type of
-reply `R`, `_take_r(reply)`.
+order; the next phase begins when all of them are answered. A protocol gives three tables: `_ask`,
+what a phase asks of a target; `_take`, what a reply tells; `_proceed`, where a phase leads.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class Transaction(ABC):
         """
         if self._held_back():
             return ()
-        return tuple(self._request(target) for target in self.open)
+        return tuple(self._ask(target) for target in self.open)
 
     def asked(self, request: Request) -> None:
         """The request is on its way to its peer and is not to be made again."""
@@ -117,13 +116,13 @@ class Transaction(ABC):
         if isinstance(reply, Refused):
             self.refusal = self.refusal or reply
         else:
-            getattr(self, f"_take_{type(reply).__name__.lower()}")(reply)
+            self._take(reply)
         if self.waiting:
             return
         if self.refusal is not None:
             self._give_up()
         else:
-            getattr(self, f"_after_{self.phase}")()
+            self._proceed()
 
     def copy(self) -> Self:
         """An independent transaction in the same state."""
@@ -156,6 +155,18 @@ class Transaction(ABC):
         """Enter the first phase."""
 
     @abstractmethod
+    def _ask(self, target: str) -> Request:
+        """The step that the present phase asks of `target`."""
+
+    @abstractmethod
+    def _take(self, reply: Reply) -> None:
+        """Keep what a reply tells; it is no refusal."""
+
+    @abstractmethod
+    def _proceed(self) -> None:
+        """Enter the phase that follows the present one, whose steps are all answered."""
+
+    @abstractmethod
     def _held_back(self) -> bool:
         """Whether the present phase has to wait for the sender's leave."""
 
@@ -169,7 +180,7 @@ class Transaction(ABC):
         for to in message.destinations:
             parcel = Parcel(message.id, to.node, message.handles, message.payload)
             parcels.setdefault(to.peer, []).append(parcel)
-        self.parcels = {peer: tuple(some) for peer, some in parcels.items()}
+        self.parcels = {peer: tuple(queued) for peer, queued in parcels.items()}
 
     def _address_notice(self, holders: Iterable[str]) -> None:
         """A destruction goes to the owner, and to those who have the handle."""
@@ -181,11 +192,6 @@ class Transaction(ABC):
         # Sorted, as after `load`: the order in which replies came must not show in what follows.
         self.waiting = dict.fromkeys(sorted(waiting))
         self.open = self.waiting.copy()
-
-    def _request(self, target: str) -> Request:
-        """The step that the present phase asks of `target`."""
-        request: Request = getattr(self, f"_ask_{self.phase}")(target)
-        return request
 
     def _target(self, step: Request | Reply) -> str:
         """What tells the steps of one phase apart."""
@@ -202,6 +208,9 @@ class Transaction(ABC):
 
     def _destroys(self) -> str | None:
         return self.task.node if isinstance(self.task, Destruction) else None
+
+    def _no_such_phase(self) -> ProtocolError:
+        return ProtocolError(f"{self.number}: nothing is asked for in phase {self.phase!r}")
 
     def _stamp(self) -> Stamp:
         if self.stamp is None:
