@@ -1,14 +1,87 @@
-"""Ordering protocols: pure Python, no Spark, no Kafka, no clock, no I/O."""
+"""Ordering protocols: pure Python, no Spark, no Kafka, no clock, no I/O.
 
-from sequencer.availability.concurrent import Availability
-from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
-from sequencer.proxy import LabelProxy, OrderedProxy
+The front door: the names that most users want, each loaded when it is first asked for, so that
+`import sequencer` is cheap. The rooms have more.
+
+- Channels: `labels`, `proxy` (in process), `channels` (many at once); the text's `actors`.
+- What is there of a topic: `availability`.
+- Groups that share subscribers: `overlaps`.
+- Multicast by clocks or by a counter: `multicast`; tried out by `checking`.
+- What must hold of deliveries: `judging`. The group protocol in a simulated network: `simulation`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sequencer.availability import Availability, LocalBroker
+    from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+    from sequencer.multicast import ClockBus, ClockQueue, CounterBus, CounterQueue
+    from sequencer.overlaps.graph import Graph
+    from sequencer.overlaps.membership import GroupIngress, Subscriber, Views
+    from sequencer.overlaps.ordering import Atom, Ingress, Receiver
+    from sequencer.overlaps.overlaps import Overlap, double_overlaps
+    from sequencer.overlaps.shard import GroupShard
+    from sequencer.proxy import LabelProxy, OrderedProxy
 
 __all__ = [
+    "Atom",
     "Availability",
+    "ClockBus",
+    "ClockQueue",
+    "CounterBus",
+    "CounterQueue",
     "CustomLabels",
     "CyclicLabels",
+    "Graph",
+    "GroupIngress",
+    "GroupShard",
+    "Ingress",
     "LabelProxy",
     "LinearLabels",
+    "LocalBroker",
     "OrderedProxy",
+    "Overlap",
+    "Receiver",
+    "Subscriber",
+    "Views",
+    "double_overlaps",
 ]
+
+_HOMES = {
+    "Atom": "sequencer.overlaps.ordering",
+    "Availability": "sequencer.availability",
+    "ClockBus": "sequencer.multicast",
+    "ClockQueue": "sequencer.multicast",
+    "CounterBus": "sequencer.multicast",
+    "CounterQueue": "sequencer.multicast",
+    "CustomLabels": "sequencer.labels",
+    "CyclicLabels": "sequencer.labels",
+    "Graph": "sequencer.overlaps.graph",
+    "GroupIngress": "sequencer.overlaps.membership",
+    "GroupShard": "sequencer.overlaps.shard",
+    "Ingress": "sequencer.overlaps.ordering",
+    "LabelProxy": "sequencer.proxy",
+    "LinearLabels": "sequencer.labels",
+    "LocalBroker": "sequencer.availability",
+    "OrderedProxy": "sequencer.proxy",
+    "Overlap": "sequencer.overlaps.overlaps",
+    "Receiver": "sequencer.overlaps.ordering",
+    "Subscriber": "sequencer.overlaps.membership",
+    "Views": "sequencer.overlaps.membership",
+    "double_overlaps": "sequencer.overlaps.overlaps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name from its home, once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """What is there, loaded or not."""
+    return sorted({*globals(), *__all__})

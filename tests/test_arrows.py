@@ -18,6 +18,7 @@ PURE = {
     "enum",
     "functools",
     "heapq",
+    "importlib",
     "itertools",
     "json",
     "math",
