@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.channels import Arrivals, Full, Gap, GapFailure, Rules, ShardState, step
+from sequencer.channels import (
+    Arrivals,
+    Command,
+    Full,
+    Gap,
+    GapFailure,
+    Op,
+    Rules,
+    ShardState,
+    step,
+)
 from sequencer.channels.outcome import REASONS
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
@@ -26,15 +36,19 @@ class Runner:
         self.state = ShardState.empty()
         self.held = []
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
+        self.answers = []
 
-    def batch(self, now, records):
+    def batch(self, now, records, commands=()):
         arrivals = Arrivals(
             pa.array([r[1] for r in records], pa.binary()),
             pa.array([r[2] for r in records], pa.binary()),
             pa.array([r[3] for r in records], pa.binary()),
             np.array([r[4] for r in records], dtype=bool),
         )
-        outcome = step(self.state, arrivals, now, self.rules)
+        outcome = step(self.state, arrivals, now, self.rules, commands)
+        self.answers += [
+            (a.channels, a.given_up, a.refused and a.refused.value) for a in outcome.answers
+        ]
         rows = self.held + [r[0] for r in records]
         keys = outcome.channels.to_pylist()
         d = outcome.delivered
@@ -176,6 +190,69 @@ def test_agrees_with_the_naive_model(story):
         model.end_of_batch(now)
         runner.batch(now, rows[first:stop])
         judge(runner, model)
+
+
+@st.composite
+def commands(draw):
+    """Some commands, for the step and for the model."""
+    found = []
+    for _ in range(draw(st.integers(0, 4))):
+        op = draw(st.sampled_from(list(Op)))
+        key = draw(st.sampled_from([b"", b"a", b"b", b"c\xff", b"new", None]))
+        wanted = op is Op.SEED or (op is Op.SKIP and draw(st.booleans()))
+        position = draw(st.one_of(st.integers(0, 8), st.integers(0, 40))) if wanted else None
+        label = (
+            draw(st.sampled_from([b"x", b"1 "])) if wanted and not draw(st.integers(0, 9)) else None
+        )
+        blocked = draw(st.sampled_from([0, 5, 30]))
+        found.append((op, key, position, label, blocked, draw(st.integers(0, 4)) == 0))
+    return found
+
+
+def as_command(labels, given):
+    op, key, position, label, blocked, dry = given
+    if position is not None and label is None:
+        label = str(labels.at(position)).encode()
+    return Command(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)
+
+
+@settings(max_examples=150, deadline=None)
+@given(stories(), st.data())
+def test_commands_agree_with_the_naive_model(story, data):
+    rules, model, rows, bounds, times = story
+    runner, told = Runner(rules), []
+    now = 1000
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        given = [as_command(rules.labels, each) for each in data.draw(commands())]
+        for c in given:
+            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            told.append(model.command(now, c.op.value, c.channel, **how))
+        for record in rows[first:stop]:
+            model.take(now, record)
+        model.end_of_batch(now)
+        runner.batch(now, rows[first:stop], given)
+        assert runner.answers == told
+        judge(runner, model)
+
+
+@settings(max_examples=100, deadline=None)
+@given(stories(), st.data())
+def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, data):
+    """A batch's commands come before its records; the parts go one at a time, in that order."""
+    rules, _, rows, bounds, _ = story
+    rules = Rules(rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full)
+    whole, single = Runner(rules), Runner(rules)
+    for first, stop in pairwise(bounds):
+        given = [as_command(rules.labels, each) for each in data.draw(commands())]
+        whole.batch(7, rows[first:stop], given)
+        for command in given:
+            single.batch(7, [], [command])
+        for record in rows[first:stop]:
+            single.batch(7, [record])
+        assert single.answers == whole.answers
+        for name in ("out", "rejects", "gaps", "others", "held"):
+            assert sorted(getattr(single, name)) == sorted(getattr(whole, name))
 
 
 @settings(max_examples=100, deadline=None)
