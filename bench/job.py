@@ -205,7 +205,8 @@ class Ordered:
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
-            return ChannelPlan(**common, shards=16, rules=Rules(LinearLabels()))
+            rules = Rules(LinearLabels())
+            return ChannelPlan(**common, shards=16, commands=commands, rules=rules)
         groups = {name: tuple(members) for name, members in given.groups.items()}
         plan = GroupPlan(**common, **topics, shards=2, groups=groups, nodes=given.nodes)
         return replace(plan, ingress=first_ingress(plan))

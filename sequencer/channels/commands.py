@@ -82,6 +82,8 @@ class _Operations:
     def carry_out(self, command: Command) -> Answer:
         """Carry out one command."""
         if command.channel is None:
+            if not self.rules.labels.searched and not _possible(self._place(command.label, 0)):
+                return Answer(refused=Refusal.BAD_LABEL)
             found = [self._to_one(each, command) for each in self._blocked(command.blocked_ms)]
             done = [answer for answer in found if answer.refused is None]
             return Answer(sum(a.channels for a in done), sum(a.given_up for a in done))
@@ -106,8 +108,8 @@ class _Operations:
 
     def _stop(self, channel: Channel, command: Command) -> int | Refusal:
         """The position up to which labels are given up; the frontier where there is none to."""
-        place = self._place(channel, command.label)
-        if place is not None and not 0 <= place <= POSITION_MAX:
+        place = self._place(command.label, channel.frontier)
+        if not _possible(place):
             return Refusal.BAD_LABEL
         if command.op is Op.SKIP or place is None:
             return channel.skip_to(place)
@@ -125,12 +127,12 @@ class _Operations:
             channel.forget()
         return answer
 
-    def _place(self, channel: Channel, label: bytes | None) -> int | None:
+    def _place(self, label: bytes | None, frontier: int) -> int | None:
         """The place of a label in its sequence; -1 where it is none, or too far away to be one."""
         if label is None:
             return None
         labels = self.rules.labels
-        horizon = channel.frontier + self.rules.search if labels.searched else 0
+        horizon = frontier + self.rules.search if labels.searched else 0
         place = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
         return NONE if labels.searched and place >= horizon else place
 
@@ -178,6 +180,10 @@ class _Operations:
             results.events,
             answers,
         )
+
+
+def _possible(place: int | None) -> bool:
+    return place is None or 0 <= place <= POSITION_MAX
 
 
 def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[bytes, int]]:

@@ -14,6 +14,9 @@ class Totals:
 
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
+
+    ``parts`` are no count: this shard's parts of answers to commands that concern all shards, of
+    the last batch alone; ``shared`` counts them since the state began.
     """
 
     seen: int = 0
@@ -27,6 +30,8 @@ class Totals:
     channels: int = 0
     transit: int = 0
     batches: int = 0
+    shared: int = 0
+    parts: list[dict[str, Any]] = field(default_factory=list)
 
     def reject(self, reason: str, count: int = 1) -> None:
         """Count rejected records."""
@@ -44,6 +49,7 @@ class Totals:
         for part in parts:
             for name in _NUMBERS:
                 setattr(whole, name, getattr(whole, name) + getattr(part, name))
+            whole.parts += part.parts
             for reason, count in part.rejected.items():
                 whole.reject(reason, count)
         return whole
@@ -55,4 +61,4 @@ class Totals:
         return cls(**counts)
 
 
-_NUMBERS = [each.name for each in fields(Totals) if each.name != "rejected"]
+_NUMBERS = [each.name for each in fields(Totals) if each.name not in ("rejected", "parts")]

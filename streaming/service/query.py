@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from streaming.arrow import output
+from streaming.arrow.ipc import to_ipc
 from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
@@ -74,34 +76,54 @@ class Carrier:
         self.progress.query = query
         self._begun.set()
 
-    def __call__(self, output: DataFrame, batch: int) -> None:
+    def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
         self._begun.wait(BEGIN_SECONDS_MAX)
         if self.stopping.is_set():
             raise StopRequested
         crash_point("1-2")
         try:
-            self._write(output, batch)
+            self._write(frame, batch)
         except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
             self.failure = failure
         if self.failure is not None:
             raise BatchFailed(batch)
         crash_point("5-6")
 
-    def _write(self, output: DataFrame, batch: int) -> None:
+    def _write(self, frame: DataFrame, batch: int) -> None:
         progress = self.progress
         began = time.monotonic()
         in_doubt = batch <= progress.in_doubt
         context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
-        with _own_workers(output, "sink"):
-            written = output.mapInArrow(Sink(self.plan, context), SUMMARY)
+        with _own_workers(frame, "sink"):
+            written = frame.mapInArrow(Sink(self.plan, context), SUMMARY)
+        told = []
         for row in written.collect():
-            progress.shards[row["shard"]] = Totals.from_json(row["totals"])
+            totals = progress.shards[row["shard"]] = Totals.from_json(row["totals"])
+            told.append(replace(totals))
+            totals.parts = []
             if row["wrote"]:
                 progress.wrote[row["partition"]] = batch
+        self._answer(Totals.sum(told), context)
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
+
+    def _answer(self, told: Totals, context: BatchContext) -> None:
+        """Answer commands that concern all shards; of these only the driver knows the whole.
+
+        It writes as one more state partition would, after the others: a repeated batch has the same
+        parts, and its progress says whether the answers are there.
+        """
+        if not told.parts:
+            return
+        row = {
+            "topic": self.plan.events,
+            "rows": to_ipc(output.events(output.together(told.parts))),
+            "wrote_before": told.shared > len(told.parts),
+        }
+        Sink(self.plan, context).write(self.plan.state_partitions, [row])
+        self.progress.wrote[self.plan.state_partitions] = context.batch
 
 
 @contextmanager

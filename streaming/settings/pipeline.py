@@ -28,6 +28,7 @@ class Pipeline(Table):
     output: TopicName
     rejects: TopicName
     events: TopicName
+    commands: TopicName
     retire_after: PositiveDuration = Span(7 * 86_400_000)
 
     @model_validator(mode="before")
@@ -49,11 +50,6 @@ class Pipeline(Table):
         return (value,) if isinstance(value, str) else value
 
     @property
-    def commands_topic(self) -> str | None:
-        """Where commands are read from; None where there are none."""
-        return None
-
-    @property
     def transit_topic(self) -> str | None:
         """What shards send each other messages by; None where they do not."""
         return None
@@ -69,10 +65,7 @@ class Pipeline(Table):
 
         A name with ``{subscriber}`` stands for the topics of the configuration's subscribers.
         """
-        named = {
-            **self.written,
-            **({"commands": self.commands_topic} if self.commands_topic else {}),
-        }
+        named = {**self.written, "commands": self.commands}
         roles = [("input", each) for each in self.input]
         for role, name in named.items():
             members = self.subscribers() if SUBSCRIBER in name else [""]

@@ -52,7 +52,7 @@ class Sink:
         outputs = [row for row in rows if row["topic"]]
         crash_point("2-3")
         if outputs:
-            self._write(partition, outputs)
+            self.write(partition, outputs)
         told = [row for row in rows if row["totals"]]
         yield pa.RecordBatch.from_pydict(
             {
@@ -63,7 +63,8 @@ class Sink:
             }
         )
 
-    def _write(self, partition: int, outputs: list[dict[str, Any]]) -> None:
+    def write(self, partition: int, outputs: list[dict[str, Any]]) -> None:
+        """Write rows of OUTPUT as one partition's part of the batch, unless they are there."""
         in_doubt = self.context.in_doubt and any(row["wrote_before"] for row in outputs)
         writer = writer_for(self.plan, partition, self.context, in_doubt=in_doubt)
         if writer is None:  # an earlier attempt wrote this batch

@@ -1,7 +1,8 @@
 """Discipline `channel`: each channel's messages in the order of their labels.
 
 `settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
-`operator` the step of a shard; `codec` its state as bytes; `describe` the same for people.
+`commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes;
+`describe` the same for people.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def _plan(
 
     return ChannelPlan(
         **common,
+        commands=settings.commands,
         rules=settings.rules(),
         channel=settings.channel,
         label=settings.label,

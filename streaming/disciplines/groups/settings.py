@@ -30,7 +30,6 @@ class GroupPipeline(Pipeline):
 
     discipline: Literal["group"]
     output: OutputTopic
-    commands: TopicName
     transit: TopicName
     groups: dict[Member, Members] = Field(default_factory=dict)
     sender_order: Literal["group", "across-groups"] = "group"
@@ -48,11 +47,6 @@ class GroupPipeline(Pipeline):
                 if wrong:
                     raise fault(f"for {member!r}, output {output} gives {wrong}", group)
         return value
-
-    @property
-    def commands_topic(self) -> str:
-        """Where groups are changed."""
-        return self.commands
 
     @property
     def transit_topic(self) -> str:

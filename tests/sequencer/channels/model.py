@@ -5,6 +5,8 @@ It keeps every label it ever delivered or gave up, looks at one record at a time
 
 
 class NaiveChannels:
+    searched = False
+
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place, self.window = cycle, to_place, window
         self.held_max, self.full = held_max, full
@@ -128,6 +130,9 @@ class NaiveChannels:
         now = self.clock = max(self.clock, now)
         if key is not None:
             return self.command_one(op, key, label, dry)
+        known = label is None or self.searched or self.to_place(label) is not None
+        if op != "reset" and not known:
+            return 0, 0, "bad-label"
         late = [
             each
             for each, c in self.channels.items()

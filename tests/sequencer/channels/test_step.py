@@ -150,13 +150,13 @@ def setups(draw):
         gap_after=gap_after,
         retire_after=rules.retire_after_ms,
     )
+    model.searched = kind == "custom"
     return labels, rules, model
 
 
 @st.composite
-def stories(draw):
+def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
     labels, rules, model = draw(setups())
-    keys = [b"", b"a", b"b", b"c\xff"]
     positions = st.one_of(st.integers(0, 6), st.integers(0, 30))
     # Half of the stories are calm: no epochs and no FIN, so that the vectorised way decides.
     calm = draw(st.booleans())
@@ -173,7 +173,7 @@ def stories(draw):
     ]
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=5)))
     bounds = [0, *cuts, len(rows)]
-    times = draw(st.lists(st.integers(0, 20), min_size=len(bounds), max_size=len(bounds)))
+    times = draw(st.lists(st.sampled_from(pauses), min_size=len(bounds), max_size=len(bounds)))
     return rules, model, rows, bounds, times
 
 
@@ -198,7 +198,7 @@ def commands(draw):
     found = []
     for _ in range(draw(st.integers(0, 4))):
         op = draw(st.sampled_from(list(Op)))
-        key = draw(st.sampled_from([b"", b"a", b"b", b"c\xff", b"new", None]))
+        key = draw(st.sampled_from([b"a", b"a", b"b\xff", b"b\xff", b"new", None]))
         wanted = op is Op.SEED or (op is Op.SKIP and draw(st.booleans()))
         position = draw(st.one_of(st.integers(0, 8), st.integers(0, 40))) if wanted else None
         label = (
@@ -217,7 +217,7 @@ def as_command(labels, given):
 
 
 @settings(max_examples=150, deadline=None)
-@given(stories(), st.data())
+@given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_commands_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story
     runner, told = Runner(rules), []
@@ -237,7 +237,7 @@ def test_commands_agree_with_the_naive_model(story, data):
 
 
 @settings(max_examples=100, deadline=None)
-@given(stories(), st.data())
+@given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, data):
     """A batch's commands come before its records; the parts go one at a time, in that order."""
     rules, _, rows, bounds, _ = story
@@ -253,6 +253,33 @@ def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, da
         assert single.answers == whole.answers
         for name in ("out", "rejects", "gaps", "others", "held"):
             assert sorted(getattr(single, name)) == sorted(getattr(whole, name))
+
+
+def test_a_channel_that_is_reset_when_it_began_comes_back_under_a_higher_incarnation():
+    runner = Runner(Rules(LinearLabels()))
+    for _ in range(3):
+        reset = [Command(Op.RESET, b"a")]
+        runner.batch(7, [(0, b"a", b"0", None, False)], reset if runner.out else [])
+    assert [(sequence, born) for _, sequence, _, born in runner.out] == [(0, 7), (0, 8), (0, 9)]
+
+
+def test_commands_at_and_beyond_the_limits():
+    runner = Runner(Rules(LinearLabels(start=10)))
+    runner.batch(7, [(0, b"a", b"10", None, False), (1, b"a", b"13", None, True)])
+
+    def answers(*given):
+        runner.answers = []
+        runner.batch(8, [], [Command(op, b"a", label=label) for op, label in given])
+        return runner.answers
+
+    assert answers((Op.SEED, b"11"), (Op.SEED, b"10")) == [(0, 0, "not-ahead")] * 2
+    assert answers((Op.SEED, b"14"), (Op.SEED, b"9")) == [(0, 0, "after-fin"), (0, 0, "bad-label")]
+    assert answers((Op.SKIP, b"%d" % (2**62 + 11))) == [(0, 0, "bad-label")]
+    assert answers((Op.SKIP, b"999"), (Op.SKIP, b"999")) == [(1, 2, None), (0, 0, None)]
+    assert runner.gaps == [(b"a", 0, 1, 3, 1, "operator")]
+    farthest = [Command(Op.SEED, b"b", label=b"%d" % (2**62 + 10))]
+    runner.batch(9, [(2, b"b", b"%d" % (2**62 + 10), None, False)], farthest)
+    assert runner.out[-1] == (b"b", 0, 2, 9)
 
 
 @settings(max_examples=100, deadline=None)
