@@ -14,6 +14,7 @@ class NaiveChannels:
         self.channels = {}
         self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
+        self.lives_of_gaps = []  # the incarnation that each gap is of
 
     def take(self, now, record):
         now = self.clock = max(self.clock, now)
@@ -123,6 +124,7 @@ class NaiveChannels:
             c["lost"].add(c["frontier"])
             c["frontier"] += 1
         self.gaps.append((key, c["epoch"], first, c["frontier"], now - since, why))
+        self.lives_of_gaps.append(c["born"])
         self.flow(key, c)
 
     def command(self, now, op, key, *, label=None, blocked=None, dry=False):
@@ -190,6 +192,7 @@ class NaiveChannels:
                 c["frontier"] += 1
             waited = self.clock - since
             self.gaps.append((key, c["epoch"], first, c["frontier"], waited, "operator"))
+            self.lives_of_gaps.append(c["born"])
             self.flow(key, c)
 
     def end_of_batch(self, now):
