@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -15,8 +15,9 @@ class Totals:
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
 
-    ``parts`` are no count: this shard's parts of answers to commands that concern all shards, of
-    the last batch alone; ``shared`` counts them since the state began.
+    Two fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
+    parts of answers to commands that concern all shards (``shared`` counts them since the state
+    began). ``waiting``: who waits now, as text that the discipline understands; None: as before.
     """
 
     seen: int = 0
@@ -32,6 +33,7 @@ class Totals:
     batches: int = 0
     shared: int = 0
     parts: list[dict[str, Any]] = field(default_factory=list)
+    waiting: str | None = None
 
     def reject(self, reason: str, count: int = 1) -> None:
         """Count rejected records."""
@@ -42,6 +44,10 @@ class Totals:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
+    def without_news(self) -> Totals:
+        """The counts alone."""
+        return replace(self, parts=[], waiting=None)
+
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:
         """All of them together."""
@@ -49,7 +55,6 @@ class Totals:
         for part in parts:
             for name in _NUMBERS:
                 setattr(whole, name, getattr(whole, name) + getattr(part, name))
-            whole.parts += part.parts
             for reason, count in part.rejected.items():
                 whole.reject(reason, count)
         return whole
@@ -61,4 +66,4 @@ class Totals:
         return cls(**counts)
 
 
-_NUMBERS = [each.name for each in fields(Totals) if each.name not in ("rejected", "parts")]
+_NUMBERS = [each.name for each in fields(Totals) if each.type == "int"]

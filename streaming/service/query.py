@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streaming.arrow import output
@@ -28,13 +28,19 @@ _environment_lock = threading.Lock()
 
 @dataclass(slots=True)
 class Progress:
-    """What the driver knows of a pipeline: counts by shard, last batch written by partition."""
+    """What the driver knows of a pipeline: counts by shard, last batch written by partition.
+
+    ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
+    anything in the last batch.
+    """
 
     query: str = ""
     batch: int = -1
     batch_ms: int = 0
     in_doubt: int = -1
     shards: dict[int, Totals] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    waiting_changed: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
 
     def totals(self) -> Totals:
@@ -97,30 +103,35 @@ class Carrier:
         context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
         with _own_workers(frame, "sink"):
             written = frame.mapInArrow(Sink(self.plan, context), SUMMARY)
-        told = []
+        news = []
+        progress.waiting_changed = False
         for row in written.collect():
-            totals = progress.shards[row["shard"]] = Totals.from_json(row["totals"])
-            told.append(replace(totals))
-            totals.parts = []
+            told = Totals.from_json(row["totals"])
+            news.append(told)
+            progress.shards[row["shard"]] = told.without_news()
+            if told.waiting is not None:
+                progress.waiting[row["shard"]] = told.waiting
+                progress.waiting_changed = True
             if row["wrote"]:
                 progress.wrote[row["partition"]] = batch
-        self._answer(Totals.sum(told), context)
+        self._answer(news, context)
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
 
-    def _answer(self, told: Totals, context: BatchContext) -> None:
+    def _answer(self, news: list[Totals], context: BatchContext) -> None:
         """Answer commands that concern all shards; of these only the driver knows the whole.
 
         It writes as one more state partition would, after the others: a repeated batch has the same
         parts, and its progress says whether the answers are there.
         """
-        if not told.parts:
+        parts = [part for told in news for part in told.parts]
+        if not parts:
             return
         row = {
             "topic": self.plan.events,
-            "rows": to_ipc(output.events(output.together(told.parts))),
-            "wrote_before": told.shared > len(told.parts),
+            "rows": to_ipc(output.events(output.together(parts))),
+            "wrote_before": any(told.shared > len(told.parts) for told in news),
         }
         Sink(self.plan, context).write(self.plan.state_partitions, [row])
         self.progress.wrote[self.plan.state_partitions] = context.batch

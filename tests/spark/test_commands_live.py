@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from streaming.arrow.key_text import key_to_json
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import Service, status, write_config
 
@@ -31,6 +32,18 @@ def sequencer(*arguments, status=0):
     return called.stdout
 
 
+def blocked(config):
+    """The channels that wait, longest first."""
+    found = json.loads(sequencer("status", config, "--blocked", "--json"))["pipelines"]
+    return found["p"]["waiting"] if found else []
+
+
+def lag(config):
+    """How many messages the pipeline has not read yet."""
+    found = json.loads(sequencer("status", config, "--lag", "--json"))["pipelines"]
+    return found["p"]["lag"]
+
+
 def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path):
     roles = ("in", "out", "rejects", "events", "commands")
     topics = {role: f"{topic_prefix}{role}" for role in roles}
@@ -42,6 +55,13 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
 
     with Service(config) as service:
         wait_for_records(broker.bootstrap, topics["out"], len(KEYS), limit_s=SECONDS_MAX)
+        service.until(lambda: status(config)["p"]["blocked"] == len(KEYS))
+        waiting = blocked(config)
+        assert {json.dumps(each["channel"]) for each in waiting} == {
+            json.dumps(key_to_json(key)) for key in KEYS
+        }
+        assert {(each["next"], each["held"], each["epoch"]) for each in waiting} == {(1, 2, 0)}
+        assert "k11" in sequencer("status", config, "--blocked")
         dry = json.loads(
             sequencer("skip", config, "--blocked", "0 s", "--dry-run", "--why", "a look", "--json")
         )
@@ -67,6 +87,8 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
         out = wait_for_records(
             broker.bootstrap, topics["out"], len(KEYS) + 2 + 12 + 2, limit_s=SECONDS_MAX
         )
+        assert [each["next"] for each in blocked(config)] == [4] * (len(KEYS) - 2)
+        service.until(lambda: lag(config) == 0)
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
     values = {key: [r.value for r in out if r.key == key] for key in (*KEYS, b"new")}

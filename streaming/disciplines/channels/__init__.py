@@ -2,7 +2,7 @@
 
 `settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
 `commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes;
-`describe` the same for people.
+`describe` the same for people; `waiting` who waits, for a quick look.
 """
 
 from __future__ import annotations
@@ -61,6 +61,12 @@ def _describe(plan: ChannelPlan) -> Reader:
     return read
 
 
+def _waiting(settings: ChannelPipeline, texts: Iterable[str]) -> Described:
+    from streaming.disciplines.channels.waiting import describe_waiting  # noqa: PLC0415
+
+    return describe_waiting(texts, settings.rules().labels)
+
+
 CHANNEL = Discipline(
     name="channel",
     settings=ChannelPipeline,
@@ -74,4 +80,5 @@ CHANNEL = Discipline(
     plan=_plan,
     build=_build,
     describe=_describe,
+    waiting=_waiting,
 )

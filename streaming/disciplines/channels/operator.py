@@ -33,6 +33,7 @@ from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, enc
 from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.waiting import told_waiting
 from streaming.errors import GapTimeout
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ class ChannelOperator:
             ) from gap
         tell = bool(packs or writes)
         rows = output_rows(key[0], writes, after.totals) if tell else None
-        after.totals.parts = []  # the driver has them now
         state.update(encode_shard(after))
         _set_timer(state, after, now_ms, self.plan)
         if rows is not None:
@@ -125,6 +125,7 @@ def step_shard(
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
     totals.shared += len(totals.parts)
+    totals.waiting = told_waiting(shard.state, outcome.state)
     told = [_event(each, plan.pipeline, now_ms) for each in outcome.events] + answers
     if told:
         writes.append((plan.events, output.events(told)))

@@ -51,7 +51,6 @@ class Shards:
             state = decode_shard(self.rows[shard], record_schema(self.plan))
             after, writes = step_shard(state, [pack], now_ms, self.plan)
             parts += after.totals.parts
-            after.totals.parts = []
             self.rows[shard] = encode_shard(after)
             for topic, written in writes:
                 if topic == "events":
