@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SPARK_SECONDS_MAX = 8
+JAVA_SECONDS_MAX = 5
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -140,14 +142,14 @@ def _end_session(session: SparkSession) -> None:
     process = getattr(gateway, "proc", None)
     stopper = threading.Thread(target=_quietly(session.stop), daemon=True)
     stopper.start()
-    stopper.join(20)
+    stopper.join(SPARK_SECONDS_MAX)
     if gateway is not None:
         _quietly(gateway.shutdown)()
     if process is not None:
         if process.stdin is not None:
             _quietly(process.stdin.close)()
         try:
-            process.wait(10)
+            process.wait(JAVA_SECONDS_MAX)
         except Exception:  # noqa: BLE001  (whatever it was, the JVM must go)
             process.kill()
     SparkContext._gateway = None  # noqa: SLF001
