@@ -41,13 +41,14 @@ def run(
     from streaming.service.stopping import Stopping  # noqa: PLC0415  (a quick --help)
 
     stopping = Stopping()
-    stopping.listen()  # what follows takes some seconds
-    from streaming.config import load_config  # noqa: PLC0415
-    from streaming.service.run import Service  # noqa: PLC0415
+    with stopping.listening():  # what follows takes some seconds
+        from streaming.config import load_config  # noqa: PLC0415
+        from streaming.service.run import Service  # noqa: PLC0415
 
-    settings = load_config(config)
-    names = settings.named(pipeline or [])
-    settings.check(names)
-    Service(
-        settings, names=names, once=once, accept_repeats=accept_repeats, stopping=stopping
-    ).run()
+        settings = load_config(config)
+        names = settings.named(pipeline or [])
+        settings.check(names)
+        service = Service(
+            settings, names=names, once=once, accept_repeats=accept_repeats, stopping=stopping
+        )
+        service.run()

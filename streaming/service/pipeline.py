@@ -89,6 +89,7 @@ class Pipeline:
         self._through = Through(config, name)
         self._clean = TransitCleaner(config, name, say)
         self.finished = False
+        self.starts = 0
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -107,6 +108,7 @@ class Pipeline:
         self.query = start(
             frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
+        self.starts += 1
         self.carrier.begin(str(self.query.id))
 
     def _plan(self) -> Plan:

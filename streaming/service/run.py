@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streaming import crashes
@@ -14,9 +11,10 @@ from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import connection, topics
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.service.session import spark_session
-from streaming.service.stopping import NUMBERS, Stopping, say
+from streaming.service.stopping import Stopping, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,11 +47,12 @@ class Service:
         self.once = once
         self.accept_repeats = accept_repeats
         self.stopping = stopping or Stopping()
+        self.pipelines: list[Pipeline] = []
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
-        with self._signals():
+        with self.stopping.listening(), served(self.config, self.pipelines):
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
@@ -65,6 +64,7 @@ class Service:
                 if self.stopping.is_set():
                     return
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
+                self.pipelines.extend(pipelines)
                 try:
                     self._work(pipelines)
                 finally:
@@ -168,16 +168,3 @@ class Service:
             pipeline.ask_to_stop()
         for pipeline in pipelines:
             pipeline.wait_stopped(deadline)
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in NUMBERS}
-        self.stopping.listen()
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
