@@ -54,6 +54,7 @@ def prepare(broker, prefix, folder, **service):
         "output": f"{prefix}out",
         "rejects": f"{prefix}rejects",
         "events": f"{prefix}events",
+        "commands": f"{prefix}commands",
     }
     return write_config(folder, broker.bootstrap, {"p": topics}, **service)
 
