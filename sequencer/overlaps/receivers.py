@@ -17,8 +17,9 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops, ranks
-from sequencer.overlaps.tables import Ints, Ragged, Tables
+from sequencer.overlaps.hops import Hops
+from sequencer.overlaps.tables import Tables
+from sequencer.ragged import Ints, Ragged, ranks
 
 
 @dataclass(slots=True)

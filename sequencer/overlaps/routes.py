@@ -21,8 +21,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from sequencer.change import GROUPS_MAX, require_change, require_room
 from sequencer.overlaps.graph import Graph, build, require
-from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.overlaps import Pair, components
 from sequencer.overlaps.placement import place
 
@@ -133,7 +133,7 @@ class Directory:
     nodes: int
     shard_of: Callable[[int], int]
     remember_ms: int
-    groups_max: int = 100_000
+    groups_max: int = GROUPS_MAX
     latest: int = 0
     next_line: int = 0
     next_atom: int = 0
@@ -149,16 +149,11 @@ class Directory:
 
     def change(self, op: str, group: str, members: Collection[str], now_ms: int) -> Change:
         """Add a group, set its members, or remove it. ChangeError where that is refused."""
-        if op == "add" and group in self.groups:
-            raise ChangeError("group-exists", f"{group} exists; use set to change its members")
-        if op != "add" and group not in self.groups:
-            raise ChangeError("unknown-group", f"there is no group {group}; add it first")
+        require_change(op, group, members, self.groups)
         if op == "remove":
             return self._remove(group, now_ms)
-        if not members:
-            raise ChangeError("no-members", f"{group} would have no members; remove it instead")
-        if op == "add" and len(self.groups) >= self.groups_max:
-            raise ChangeError("too-many-groups", f"there are {self.groups_max} groups, the limit")
+        if op == "add":
+            require_room(len(self.groups), self.groups_max)
         self.groups[group] = tuple(sorted(set(members)))
         self.removed.pop(group, None)
         part = next(part for part in components(self.groups) if group in part)

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops, ranks
-from sequencer.overlaps.membership import ChangeError
+from sequencer.change import ChangeError
+from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, Place
+from sequencer.ragged import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.schemas import PAYLOAD

@@ -7,6 +7,7 @@ from collections import deque
 
 import pytest
 
+from sequencer.change import ChangeError
 from sequencer.judging import invariants
 from sequencer.overlaps.atoms import (
     Reroute,
@@ -17,7 +18,6 @@ from sequencer.overlaps.atoms import (
 )
 from sequencer.overlaps.graph import build
 from sequencer.overlaps.membership import (
-    ChangeError,
     GroupIngress,
     RemovedGroupError,
     Subscriber,
