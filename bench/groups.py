@@ -32,10 +32,10 @@ from harness import (
     warm_broker,
     warm_rate,
 )
+from streaming.disciplines.groups.operator import ingress, subscriber_shard
 
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.disciplines.groups.operator import ingress, subscriber_shard
 from streaming.disciplines.groups.plan import GroupPlan
 
 SUBSCRIBERS = 128

@@ -18,12 +18,12 @@ from datetime import datetime
 from itertools import accumulate, chain
 
 from pyspark.sql import functions
+from streaming.disciplines.groups.operator import first_ingress
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.groups.operator import first_ingress
 from streaming.disciplines.groups.plan import GroupPlan
 from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.service.query import Carrier, Progress, build, start

@@ -75,7 +75,7 @@ class Circles:
         if len(after):
             self.of[members] = after[inverse]
 
-    def _moved(self, circle: int, group: int, entered: bool) -> int:  # noqa: FBT001  (one of two ways)
+    def _moved(self, circle: int, group: int, entered: bool) -> int:
         groups = self.lists[circle]
         if not entered:
             return self._circle(groups[groups != group])

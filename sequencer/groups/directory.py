@@ -27,7 +27,6 @@ class Group:
 
     number: int
     members: Ints
-    version: int = 0
     first: bool = False
 
 
@@ -51,7 +50,8 @@ class First:
 
 @dataclass(slots=True)
 class Directory:
-    """``count`` and ``start``: by group's number, its messages up to now and up to its version.
+    """By group's number: its ``version``, its messages up to now (``count``) and when its version
+    began (``start``).
 
     ``versions_floor`` and ``counts_floor``: where groups begin whose names are not known.
     ``places``: of subscribers. ``names``: of groups by number, those of the past included.
@@ -64,8 +64,10 @@ class Directory:
     subscribers: list[str] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+    version: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     start: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _numbers: Ints | None = None
     versions_floor: int = 0
     counts_floor: int = 0
 
@@ -75,8 +77,7 @@ class Directory:
         found = cls(remember_ms, subscribers=list(first.subscribers), names=list(first.groups))
         for number, (name, members) in enumerate(zip(first.groups, first.members, strict=True)):
             found.groups[name] = Group(number, members, first=True)
-        found.count = np.zeros(len(found.names), np.int64)
-        found.start = np.zeros(len(found.names), np.int64)
+        found.version, found.count, found.start = np.zeros((3, len(found.names)), np.int64)
         return found
 
     def change(self, op: str, name: str, members: Collection[str], now_ms: int) -> Group:
@@ -90,12 +91,12 @@ class Directory:
         self._forget(now_ms)
         if op == "remove":
             return self._remove(name, now_ms)
-        some = self._numbers(members)
+        some = self._places(members)
         if op == "add":
             return self._add(name, some)
         group = self.groups[name]
         group.members, group.first = some, False
-        group.version += 1
+        self.version[group.number] += 1
         self.start[group.number] = self.count[group.number]
         return group
 
@@ -109,27 +110,30 @@ class Directory:
         found = self.removed.get(name)
         return found is not None and now_ms - found.at_ms <= self.remember_ms
 
-    def versions(self) -> Ints:
-        """By group's number, its version."""
-        found = np.zeros(len(self.names), np.int64)
-        for group in self.groups.values():
-            found[group.number] = group.version
-        return found
+    def numbers(self) -> Ints:
+        """The numbers of the groups that there are, in order of their coming."""
+        if self._numbers is None:
+            self._numbers = np.array([each.number for each in self.groups.values()], np.int64)
+        return self._numbers
 
     def _add(self, name: str, members: Ints) -> Group:
         before = self.removed.pop(name, None)
         version, count = self.versions_floor, self.counts_floor
         if before is not None:
             version, count = before.version + 1, before.count
-        group = self.groups[name] = Group(len(self.names), members, version)
+        group = self.groups[name] = Group(len(self.names), members)
+        self._numbers = None
         self.names.append(name)
+        self.version = np.append(self.version, version)
         self.count = np.append(self.count, count)
         self.start = np.append(self.start, count)
         return group
 
     def _remove(self, name: str, now_ms: int) -> Group:
         group = self.groups.pop(name)
-        self.removed[name] = Removed(now_ms, group.version, int(self.count[group.number]))
+        self._numbers = None
+        version, count = int(self.version[group.number]), int(self.count[group.number])
+        self.removed[name] = Removed(now_ms, version, count)
         return group
 
     def _forget(self, now_ms: int) -> None:
@@ -141,7 +145,7 @@ class Directory:
             self.versions_floor = max(self.versions_floor, gone.version + 1)
             self.counts_floor = max(self.counts_floor, gone.count)
 
-    def _numbers(self, members: Collection[str]) -> Ints:
+    def _places(self, members: Collection[str]) -> Ints:
         """The subscribers' numbers; new ones get theirs in order of their names."""
         if not self.places:
             self.places = {name: at for at, name in enumerate(self.subscribers)}

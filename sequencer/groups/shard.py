@@ -7,7 +7,7 @@ it delivers to its own subscribers. Nothing is held, and no shard asks another.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from sequencer.groups.numbers import Numbered, number
 from sequencer.groups.stamps import Shown, shown, texts
 from sequencer.groups.subscribers import Subscribers
 from sequencer.ragged import Ints, Ragged
+from sequencer.slices import slices
 
 SLICE_MAX = 500_000
 """Deliveries of a slice; one with a long text counts for several."""
@@ -47,12 +48,14 @@ class Line:
 class Slice:
     """Deliveries in order: message ``first + message[n]`` to subscriber ``who[place[n]]``.
 
-    ``stop``: past the last message. ``stamps``: null where a delivery has none; None where none
-    has.
+    ``number`` and ``version`` (`group-sequence`, `group-version`) are those of the messages from
+    ``first`` on; what else is there, of the deliveries. ``stamps``: null where a delivery has none;
+    None where none has.
     """
 
     first: int
-    stop: int
+    number: Ints
+    version: Ints
     message: Ints
     who: Ints
     place: Ints
@@ -63,7 +66,7 @@ class Slice:
 
 @dataclass(slots=True)
 class Shard:
-    """``grouped``: by subscriber, in how many groups it is. ``stamped``: whether stamps are made."""
+    """``grouped``: in how many groups each subscriber is. ``stamped``: whether stamps are made."""
 
     directory: Directory
     subscribers: Subscribers
@@ -125,7 +128,7 @@ class Shard:
         parts = Ragged(bounds, np.arange(len(lines))).take(place)
         line, message = parts.values, parts.owners()
         weights = np.array([each.weight for each in lines], np.int64)[line]
-        for first, stop in _stretches(weights):
+        for first, stop in slices(weights, SLICE_MAX):
             yield self._slice(lines, line[first:stop], message[first:stop], numbered, now_ms)
         directory.count = numbered.after()
 
@@ -134,11 +137,34 @@ class Shard:
         found = self.subscribers.idle(self.grouped > 0, since_ms).tolist()
         return np.array(sorted(found, key=self.directory.subscribers.__getitem__), np.int64)
 
-    def deliveries(self, group: Ints) -> int:
-        """How many deliveries messages to groups have in this shard."""
-        groups, counts = np.unique(group, return_counts=True)
-        sizes = [sum(len(line.own) for line in self._lines(each)) for each in groups.tolist()]
-        return int(np.array(sizes, np.int64) @ counts)
+    def unneeded(self, first: int) -> Ints:
+        """Subscribers from number ``first`` on that are in no group and never got anything."""
+        needed = self.subscribers.born | (self.grouped > 0)
+        needed[:first] = True
+        return np.flatnonzero(~needed)
+
+    def compacted(self, gone: Ints) -> Shard:
+        """The same without some subscribers; the others, and the groups, have new numbers."""
+        old = self.directory
+        place = np.cumsum(np.isin(np.arange(len(self.grouped)), gone, invert=True)) - 1
+        kept = np.setdiff1d(np.arange(len(self.grouped)), gone)
+        numbers = old.numbers()
+        groups = {
+            name: Group(at, place[each.members], each.first)
+            for at, (name, each) in enumerate(old.groups.items())
+        }
+        directory = replace(
+            old,
+            groups=groups,
+            names=list(groups),
+            subscribers=[old.subscribers[each] for each in kept.tolist()],
+            places={},
+            version=old.version[numbers],
+            count=old.count[numbers],
+            start=old.start[numbers],
+            _numbers=None,
+        )
+        return Shard(directory, self.subscribers.take(kept), self.mine, self.stamped)
 
     def _partners(self, group: int, members: Ints) -> set[int]:
         if self.circles is None or not len(members):
@@ -165,9 +191,12 @@ class Shard:
             none = found.is_null().to_numpy(zero_copy_only=False)[index]
             index = pa.array(index.astype(np.int32), mask=none)
             stamps = pa.DictionaryArray.from_arrays(index, found)
+        stop = int(message[-1]) + 1
+        group = numbered.group[first:stop]
         return Slice(
             first,
-            int(message[-1]) + 1,
+            numbered.before[first:stop] - self.directory.start[group],
+            self.directory.version[group],
             message[owner] - first,
             who,
             place,
@@ -194,16 +223,6 @@ class Shard:
         if self.circles is not None and len(own):
             view = shown(self.circles, number, members, own)
             weights += view.sizes() // TEXT_BYTES
-        for first, stop in _stretches(weights):
+        for first, stop in slices(weights, SLICE_MAX):
             part = view if view is None or stop - first == len(own) else view.part(first, stop)
             yield Line(own[first:stop], int(weights[first:stop].sum()), part)
-
-
-def _stretches(weights: Ints) -> Iterator[tuple[int, int]]:
-    """Stretches (half-open) of things, none of more weight than a slice; a heavy one goes alone."""
-    ends = np.cumsum(weights)
-    first = before = 0
-    while first < len(weights):
-        stop = max(int(np.searchsorted(ends, before + SLICE_MAX, side="right")), first + 1)
-        yield first, stop
-        first, before = stop, int(ends[stop - 1])

@@ -37,7 +37,7 @@ class Subscribers:
     @property
     def born(self) -> NDArray[np.bool_]:
         """Those that got something."""
-        return self.incarnation != UNBORN
+        return np.asarray(self.incarnation != UNBORN)
 
     def grow(self, mine: NDArray[np.bool_]) -> None:
         """Put more behind them."""

@@ -108,6 +108,13 @@ class BroadcastOperator(ABC):
     def core(self, shard: int) -> Core:
         """A new core, as at the beginning of the checkpoint."""
 
+    def renewed(self, shard: int, _stale: Core) -> Core:
+        """A new core where this worker has one whose state is not the shard's any more.
+
+        What it knows may be of use in loading; it is not needed after that.
+        """
+        return self.core(shard)
+
     def __call__(
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
@@ -163,9 +170,10 @@ class BroadcastOperator(ABC):
         kept, core = self.cores.pop(name, (None, None))
         if core is not None and blob and kept == blob:
             return core
-        core = self.core(name[2])
-        if blob:
-            core.load(blob)
+        if not blob:
+            return self.core(name[2])
+        core = self.core(name[2]) if core is None else self.renewed(name[2], core)
+        core.load(blob)
         return core
 
 

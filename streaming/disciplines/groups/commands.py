@@ -8,7 +8,7 @@ from typing import Any
 
 from streaming.arrow import output
 from streaming.disciplines.commands import Refused, name_fault, own_id, read_object
-from streaming.disciplines.groups.plan import GroupPlan
+from streaming.disciplines.plan import Plan
 from streaming.settings.values import SUBSCRIBER, topic_fault
 
 MEMBERS_MAX = 10_000
@@ -53,7 +53,7 @@ class Command:
         return [done, (self.group.encode(), change)]
 
 
-def read_command(value: bytes | None, plan: GroupPlan) -> Command:
+def read_command(value: bytes | None, plan: Plan) -> Command:
     """A command. Members have to fit into the output's name where it holds `{subscriber}`."""
     own: str | None = None
     try:
@@ -64,7 +64,7 @@ def read_command(value: bytes | None, plan: GroupPlan) -> Command:
         return Command(own, reason=refused.reason, detail=refused.detail)
 
 
-def _read(found: Mapping[str, Any], own: str | None, plan: GroupPlan) -> Command:
+def _read(found: Mapping[str, Any], own: str | None, plan: Plan) -> Command:
     op, group = found.get("op"), found.get("group")
     if not isinstance(op, str) or op not in EVENTS:
         raise Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
@@ -80,7 +80,7 @@ def _read(found: Mapping[str, Any], own: str | None, plan: GroupPlan) -> Command
     return Command(own, op, str(group), tuple(members))
 
 
-def _topic_fault(member: str, plan: GroupPlan) -> str:
+def _topic_fault(member: str, plan: Plan) -> str:
     """What is wrong with a member's own topic, if members have one."""
     if SUBSCRIBER not in plan.output:
         return ""

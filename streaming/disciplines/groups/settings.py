@@ -6,10 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sequencer.channels.rules import (
-    CUSTOM_SEARCH_MIN,
-)
-from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.settings.pipeline import Members, Pipeline
 from streaming.settings.table import Number
 from streaming.settings.values import (
@@ -21,8 +17,7 @@ from streaming.settings.values import (
     topic_fault,
 )
 
-CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
-"""A custom sequence is searched two windows ahead, among the labels that it may have in all."""
+NETWORK = "network"
 
 
 class GroupPipeline(Pipeline):
@@ -33,8 +28,10 @@ class GroupPipeline(Pipeline):
     commands: TopicName
     transit: TopicName
     groups: dict[Member, Members] = Field(default_factory=dict)
+    sequencing: Literal["batch", "network"] = "batch"
     sender_order: Literal["group", "across-groups"] = "group"
     nodes: Annotated[Number, Field(ge=1, le=1024)] = 4
+    stamps: Annotated[bool, Field(strict=True)] = True
 
     @field_validator("groups")
     @classmethod
@@ -55,9 +52,9 @@ class GroupPipeline(Pipeline):
         return self.commands
 
     @property
-    def transit_topic(self) -> str:
+    def transit_topic(self) -> str | None:
         """By which sequencing nodes send each other messages."""
-        return self.transit
+        return self.transit if self.sequencing == NETWORK else None
 
     def subscribers(self) -> list[str]:
         """The members of the first membership, sorted."""

@@ -29,8 +29,8 @@ from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.commands import Refused
-from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work, place_of
+from streaming.disciplines.commands import Refused, place_of
+from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work
 from streaming.disciplines.multicast.batch import Batch
 from streaming.disciplines.multicast.codec import Runs, dumps, unchunk
 from streaming.disciplines.multicast.events import retired, undelivered

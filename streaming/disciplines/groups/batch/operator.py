@@ -1,0 +1,203 @@
+"""Discipline `group` in the order of the batch: every shard counts all numbers by itself.
+
+The protocol is `sequencer.groups`; here are the records that it is about, commands and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sequencer.change import ChangeError
+from sequencer.groups.directory import Directory
+from sequencer.groups.shard import Shard, Slice
+from sequencer.groups.subscribers import Subscribers
+from sequencer.ragged import Ints
+from streaming.arrow import output
+from streaming.arrow.columns import flat
+from streaming.disciplines.broadcast import (
+    BroadcastOperator,
+    Core,
+    Work,
+    homes,
+    record_homes,
+)
+from streaming.disciplines.commands import place_of
+from streaming.disciplines.groups.batch import codec
+from streaming.disciplines.groups.commands import Command, read_command
+from streaming.disciplines.groups.plan import BatchPlan
+from streaming.disciplines.groups.records import (
+    REASONS,
+    Published,
+    by_topic,
+    count_records,
+    published,
+    rejects,
+    retired,
+)
+
+IDLE_MAX = 1_000
+"""Subscribers and groups that are no more, of which so many stay in the tables at any rate."""
+
+
+class BatchOperator(BroadcastOperator):
+    """The operator of a pipeline of discipline `group` with `sequencing = "batch"`."""
+
+    plan: BatchPlan
+
+    def core(self, shard: int) -> BatchCore:
+        """A shard as at the beginning of the checkpoint, with the first membership."""
+        return BatchCore(self.plan, shard)
+
+    def renewed(self, shard: int, stale: Core) -> Core:
+        """A new core; where the groups have not changed meanwhile, it need not read them again."""
+        core = self.core(shard)
+        if isinstance(stale, BatchCore):
+            core.shard, core.directory_blob = stale.shard, stale.directory_blob
+        return core
+
+
+class BatchCore(Core):
+    """One shard. ``directory_blob``: its groups as bytes, empty for the first membership."""
+
+    def __init__(self, plan: BatchPlan, number: int) -> None:
+        super().__init__()
+        self.plan = plan
+        self.number = number
+        self.first = codec.decode_first(plan.membership)
+        self.directory_blob = b""
+        self.changed = False
+        self.shard = self._shard(self._directory(b""))
+
+    def step(self, work: Work) -> Iterator[output.Write]:
+        """Commands first, then the messages in their order."""
+        told = self._commands(work)
+        sent = published(work.records)
+        group = self._groups(sent, work.now_ms)
+        rows = work.records.take(pa.array(sent.good)).combine_chunks()
+        for part in self.shard.take(group, work.now_ms):
+            deliveries = self._deliveries(part, rows)
+            self.totals.delivered += len(deliveries)
+            yield from by_topic(deliveries, self.plan)
+        told += self._retire(work.now_ms)
+        here = np.flatnonzero(record_homes(work.records, self.plan.shards) == self.number)
+        count_records(self.totals, sent.why[here])
+        self.totals.channels = int(self.shard.subscribers.born.sum())
+        records = work.records.take(pa.array(here))
+        yield self.plan.rejects, rejects(records, sent.why[here], self.plan.inputs)
+        yield self.plan.events, output.events(told)
+
+    def dump(self) -> bytes:
+        """The state; the directory is encoded anew only where it changed."""
+        if self.changed:
+            self._tidy()
+            self.directory_blob = codec.encode_directory(self.shard.directory, self.first)
+            self.changed = False
+        return codec.encode(self.directory_blob, self.shard.directory, self.shard.subscribers)
+
+    def load(self, state: bytes) -> None:
+        """Become what ``state`` was dumped from."""
+        directory_blob, counts, subscribers = codec.parts(state)
+        if directory_blob != self.directory_blob:
+            self.shard = self._shard(self._directory(directory_blob))
+            self.directory_blob = directory_blob
+        codec.load_counts(self.shard.directory, counts)
+        codec.load_subscribers(self.shard.subscribers, subscribers)
+
+    def _directory(self, data: bytes) -> Directory:
+        remember_ms = self.plan.retire_after_ms
+        if not data:
+            return Directory.begin(self.first, remember_ms)
+        return codec.decode_directory(data, self.first, remember_ms)
+
+    def _shard(self, directory: Directory) -> Shard:
+        mine = self._mine(directory.subscribers)
+        return Shard(directory, Subscribers.fresh(mine), self._mine, self.plan.stamps)
+
+    def _mine(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        keys = pa.array([name.encode() for name in names], pa.binary())
+        return np.asarray(homes(keys, self.plan.shards) == self.number)
+
+    def _commands(self, work: Work) -> list[output.Event]:
+        """Carry out the commands, as every shard does; the answers are given by the first."""
+        told: list[output.Event] = []
+        for row in work.commands.to_pylist():
+            command = read_command(row["value"], self.plan)
+            reason, detail, version = command.reason, command.detail, None
+            if not reason:
+                try:
+                    version = self._change(command, work.now_ms)
+                except ChangeError as error:
+                    reason, detail = error.reason, str(error)
+            if self.number == 0:
+                place = place_of(row, self.plan)
+                told += command.answers(
+                    self.plan.pipeline, place, work.now_ms, reason, detail, version
+                )
+        return told
+
+    def _change(self, command: Command, now_ms: int) -> int | None:
+        group = self.shard.change(command.op, command.group, command.members, now_ms)
+        self.changed = True
+        return None if command.op == "remove" else int(self.shard.directory.version[group.number])
+
+    def _groups(self, sent: Published, now_ms: int) -> Ints:
+        """The groups of the messages that have one; the others get their reason."""
+        numbers = np.array([self.shard.directory.number(name) for name in sent.names], np.int64)
+        good = sent.good
+        codes = sent.group[good]
+        group = numbers[codes]
+        reasons = [
+            0 if number >= 0 else REASONS.index(self.shard.why(name, now_ms))
+            for name, number in zip(sent.names, numbers.tolist(), strict=True)
+        ]
+        sent.why[good] = np.array(reasons, np.int8)[codes]
+        return group[group >= 0]
+
+    def _deliveries(self, part: Slice, rows: pa.Table) -> pa.Table:
+        """One record for each delivery, for the sink; what copies share is in it once."""
+        out = rows.slice(part.first, len(part.number))
+        message = pa.array(part.message.astype(np.int32))
+        names = [self.shard.directory.subscribers[each].encode() for each in part.who.tolist()]
+        keys = pa.array(names, pa.binary())
+
+        def copied(column: pa.Array) -> pa.DictionaryArray:
+            return pa.DictionaryArray.from_arrays(message, flat(column))
+
+        columns = {
+            "key": pa.DictionaryArray.from_arrays(pa.array(part.place.astype(np.int32)), keys),
+            "value": copied(out["value"]),
+            "headers": copied(out["headers"]),
+            "timestamp": copied(out["timestamp"]),
+            "sender": copied(out["key"]),
+            "group-sequence": copied(pa.array(part.number)),
+            "group-version": copied(pa.array(part.version)),
+        }
+        if part.stamps is not None:
+            columns["stamps"] = part.stamps
+        numbers = {"sequence": part.sequence, "incarnation": part.incarnation}
+        return pa.table(columns | {name: pa.array(each) for name, each in numbers.items()})
+
+    def _retire(self, now_ms: int) -> list[output.Event]:
+        """Forget subscribers that are in no group and got nothing for long."""
+        gone = self.shard.idle(now_ms - self.plan.retire_after_ms)
+        of = self.shard.subscribers
+        numbers = zip(of.incarnation[gone].tolist(), of.sequence[gone].tolist(), strict=True)
+        names = [self.shard.directory.subscribers[each] for each in gone.tolist()]
+        told = [
+            retired(self.plan.pipeline, name, incarnation, sequence, now_ms)
+            for name, (incarnation, sequence) in zip(names, numbers, strict=True)
+        ]
+        of.forget(gone)
+        return told
+
+    def _tidy(self) -> None:
+        """Leave out what nobody needs, once it is most of what there is."""
+        directory = self.shard.directory
+        gone = self.shard.unneeded(len(self.first.subscribers))
+        many = len(gone) > max(IDLE_MAX, len(directory.subscribers) // 2)
+        if many or len(directory.names) > 2 * len(directory.groups) + IDLE_MAX:
+            self.shard = self.shard.compacted(gone if many else gone[:0])
