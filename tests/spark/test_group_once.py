@@ -14,10 +14,10 @@ pytestmark = pytest.mark.timeout(900)
 NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 PIPELINES = {
     "plain": {},
-    "across": {"sender_order": "across-groups"},
-    "own": {"output": "own.{subscriber}", "nodes": 16},
+    "network": {"sequencing": "network", "sender_order": "across-groups"},
+    "own": {"output": "own.{subscriber}"},
 }
-SEEDS = {"plain": 1, "across": 2, "own": 3}
+SEEDS = {"plain": 1, "network": 2, "own": 3}
 
 
 def worlds():

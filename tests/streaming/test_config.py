@@ -325,6 +325,8 @@ def test_a_fault_of_a_channel_pipeline(text, told):
         ("group", 'groups = { custom = ["A", ","] }', "pipelines.p.groups.custom[1]: ',' cannot"),
         ("group", "nodes = 0", "pipelines.p.nodes: must be 1 or more"),
         ("group", 'sender_order = "all"', '"group" or "across-groups"'),
+        ("group", 'sequencing = "nodes"', '"batch" or "network"'),
+        ("group", "stamps = 1", "pipelines.p.stamps"),
         ("group", 'output = "p.{peer}"', "'p.{peer}' is no Kafka topic"),
         ("group", 'order = "clock"', "pipelines.p.order: unknown key"),
         (
@@ -468,14 +470,16 @@ def test_topics_of_one_pipeline_differ():
     assert flow(a={"rejects": "x", "events": "x"}) == [
         "pipelines.a.events: x is pipelines.a.rejects already; use another topic"
     ]
-    group = {"discipline": "group"}
+    group = {"discipline": "group", "sequencing": "network"}
     assert len(flow(a={**group, "transit": "a.in"})) == 1
+    assert flow(a={**group, "transit": "a.in", "sequencing": "batch"}) == []
     assert len(flow(a={**group, "commands": "a.in"})) == 1
     assert len(flow(a={**group, "commands": "a.out"})) == 1
 
 
 def test_transit_and_commands_belong_to_one_pipeline():
-    group = {"discipline": "group"}
+    group = {"discipline": "group", "sequencing": "network"}
+    assert flow(a={"discipline": "group"}, b={"input": "a.transit"}) == []
     assert len(flow(a=group, b={"input": "a.transit"})) == 1
     assert len(flow(a=group, b={**group, "commands": "a.commands"})) == 1
     assert len(flow(a=group, b={"discipline": "multicast", "transit": "a.transit"})) == 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -56,9 +57,19 @@ class GroupPipeline(Pipeline):
         """By which sequencing nodes send each other messages."""
         return self.transit if self.sequencing == NETWORK else None
 
+    @classmethod
+    def exchanges(cls, values: Mapping[str, Any]) -> bool:
+        """Only sequencing nodes do."""
+        return values.get("sequencing") == NETWORK
+
     def subscribers(self) -> list[str]:
         """The members of the first membership, sorted."""
         return sorted({member for members in self.groups.values() for member in members})
+
+    @property
+    def across_groups(self) -> bool:
+        """Whether a sender's messages to different groups keep its order, too."""
+        return self.sequencing != NETWORK or self.sender_order == "across-groups"
 
     @property
     def sequencing_nodes(self) -> int:
