@@ -6,12 +6,12 @@ The protocol is `sequencer.groups`; here are the records that it is about, comma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.change import ChangeError
 from sequencer.groups.directory import Directory
 from sequencer.groups.shard import Shard, Slice
 from sequencer.groups.subscribers import Subscribers
@@ -25,9 +25,8 @@ from streaming.disciplines.broadcast import (
     homes,
     record_homes,
 )
-from streaming.disciplines.commands import place_of
 from streaming.disciplines.groups.batch import codec
-from streaming.disciplines.groups.commands import Command, read_command
+from streaming.disciplines.groups.commands import Changed, Command, carry_out
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
     REASONS,
@@ -122,27 +121,17 @@ class BatchCore(Core):
         return np.asarray(homes(keys, self.plan.shards) == self.number)
 
     def _commands(self, work: Work) -> list[output.Event]:
-        """Carry out the commands, as every shard does; the answers are given by the first."""
-        told: list[output.Event] = []
-        for row in work.commands.to_pylist():
-            command = read_command(row["value"], self.plan)
-            reason, detail, version = command.reason, command.detail, None
-            if not reason:
-                try:
-                    version = self._change(command, work.now_ms)
-                except ChangeError as error:
-                    reason, detail = error.reason, str(error)
-            if self.number == 0:
-                place = place_of(row, self.plan)
-                told += command.answers(
-                    self.plan.pipeline, place, work.now_ms, reason, detail, version
-                )
-        return told
+        """Carry out the commands, as every shard does; the first one tells of it."""
+        told = carry_out(
+            work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
+        )
+        return told if self.number == 0 else []
 
-    def _change(self, command: Command, now_ms: int) -> int | None:
+    def _change(self, command: Command, now_ms: int) -> Changed:
         group = self.shard.change(command.op, command.group, command.members, now_ms)
         self.changed = True
-        return None if command.op == "remove" else int(self.shard.directory.version[group.number])
+        gone = command.op == "remove"
+        return Changed(None if gone else int(self.shard.directory.version[group.number]))
 
     def _groups(self, sent: Published, now_ms: int) -> Ints:
         """The groups of the messages that have one; the others get their reason."""

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.change import ChangeError
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, Place
@@ -22,7 +21,6 @@ from sequencer.ragged import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.schemas import PAYLOAD
-from streaming.disciplines.commands import place_of
 from streaming.disciplines.exchange import (
     Core,
     ExchangeOperator,
@@ -31,7 +29,7 @@ from streaming.disciplines.exchange import (
     Work,
     home,
 )
-from streaming.disciplines.groups.commands import Command, read_command
+from streaming.disciplines.groups.commands import Changed, Command, carry_out
 from streaming.disciplines.groups.network.codec import chunks, dump, load, unchunk
 from streaming.disciplines.groups.network.stamps import Shown, stamps_shown
 from streaming.disciplines.groups.plan import NetworkPlan
@@ -164,28 +162,18 @@ class NetworkCore(Core):
         self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
 
     def _commands(self, work: Work) -> list[output.Event]:
-        """Carry out the commands, as every shard does; the answers are given by the first."""
-        told: list[output.Event] = []
-        for row in work.commands.to_pylist():
-            command = read_command(row["value"], self.plan)
-            reason, detail = command.reason, command.detail
-            version = None
-            if not reason:
-                try:
-                    version = self._change(command, work.now_ms)
-                except ChangeError as error:
-                    reason, detail = error.reason, str(error)
-            if self.net.place.shard == 0:
-                place = place_of(row, self.plan)
-                told += command.answers(
-                    self.plan.pipeline, place, work.now_ms, reason, detail, version
-                )
-        return told
+        """Carry out the commands, as every shard does; the first one tells of it."""
+        told = carry_out(
+            work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
+        )
+        return told if self.net.place.shard == 0 else []
 
-    def _change(self, command: Command, now_ms: int) -> int | None:
-        self.net.change(command.op, command.group, command.members, now_ms)
+    def _change(self, command: Command, now_ms: int) -> Changed:
+        change = self.net.change(command.op, command.group, command.members, now_ms)
         self.directory_blob, self._shown = b"", None
-        return self.net.directory.view_of.get(command.group)
+        moved = {group: view.number for view in change.views for group in view.groups}
+        moved.pop(command.group, None)
+        return Changed(self.net.directory.view_of.get(command.group), moved)
 
     def _deliveries(self, delivered: Hops, rows: pa.Table, now_ms: int) -> pa.Table:
         """One record for each message and subscriber of this shard, for the sink."""

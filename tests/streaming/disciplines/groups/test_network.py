@@ -183,3 +183,17 @@ def test_commands_with_names_that_are_no_unicode_are_refused_and_judged():
     told = [json.loads(each.value) for each in floor.topics.all("events")]
     assert [each["event"] for each in told] == ["command-refused"] * 3
     assert {each["command"] for each in told} == {"s", "t", None}
+
+
+def test_groups_that_a_change_moves_are_told_of():
+    world = Groups(1, {"G0": ["A", "B"], "G1": ["A", "B"], "G2": ["X", "Y"]})
+    world.do({"op": "set", "group": "G0", "members": ["A", "B", "C"], "id": "grow"})
+    world.send(b"p", b"G1", b"hello")
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    told = [json.loads(r.value) for r in floor.topics.all("events")]
+    (moved,) = [each for each in told if each["event"] == "group-moved"]
+    (delivered, _) = floor.topics.all("out")
+    assert (moved["group"], moved["command"]) == ("G1", "grow")
+    assert b"%d" % moved["version"] == dict(delivered.headers)["group-version"]
+    assert len({each["id"] for each in told}) == len(told)
