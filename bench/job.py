@@ -18,13 +18,14 @@ from datetime import datetime
 from itertools import accumulate, chain
 
 from pyspark.sql import functions
-from streaming.disciplines.groups.operator import first_ingress
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.groups.plan import GroupPlan
+from streaming.disciplines.groups.batch.codec import encode_first
+from streaming.disciplines.groups.network.operator import first_ingress
+from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import spark_session
@@ -51,7 +52,9 @@ def main():
     parser.add_argument("--until", type=int, default=0, help="stop after so many records written")
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--groups", type=json.loads, default={})
+    parser.add_argument("--sequencing", choices=["batch", "network"], default="batch")
     parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--no-stamps", dest="stamps", action="store_false")
     parser.add_argument("--order", choices=["", "clock", "counter"], default="")
     given = parser.parse_args()
     tables = {
@@ -207,7 +210,13 @@ class Ordered:
         if not given.groups:
             return ChannelPlan(**common, shards=16, rules=Rules(LinearLabels()))
         groups = {name: tuple(members) for name, members in given.groups.items()}
-        plan = GroupPlan(**common, **topics, shards=2, groups=groups, nodes=given.nodes)
+        if given.sequencing == "batch":
+            membership = encode_first(groups)
+            return BatchPlan(
+                **common, commands=commands, shards=2, membership=membership, stamps=given.stamps
+            )
+        network = {"groups": groups, "nodes": given.nodes, "stamps": given.stamps}
+        plan = NetworkPlan(**common, **topics, shards=2, **network)
         return replace(plan, ingress=first_ingress(plan))
 
 
