@@ -32,7 +32,7 @@ from streaming.arrow.partitioner import partitions_of
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import failures
-from streaming.sink.writer import Writer, writer_for
+from streaming.sink.writer import Writer, make_producer, writer_for
 
 SUMMARY = "partition int, shard int, totals string, wrote boolean"
 
@@ -51,10 +51,11 @@ class Sink:
         """Write one partition of a batch, row by row as they come; yields rows of SUMMARY."""
         rows = (row for batch in batches for row in _rows(batch))
         told: list[tuple[int, str]] = []
+        partition = _partition_id()
+        make_producer(self.plan, partition)  # its imports, while the shards step
         first = _next_output(rows, told)
         if first is None and not told:
             return
-        partition = _partition_id()
         crash_point("2-3")
         if first is not None:
             self._write(partition, first, rows, told)

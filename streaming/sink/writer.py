@@ -66,7 +66,7 @@ class Writer:
         self.partition = partition
         self.last_batch = -1
         self.forgotten = False
-        self.producer = _producer(plan, partition)
+        self.producer = make_producer(plan, partition)
 
     def begin_session(self, query: str) -> int | None:
         """Step 3, first half: fence others, then the last batch written; None if unknown.
@@ -144,11 +144,14 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | No
     return writer
 
 
-def _producer(plan: Plan, partition: int) -> Producer:
-    """Who writes is decided by the properties alone (see `streaming.sink.choice`)."""
+def make_producer(plan: Plan, partition: int) -> Producer:
+    """A producer; which one is decided by the properties alone (see `streaming.sink.choice`).
+
+    The first call imports its modules (a quarter of a second), which no other process needs.
+    """
     settings = own_settings(plan.producer)
     if settings is not None:
-        from streaming.sink.producer import BatchProducer  # noqa: PLC0415  (workers only)
+        from streaming.sink.producer import BatchProducer  # noqa: PLC0415
 
         return BatchProducer(plan, partition, settings)
     from streaming.sink.librdkafka import RecordProducer  # noqa: PLC0415

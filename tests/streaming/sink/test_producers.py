@@ -105,9 +105,14 @@ def test_a_batch_that_is_written_is_skipped(plan):
 
 def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
-    with pytest.raises(ZeroDivisionError), writer.batch(0, "q"):
-        writer.write(plan.output, *some_rows(0, 5_000))
-        raise ZeroDivisionError
+
+    def fail():
+        with writer.batch(0, "q"):
+            writer.write(plan.output, *some_rows(0, 5_000))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 50)
     assert values(plan) == numbers(50)
 
