@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,12 @@ OWN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """What the service's own producer goes by; ``connection`` are kafka-python's words."""
+    """What the service's own producer goes by; ``connection`` are kafka-python's words.
+
+    The same properties give the same object.
+    """
 
     connection: dict[str, Any]
     compression: str
@@ -57,12 +61,18 @@ class Settings:
 
 def own_settings(given: Mapping[str, Any]) -> Settings | None:
     """Of librdkafka's properties; None where librdkafka has to write."""
+    return _own_settings(tuple(sorted(given.items())))
+
+
+@cache
+def _own_settings(items: tuple[tuple[str, Any], ...]) -> Settings | None:
+    given = dict(items)
     compression = compression_of(given)
     if not OWN.issuperset(given) or compression not in WRITTEN:
         return None
     if given.get("sasl.mechanisms", "PLAIN") not in credentials.WITH_PASSWORD:
         return None
-    if Path(str(given.get("ssl.ca.location", ""))).is_dir() and given.get("ssl.ca.location"):
+    if "ssl.ca.location" in given and Path(str(given["ssl.ca.location"])).is_dir():
         return None
     numbers = {to: int(given[name]) for name, to in NUMBERS.items() if name in given}
     return Settings(

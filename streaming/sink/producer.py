@@ -50,18 +50,17 @@ WAITING_BYTES_MAX = 16 * 2**20
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
-_clusters: dict[str, Brokers] = {}
-"""This worker's connections, by what they were made with; all partitions' producers share them."""
+_clusters: dict[Settings, Brokers] = {}
+"""This worker's connections; all partitions' producers share them."""
 
 
 class BatchProducer:
     """Writes for one state partition; methods in the order of `streaming.sink.sink`'s steps."""
 
     def __init__(self, plan: Plan, partition: int, settings: Settings) -> None:
-        known = repr(sorted(plan.producer.items()))
-        if known not in _clusters:
-            _clusters[known] = Brokers(settings.connection)
-        self.brokers = _clusters[known]
+        if settings not in _clusters:
+            _clusters[settings] = Brokers(settings.connection)
+        self.brokers = _clusters[settings]
         self.settings = settings
         self.group = plan.progress_group(partition)
         self.events = plan.events
