@@ -17,7 +17,7 @@ def to_ipc(table: pa.Table) -> bytes:
     return data
 
 
-def from_ipc(data: bytes) -> pa.Table:
+def from_ipc(data: bytes | pa.Buffer) -> pa.Table:
     """The table of an Arrow IPC stream; its columns point into ``data``."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
