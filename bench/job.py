@@ -208,7 +208,8 @@ class Ordered:
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
-            return ChannelPlan(**common, shards=16, rules=Rules(LinearLabels()))
+            rules = Rules(LinearLabels())
+            return ChannelPlan(**common, shards=16, commands=commands, rules=rules)
         groups = {name: tuple(members) for name, members in given.groups.items()}
         if given.sequencing == "batch":
             membership = encode_first(groups)

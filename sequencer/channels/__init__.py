@@ -1,25 +1,40 @@
 """Ordered channels in bulk: many channels of one shard, one batch at a time.
 
 `rules` what a pipeline wants, `state` what is remembered, `plain` the definition (one record at a
-time, one channel), `step` the same over whole batches, `outcome` what a step returns.
+time, one channel), `step` the same over whole batches, `commands` what operators do to channels,
+`outcome` what a step returns.
 """
 
-from sequencer.channels.outcome import REASONS, Delivered, Event, GapFailure, Outcome, Reason
+from sequencer.channels.commands import Command, Op
+from sequencer.channels.outcome import (
+    REASONS,
+    Answer,
+    Delivered,
+    Event,
+    GapFailure,
+    Outcome,
+    Reason,
+    Refusal,
+)
 from sequencer.channels.rules import Full, Gap, Rules
 from sequencer.channels.state import Held, ShardState
 from sequencer.channels.step import Arrivals, step
 
 __all__ = [
     "REASONS",
+    "Answer",
     "Arrivals",
+    "Command",
     "Delivered",
     "Event",
     "Full",
     "Gap",
     "GapFailure",
     "Held",
+    "Op",
     "Outcome",
     "Reason",
+    "Refusal",
     "Rules",
     "ShardState",
     "step",

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.channels.state import ShardState
@@ -24,6 +25,7 @@ class Reason(enum.IntEnum):
     LATE = 7
     DUPLICATE = 8
     BUFFER_FULL = 9
+    RESET = 10
 
     @property
     def text(self) -> str:
@@ -75,19 +77,37 @@ class Delivered:
     incarnation: NDArray[np.int64]
 
 
+class Refusal(enum.Enum):
+    """Why a command to one channel was not carried out."""
+
+    BAD_LABEL = "bad-label"
+    NOT_AHEAD = "not-ahead"
+    AFTER_FIN = "after-fin"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command did, or as a dry run would have done; counts of channels and labels."""
+
+    channels: int = 0
+    given_up: int = 0
+    refused: Refusal | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Result of a step.
 
     ``rejected_row`` and ``rejected_reason`` are parallel, in order of arrival. ``held_row`` gives,
     for each row held after the step (in the order of ``state.held``), its row before. Every row is
-    exactly one of delivered, rejected, held.
+    exactly one of delivered, rejected, held. ``answers``: one for each command.
     """
 
     state: ShardState
-    channels: object
+    channels: pa.Array
     delivered: Delivered
     rejected_row: NDArray[np.int64]
     rejected_reason: NDArray[np.uint8]
     held_row: NDArray[np.int64]
     events: list[Event] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)

@@ -54,7 +54,7 @@ class Channel:
         """Take one record whose label is at ``place`` of its sequence (within the cycle)."""
         newer = self.exists and epoch > self.epoch
         fresh = newer or not self.exists
-        position = self._position(place, 0 if fresh else self.frontier)
+        position = self.position(place, 0 if fresh else self.frontier)
         if self.exists:
             self.active_ms = now_ms
         reason = self._judge(position, epoch, fresh=fresh)
@@ -68,7 +68,7 @@ class Channel:
             self._take_over(epoch, now_ms)
         self._accept(position, Waiting(row, now_ms, fin), now_ms)
 
-    def _position(self, place: int, frontier: int) -> int:
+    def position(self, place: int, frontier: int) -> int:
         """The place on the endless line of positions; cyclic ones near the frontier (RFC 1982)."""
         cycle = self.rules.labels.cycle
         if cycle is None:
@@ -100,7 +100,7 @@ class Channel:
     def _take_over(self, epoch: int, now_ms: int) -> None:
         """Begin a higher epoch: what is held of the old one goes out, its holes are announced."""
         while self.held:
-            self._give_up("epoch", now_ms)
+            self._give_up(min(self.held), "epoch", now_ms)
         self.results.events.append(
             Event("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
         )
@@ -118,7 +118,7 @@ class Channel:
                     self.results.rejected.append((self.held.pop(beyond).row, Reason.AFTER_FIN))
         self._deliver_run()
         while len(self.held) > self.rules.held_max:
-            self._give_up("overflow", now_ms)
+            self._give_up(min(self.held), "overflow", now_ms)
 
     def _deliver_run(self) -> None:
         """Deliver from the frontier up to the first missing label."""
@@ -139,23 +139,25 @@ class Channel:
             self.sequence += 1
             self.frontier += 1
 
-    def _give_up(self, reason: str, now_ms: int) -> None:
-        """Give up the missing labels below the lowest held one, and deliver what that frees."""
-        lowest = min(self.held)
-        since_ms = min(message.since_ms for message in self.held.values())
+    def _give_up(self, stop: int, reason: str, now_ms: int) -> None:
+        """Give up the labels from the frontier up to ``stop``, and deliver what that frees.
+
+        None of them is held.
+        """
+        since_ms = min((message.since_ms for message in self.held.values()), default=now_ms)
         labels = self.rules.labels
         gap: dict[str, int | str] = {
             "from": labels.at(self.frontier),
-            "to": labels.at(lowest),
-            "count": lowest - self.frontier,
+            "to": labels.at(stop),
+            "count": stop - self.frontier,
             "waited_ms": now_ms - since_ms,
             "reason": reason,
         }
         self.results.events.append(
             Event("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
         )
-        self._remember_skipped(self.frontier, lowest)
-        self.frontier = lowest
+        self._remember_skipped(self.frontier, stop)
+        self.frontier = stop
         self._deliver_run()
 
     def _remember_skipped(self, first: int, stop: int) -> None:
@@ -173,4 +175,40 @@ class Channel:
             if self.rules.gap is Gap.FAIL:
                 first = self.rules.labels.at(self.frontier)
                 raise GapFailure(self.key, self.epoch, first, now_ms - since_ms)
-            self._give_up("timeout", now_ms)
+            self._give_up(min(self.held), "timeout", now_ms)
+
+    def skip_to(self, place: int | None) -> int:
+        """The position that a skip up to a label's place leads to; None: to the lowest held one.
+
+        No farther than just behind a FIN; the frontier where there is nothing to do.
+        """
+        stop = min(self.held, default=self.frontier)
+        if place is not None:
+            stop = self.position(place, self.frontier)
+            stop = stop if self.fin == NONE else min(stop, self.fin + 1)
+        return max(stop, self.frontier) if self.exists else self.frontier
+
+    def missing_below(self, stop: int) -> int:
+        """How many labels between the frontier and ``stop`` are not there."""
+        return stop - self.frontier - sum(position < stop for position in self.held)
+
+    def pass_by(self, stop: int, now_ms: int) -> None:
+        """Give up what is missing below ``stop``, by an operator's command."""
+        self.active_ms = now_ms
+        while self.frontier < stop:
+            lowest = min(self.held, default=stop)
+            self._give_up(min(lowest, stop), "operator", now_ms)
+
+    def begin(self, now_ms: int) -> None:
+        """Begin to exist, before any record."""
+        self.exists = True
+        self.incarnation, self.active_ms = now_ms, now_ms
+
+    def forget(self) -> None:
+        """Cease to exist; what is held is rejected."""
+        held = sorted(self.held.items())
+        self.results.rejected.extend((message.row, Reason.RESET) for _, message in held)
+        self.exists = False
+        self.epoch = self.frontier = self.sequence = 0
+        self.fin = NONE
+        self.held, self.skipped = {}, []

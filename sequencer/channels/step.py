@@ -8,12 +8,14 @@ full) are worked out together (`usual`). The others, and those whose gap is due,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sequencer.channels.commands import Command, carry_out, joined
 from sequencer.channels.outcome import Delivered, Event, Outcome, Reason
 from sequencer.channels.plain import Results
 from sequencer.channels.rows import Rows, Table, merge
@@ -43,11 +45,25 @@ class Arrivals:
         return len(self.channel)
 
 
-def step(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> Outcome:
+def step(
+    state: ShardState,
+    arrivals: Arrivals,
+    now_ms: int,
+    rules: Rules,
+    commands: Sequence[Command] = (),
+) -> Outcome:
     """Take a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
 
-    Pure: the same arguments give the same outcome. Raises GapFailure under the policy FAIL.
+    Commands take effect before the arrivals. Pure: the same arguments give the same outcome. Raises
+    GapFailure under the policy FAIL.
     """
+    if not commands:
+        return _take(state, arrivals, now_ms, rules)
+    first = carry_out(state, commands, now_ms, rules)
+    return joined(first, _take(first.state, arrivals, now_ms, rules), len(state.held))
+
+
+def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> Outcome:
     now_ms = max(now_ms, state.clock_ms)
     held_count = len(state.held)
     table, codes = _open_table(state, arrivals)

@@ -29,11 +29,13 @@ class PlainChannels:
         """Feed rows, in order of arrival, to their channels."""
         columns = (code.tolist(), place.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
         for each, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
-            channel = self.channels.get(each)
-            if channel is None:
-                channel = self._open(each, of_channel(self.old, each))
-            channel.arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
-            self._tag(each)
+            self.open(each).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
+            self.tag(each)
+
+    def open(self, code: int) -> Channel:
+        """The channel in a row of the table, as earlier records and commands left it."""
+        channel = self.channels.get(code)
+        return self._open(code, of_channel(self.old, code)) if channel is None else channel
 
     def expire(self, quiet: Rows) -> Bools:
         """Apply the gap policy; ``quiet`` are the held messages of the channels not opened yet.
@@ -45,15 +47,15 @@ class PlainChannels:
             return due
         for code, channel in self.channels.items():
             channel.expire(self.now_ms)
-            self._tag(code)
+            self.tag(code)
         old_enough = quiet.since_ms <= self.now_ms - self.rules.gap_after_ms
         due[quiet.channel[old_enough]] = True
         for code in np.flatnonzero(due).tolist():
             self._open(code, of_channel(quiet, code)).expire(self.now_ms)
-            self._tag(code)
+            self.tag(code)
         return due
 
-    def _tag(self, code: int) -> None:
+    def tag(self, code: int) -> None:
         """Note whose the deliveries since the last call are."""
         more = len(self.results.delivered) - len(self.delivered_channel)
         self.delivered_channel.extend([code] * more)

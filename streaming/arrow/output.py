@@ -9,7 +9,7 @@ of the columns' stands behind "header:". Columns may be dictionaries.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +29,9 @@ ROW_BYTES_MAX = 256 * 2**20
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
 HEADER = "header:"
 REJECT = ("key", "value", "headers", "timestamp")
+
+SUMMED = ("channels", "given_up")
+"""Counts in answers."""
 
 Write = tuple[str, pa.Table]
 """A topic and the records for it."""
@@ -117,6 +120,19 @@ def answer(
     kind = "command-refused" if "reason" in more else "command-done"
     begin = event(pipeline, "command", place, now_ms)
     return (own or "").encode(), {**begin, "event": kind, "command": own, **place, **more}
+
+
+def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """Answers to commands that concern all shards, of each shard's own answer to them.
+
+    Counts are added up; the time is that of the latest.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        before = found.get(part["id"], {})
+        counts = {name: before.get(name, 0) + part[name] for name in SUMMED if name in part}
+        found[part["id"]] = {**part, **counts, "at": max(part["at"], before.get("at", ""))}
+    return [((each["command"] or "").encode(), each) for _, each in sorted(found.items())]
 
 
 def at(now_ms: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 
@@ -14,6 +14,10 @@ class Totals:
 
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
+
+    Two fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
+    parts of answers to commands that concern all shards (``shared`` counts them since the state
+    began). ``waiting``: who waits now, as text that the discipline understands; None: as before.
     """
 
     seen: int = 0
@@ -27,6 +31,9 @@ class Totals:
     channels: int = 0
     transit: int = 0
     batches: int = 0
+    shared: int = 0
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    waiting: str | None = None
 
     def reject(self, reason: str, count: int = 1) -> None:
         """Count rejected records."""
@@ -36,6 +43,10 @@ class Totals:
         """One line; keys sorted, so that equal totals give equal bytes."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    def without_news(self) -> Totals:
+        """The counts alone."""
+        return replace(self, parts=[], waiting=None)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:
@@ -55,4 +66,4 @@ class Totals:
         return cls(**counts)
 
 
-_NUMBERS = [each.name for each in fields(Totals) if each.name != "rejected"]
+_NUMBERS = [each.name for each in fields(Totals) if each.type == "int"]

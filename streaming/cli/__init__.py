@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 
 from streaming.cli.broker import broker
+from streaming.cli.changes import group, node
 from streaming.cli.check import check
 from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.graph import graph
 from streaming.cli.inspect import inspect
+from streaming.cli.operate import reset, seed, skip
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate
@@ -37,9 +39,12 @@ app = typer.Typer(
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
-    demo, run, check, topics, status, inspect, verify, graph, send, tail, broker, simulate
+    demo, run, check, topics, status, inspect, skip, seed, reset, verify, graph, send, tail, broker,
+    simulate,
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(group, name="group")
+app.add_typer(node, name="node")
 
 
 def _version(wanted: bool) -> None:

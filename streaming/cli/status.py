@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from streaming.config import Config
 
 ROWS = (
     "in",
@@ -19,51 +28,92 @@ ROWS = (
     "transit",
     "gaps",
     "blocked",
+    "lag",
 )
 TIME = len("2026-01-01T00:00:00")
+SHOWN_MAX = 50
+WATCH_SECONDS = 2
 
 
 def status(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="Only pipelines in which something waits for a gap.")
+        bool, typer.Option("--blocked", help="The channels that wait for a label, longest first.")
+    ] = False,
+    lag: Annotated[
+        bool, typer.Option("--lag", help="Ask Kafka how many messages are still to be read.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help=f"Again every {WATCH_SECONDS} s, until Ctrl-C.")
     ] = False,
 ) -> None:
     """Show what the pipelines of CONFIG have done since their checkpoint began.
 
     Works while the service runs and when it does not; the figures are those of the last batch.
     Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,
-    "transit" the messages on their way between shards.
+    "transit" the messages on their way between shards, "lag" the messages of inputs and commands
+    that are still in Kafka (a little more where senders use transactions).
 
-    Exit status: 0; 2 the configuration cannot work.
+    With --blocked, each channel with the label that it waits for, how much is held behind it, and
+    since when; --json lists all of them. To release one: sequencer skip CONFIG --channel K.
 
-    Example: sequencer status orders.toml --json
+    Exit status: 0; 1 Kafka does not answer (--lag); 2 the configuration cannot work.
+
+    Example: sequencer status orders.toml --blocked
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
 
+    if watch and as_json:
+        raise ConfigError("--watch is for people, --json for programs; give one of them.")
     settings = load_config(config)
-    found = {
-        name: _figures(settings.service.checkpoint, name, pipeline.discipline)
-        for name, pipeline in settings.pipelines.items()
-    }
+    try:
+        while True:
+            _show(settings, as_json=as_json, blocked=blocked, lag=lag, clear=watch)
+            if not watch:
+                return
+            time.sleep(WATCH_SECONDS)
+    except KeyboardInterrupt:
+        if not watch:  # the way to end it
+            raise
+
+
+def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: bool) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    found = {name: _figures(config, name, blocked=blocked, lag=lag) for name in config.pipelines}
     if blocked:
         found = {name: figures for name, figures in found.items() if figures["blocked"]}
     if as_json:
         print(json.dumps({"pipelines": found}, indent=2))
+        return
+    console = Console()
+    if clear:
+        console.clear()
+    if blocked:
+        _list_waiting(console, found)
     else:
-        _table(found)
+        _table(console, found)
 
 
-def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
+def _figures(config: Config, name: str, *, blocked: bool, lag: bool) -> dict[str, Any]:
     from streaming.arrow.totals import Totals  # noqa: PLC0415
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
 
-    last = Checkpoint(root, name).status()
+    pipeline = config.pipelines[name]
+    discipline = DISCIPLINES[pipeline.discipline]
+    checkpoint = Checkpoint(config.service.checkpoint, name)
+    last = checkpoint.status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))
+    more: dict[str, Any] = {}
+    if blocked:
+        with config.faults_of(name):
+            more["waiting"] = discipline.waiting(pipeline, checkpoint.waiting().values())
+    if lag:
+        more["lag"] = _lag(config, name, checkpoint.read_up_to())
     return {
-        "discipline": discipline,
+        "discipline": pipeline.discipline,
         "in": totals["seen"],
         "delivered": totals["delivered"],
         "rejected": totals["rejected"],
@@ -71,16 +121,61 @@ def _figures(root: str, name: str, discipline: str) -> dict[str, Any]:
         "held": totals["held"],
         "gaps": totals["gaps"],
         "blocked": totals["blocked"],
-        f"{DISCIPLINES[discipline].key}s": totals["channels"],
-        **{name: totals[name] for name in DISCIPLINES[discipline].counted},
+        f"{discipline.key}s": totals["channels"],
+        **{name: totals[name] for name in discipline.counted},
         "batch": last.get("batch"),
         "batch_ms": last.get("batch_ms"),
         "at": last.get("at"),
+        **more,
     }
 
 
-def _table(found: dict[str, dict[str, Any]]) -> None:
-    from rich.console import Console  # noqa: PLC0415
+def _lag(config: Config, name: str, read: dict[str, dict[str, int]]) -> int:
+    """Records of inputs and commands behind those that batches have read."""
+    from streaming.kafka import topics  # noqa: PLC0415
+
+    pipeline = config.pipelines[name]
+    ends = topics.ends(config, (*pipeline.input, pipeline.commands))
+    return sum(
+        max(0, end - read.get(topic, {}).get(str(partition), 0))
+        for (topic, partition), end in ends.items()
+    )
+
+
+def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    from streaming.cli.tail import shown  # noqa: PLC0415
+
+    now = time.time()
+    for name, figures in found.items():
+        waiting = figures["waiting"]
+        console.print(f"{name}: {figures['blocked']:,} blocked, {figures['held']:,} held")
+        table = Table(box=None, pad_edge=False)
+        for column in ("channel", "waits for", "epoch", "held", "since", "waited"):
+            table.add_column(column, justify="left" if column == "channel" else "right")
+        for each in waiting[:SHOWN_MAX]:
+            key = each["channel"]
+            told = shown(key.encode()) if isinstance(key, str) else json.dumps(key)
+            waited = now - datetime.fromisoformat(each["since"]).timestamp()
+            table.add_row(
+                Text(told),
+                str(each["next"]),
+                str(each["epoch"]),
+                f"{each['held']:,}",
+                each["since"][:TIME],
+                f"{max(0, waited):,.0f} s",
+            )
+        if waiting:
+            console.print(table)
+        if len(waiting) > SHOWN_MAX:
+            console.print(f"… and {len(waiting) - SHOWN_MAX:,} more; --json lists them")
+    if not found:
+        console.print("nothing waits")
+
+
+def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
@@ -101,7 +196,7 @@ def _table(found: dict[str, dict[str, Any]]) -> None:
     for name in ("batch", "batch_ms", "at"):
         told = [figures[name] for figures in found.values()]
         table.add_row(name, *("never ran" if one is None else str(one)[:TIME] for one in told))
-    Console().print(table)
+    console.print(table)
 
 
 def _told(number: Any) -> str:

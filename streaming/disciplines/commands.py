@@ -38,7 +38,7 @@ def read_object(value: bytes | None) -> dict[str, Any]:
 def own_id(found: dict[str, Any]) -> str | None:
     """The id that the command gives itself, if it is a text, and not too long for an answer."""
     own = found.get("id")
-    if not isinstance(own, str) or _no_unicode(own) or len(own.encode()) > ID_BYTES_MAX:
+    if not isinstance(own, str) or not is_unicode(own) or len(own.encode()) > ID_BYTES_MAX:
         return None
     return own
 
@@ -47,7 +47,7 @@ def name_fault(name: Any) -> str:
     """What is wrong with a name; empty where nothing is."""
     if not isinstance(name, str) or not name:
         return "is no text, or empty"
-    if _no_unicode(name):
+    if not is_unicode(name):
         return "is no valid Unicode"
     size = len(name.encode())
     return f"is longer than {NAME_BYTES_MAX} bytes" if size > NAME_BYTES_MAX else ""
@@ -59,9 +59,10 @@ def place_of(row: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}
 
 
-def _no_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether a text has no lone surrogates, which JSON can write and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return True
-    return False
+        return False
+    return True

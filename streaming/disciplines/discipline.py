@@ -58,7 +58,8 @@ class Discipline:
     ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has them.
     ``plan`` makes the plan of settings, the identity and the fields that all plans have. ``build``
     makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe`` reads
-    state back.
+    state back. ``waiting`` makes a list, longest first, of what shards told of who waits
+    (`arrow.totals`); by default nobody is listed.
     """
 
     name: str
@@ -71,4 +72,5 @@ class Discipline:
     plan: Callable[[Any, Mapping[str, Any], dict[str, Any]], Plan]
     build: Callable[[Source, Any], DataFrame]
     describe: Callable[[Any], Reader]
+    waiting: Callable[[Any, Iterable[str]], Described] = lambda _settings, _texts: []
     pace: Callable[[Any], Pace] = lambda _settings: Pace()

@@ -49,7 +49,8 @@ def create(config: Config, *, inputs: bool) -> list[str]:
 
     Inputs that nobody but the users writes to only where ``inputs`` says so: a missing one is more
     often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
-    else 8, the brokers' own replication, and room for records as large as inputs have.
+    else 8 (one of commands: 1), the brokers' own replication, and room for records as large as
+    inputs have.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
     from confluent_kafka.admin import NewTopic  # noqa: PLC0415
@@ -230,6 +231,8 @@ def _needed(
 
 def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:
     """Partitions for a new topic; pipelines form no circle, so this ends."""
+    if topic.role == "commands":
+        return 1  # they are few, and have one order
     first = config.pipelines[topic.pipeline].input[0]
     if first in there or first == topic.name:
         return there.get(first, PARTITIONS_DEFAULT)

@@ -1,7 +1,8 @@
 """The checkpoint folder of a pipeline: what is fixed for its life, its status, batches in doubt.
 
-`<checkpoint>/<pipeline>/` holds Spark's own logs and state, and two files of the service:
-`identity.json` (written once) and `status.json` (after every batch).
+`<checkpoint>/<pipeline>/` holds Spark's own logs and state, and files of the service:
+`identity.json` (written once), `status.json` (after every batch) and `waiting.json` (who waits:
+after every batch that changed it).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from streaming.errors import ConfigError, JobFailed, SequencerError
 
 IDENTITY = "identity.json"
 STATUS = "status.json"
+WAITING = "waiting.json"
 
 
 SHARED = {
@@ -124,10 +126,31 @@ class Checkpoint:
         """Replace the status."""
         self._write(STATUS, status)
 
+    def waiting(self) -> dict[int, str]:
+        """What each shard told last of who waits (`arrow.totals`)."""
+        return {int(shard): text for shard, text in (self._read(WAITING) or {}).items()}
+
+    def write_waiting(self, waiting: dict[int, str]) -> None:
+        """Replace it."""
+        self._write(WAITING, {str(shard): text for shard, text in waiting.items()})
+
     def batch_in_doubt(self) -> int:
         """The batch that was planned but not logged as done, -1 if there is none."""
         planned, done = self._last("offsets"), self._last("commits")
         return planned if planned > done else -1
+
+    def read_up_to(self) -> dict[str, dict[str, int]]:
+        """The offsets, by topic and partition, up to which batches that are done have read."""
+        batch = self._last("commits")
+        if batch < 0:
+            return {}
+        with self._files.open_input_stream(f"{self._path}/offsets/{batch}") as stream:
+            lines = stream.read().decode().splitlines()
+        found: dict[str, dict[str, int]] = {}
+        for line in lines[2:]:  # a version, then Spark's own; a line for each source follows
+            offsets = json.loads(line) if line.startswith("{") else {}
+            found |= {topic: each for topic, each in offsets.items() if isinstance(each, dict)}
+        return found
 
     def _last(self, log: str) -> int:
         where = fs.FileSelector(f"{self._path}/{log}", allow_not_found=True)

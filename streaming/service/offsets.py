@@ -29,8 +29,7 @@ class Through:
         return transit is None or reached(last, topics.ends(self.config, (transit,)))
 
     def _read(self) -> tuple[str, ...]:
-        commands = self.settings.commands_topic
-        return (*self.settings.input, *([] if commands is None else [commands]))
+        return (*self.settings.input, self.settings.commands)
 
 
 class TransitCleaner:

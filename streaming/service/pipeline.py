@@ -91,7 +91,8 @@ class Pipeline:
         plan = self._plan()
         status = self.checkpoint.status()
         doubtful = -1 if self.accept_repeats else self.checkpoint.batch_in_doubt()
-        self.progress = Progress(in_doubt=doubtful, shards=_shards(status))
+        waiting = self.checkpoint.waiting()
+        self.progress = Progress(in_doubt=doubtful, shards=_shards(status), waiting=waiting)
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in connection.java(self.config).items()}
@@ -227,6 +228,8 @@ class Pipeline:
         )
 
     def _note(self, progress: Progress) -> None:
+        if progress.waiting_changed:
+            self.checkpoint.write_waiting(progress.waiting)
         self.checkpoint.write_status(
             {
                 "pipeline": self.name,

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from streaming.arrow import output
+from streaming.arrow.ipc import to_ipc
 from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
@@ -26,13 +28,19 @@ _environment_lock = threading.Lock()
 
 @dataclass(slots=True)
 class Progress:
-    """What the driver knows of a pipeline: counts by shard, last batch written by partition."""
+    """What the driver knows of a pipeline: counts by shard, last batch written by partition.
+
+    ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
+    anything in the last batch.
+    """
 
     query: str = ""
     batch: int = -1
     batch_ms: int = 0
     in_doubt: int = -1
     shards: dict[int, Totals] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
+    waiting_changed: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
 
     def totals(self) -> Totals:
@@ -74,34 +82,59 @@ class Carrier:
         self.progress.query = query
         self._begun.set()
 
-    def __call__(self, output: DataFrame, batch: int) -> None:
+    def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
         self._begun.wait(BEGIN_SECONDS_MAX)
         if self.stopping.is_set():
             raise StopRequested
         crash_point("1-2")
         try:
-            self._write(output, batch)
+            self._write(frame, batch)
         except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
             self.failure = failure
         if self.failure is not None:
             raise BatchFailed(batch)
         crash_point("5-6")
 
-    def _write(self, output: DataFrame, batch: int) -> None:
+    def _write(self, frame: DataFrame, batch: int) -> None:
         progress = self.progress
         began = time.monotonic()
         in_doubt = batch <= progress.in_doubt
         context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
-        with _own_workers(output, "sink"):
-            written = output.mapInArrow(Sink(self.plan, context), SUMMARY)
+        with _own_workers(frame, "sink"):
+            written = frame.mapInArrow(Sink(self.plan, context), SUMMARY)
+        news = []
+        progress.waiting_changed = False
         for row in written.collect():
-            progress.shards[row["shard"]] = Totals.from_json(row["totals"])
+            told = Totals.from_json(row["totals"])
+            news.append(told)
+            progress.shards[row["shard"]] = told.without_news()
+            if told.waiting is not None:
+                progress.waiting[row["shard"]] = told.waiting
+                progress.waiting_changed = True
             if row["wrote"]:
                 progress.wrote[row["partition"]] = batch
+        self._answer(news, context)
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
+
+    def _answer(self, news: list[Totals], context: BatchContext) -> None:
+        """Answer commands that concern all shards; of these only the driver knows the whole.
+
+        It writes as one more state partition would, after the others: a repeated batch has the same
+        parts, and its progress says whether the answers are there.
+        """
+        parts = [part for told in news for part in told.parts]
+        if not parts:
+            return
+        row = {
+            "topic": self.plan.events,
+            "rows": to_ipc(output.events(output.together(parts))),
+            "wrote_before": any(told.shared > len(told.parts) for told in news),
+        }
+        Sink(self.plan, context).write(self.plan.state_partitions, row, iter(()), [])
+        self.progress.wrote[self.plan.state_partitions] = context.batch
 
 
 @contextmanager

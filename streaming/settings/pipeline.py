@@ -29,6 +29,7 @@ class Pipeline(Table):
     output: TopicName
     rejects: TopicName
     events: TopicName
+    commands: TopicName
     retire_after: PositiveDuration = Span(7 * 86_400_000)
 
     @model_validator(mode="before")
@@ -48,11 +49,6 @@ class Pipeline(Table):
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
-
-    @property
-    def commands_topic(self) -> str | None:
-        """Where commands are read from; None where there are none."""
-        return None
 
     @property
     def transit_topic(self) -> str | None:
@@ -75,10 +71,7 @@ class Pipeline(Table):
 
         A name with ``{subscriber}`` stands for the topics of the configuration's subscribers.
         """
-        named = {
-            **self.written,
-            **({"commands": self.commands_topic} if self.commands_topic else {}),
-        }
+        named = {**self.written, "commands": self.commands}
         roles = [("input", each) for each in self.input]
         for role, name in named.items():
             members = self.subscribers() if SUBSCRIBER in name else [""]

@@ -58,7 +58,7 @@ class Sink:
             return
         crash_point("2-3")
         if first is not None:
-            self._write(partition, first, rows, told)
+            self.write(partition, first, rows, told)
         yield pa.RecordBatch.from_pydict(
             {
                 "partition": pa.array([partition] * len(told), pa.int32()),
@@ -68,13 +68,17 @@ class Sink:
             }
         )
 
-    def _write(
+    def write(
         self,
         partition: int,
         first: Row,
         rows: Iterator[Row],
         told: list[tuple[int, str]],
     ) -> None:
+        """Write one partition's part of the batch, unless it is there: a row and those behind it.
+
+        Totals on the way go to ``told``.
+        """
         row: Row | None = first
         writer = writer_for(self.plan, partition, self.context)
         if writer is None:  # an earlier attempt wrote this batch

@@ -5,6 +5,10 @@ Faults by name: `bad-output` (the service's headers are missing or no numbers), 
 `disorder` (labels or epochs go back), `unannounced-gap`, `given-up-delivered`,
 `after-fin-delivered`, `bad-delivered` (a record that had to be rejected), `invented` (no such
 input, or altered), `reject-altered`, `reject-repeat`, `wrong-reason`, `lost`.
+
+Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
+`wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
+neither the event `retired` nor a reset explains).
 """
 
 from __future__ import annotations
@@ -16,8 +20,10 @@ from typing import Any
 import pyarrow as pa
 
 from sequencer.labels import Labels
+from streaming.arrow.key_text import key_from_json
 from streaming.arrow.partitioner import partitions_of
 from streaming.verify.added import number, tail, without
+from streaming.verify.channel_commands import judge_commands
 from streaming.verify.channel_readings import (
     Life,
     Material,
@@ -29,13 +35,17 @@ from streaming.verify.channel_readings import (
 )
 from streaming.verify.channel_rejects import Tally, judge_rejects
 from streaming.verify.faults import Verdict
+from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 
 __all__ = ["Material", "Settings", "judge"]
 
 
-def judge(settings: Settings, material: Material) -> Verdict:
-    """Look for every fault; linear in the number of records."""
+def judge(settings: Settings, material: Material, due: Ends = None) -> Verdict:
+    """Look for every fault; linear in the number of records.
+
+    ``due``: how far commands must be answered by now.
+    """
     verdict = Verdict(settings.pipeline)
     verdict.looked_at = {
         "inputs": len(material.inputs),
@@ -46,6 +56,15 @@ def judge(settings: Settings, material: Material) -> Verdict:
     work = Work(settings, material, verdict)
     readings = read_all(material.inputs, settings)
     work.gaps = announced(material.events, settings, len(material.inputs))
+    for (name, _, epoch), ranges in work.gaps.items():
+        work.given_up.setdefault((name, epoch), []).append(ranges)
+    repeats = settings.repeats_allowed
+    work.asked = judge_commands(verdict, material, due, repeats=repeats)
+    work.retired = {
+        (key_from_json(event["channel"]), event["incarnation"])
+        for event in material.events
+        if event["event"] == "retired"
+    }
     delivered = _judge_outputs(work)
     tally = Tally(readings)
     rejected = judge_rejects(work, readings, tally)
@@ -99,11 +118,8 @@ def _follow(work: Work, record: Record, reading: Reading, added: tuple[int, int]
     verdict, labels = work.verdict, work.settings.labels
     sequence, incarnation = added
     channel = reading.channel or b""
-    life = work.lives.get(channel)
-    if life is None or incarnation > life.incarnation:
-        life = work.lives[channel] = Life(incarnation)
-    elif incarnation < life.incarnation:
-        verdict.find("disorder", f"{record}: incarnation {incarnation} after {life.incarnation}")
+    life = _life(work, record, channel, incarnation)
+    if life is None:
         return
     if sequence != life.sequence + 1:
         kind = "hole" if sequence > life.sequence else "disorder"
@@ -129,10 +145,29 @@ def _follow(work: Work, record: Record, reading: Reading, added: tuple[int, int]
         life.fin = life.expected - 1
 
 
+def _life(work: Work, record: Record, channel: bytes, incarnation: int) -> Life | None:
+    """The life that a delivery belongs to, perhaps a new one; None where that is over."""
+    life = work.lives.get(channel)
+    if life is not None and incarnation < life.incarnation:
+        told = f"{record}: incarnation {incarnation} after {life.incarnation}"
+        work.verdict.find("disorder", told)
+        return None
+    if life is None or incarnation > life.incarnation:
+        if life is not None and not _may_begin_again(work, channel, life):
+            told = f"incarnation {incarnation} follows {life.incarnation}"
+            work.verdict.find("unexplained-restart", f"{record}: {told}, and nothing says why")
+        life = work.lives[channel] = Life(incarnation)
+    return life
+
+
+def _may_begin_again(work: Work, channel: bytes, life: Life) -> bool:
+    """Whether the channel was forgotten after this life."""
+    return (channel, life.incarnation) in work.retired or work.asked.may_have_reset(channel)
+
+
 def _check_gap(work: Work, record: Record, reading: Reading, life: Life, ahead: int) -> None:
     """Labels left out must be announced, and announced ones must not be delivered."""
-    text = (reading.channel or b"").decode(errors="backslashreplace")
-    ranges = work.gaps.get((text, life.incarnation, life.epoch), [])
+    ranges = work.gaps.get((reading.channel or b"", life.incarnation, life.epoch), [])
     cycle = work.settings.labels.cycle
     first = life.expected if cycle is None else life.expected % cycle
     if ahead and (first, first + ahead) not in ranges:
@@ -163,7 +198,9 @@ def _judge_endings(
     held = dropped = 0
     cyclic = settings.labels.cycle is not None
     for channel, records in waiting.items():
-        held_back = _may_be_held(work.lives.get(channel), records, settings.labels)
+        life = work.lives.get(channel)
+        lives = [life, None] if life and _may_begin_again(work, channel, life) else [life]
+        held_back = _any_of([_may_be_held(each, records, settings.labels) for each in lives])
         for record, reading in records:
             again = tally.copies[channel, reading.epoch, reading.position] > 1
             if reading.reason is None and held_back(reading) and not again:
@@ -198,6 +235,10 @@ def _left_over(
         else:
             waiting[reading.channel or b""].append((record, reading))
     return waiting
+
+
+def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]:
+    return lambda reading: any(test(reading) for test in tests)
 
 
 def _may_be_held(

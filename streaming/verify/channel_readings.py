@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sequencer.labels import Labels, parse_numbers
+from streaming.arrow.key_text import key_from_json
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 
@@ -37,6 +38,7 @@ class Material:
     outputs: list[Record]
     rejects: list[Record]
     events: list[dict[str, Any]]
+    commands: list[Record] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,37 @@ class Life:
 
 
 @dataclass(slots=True)
+class Asked:
+    """Which channels commands were about (None: any), of those that acted."""
+
+    passed: set[bytes | None] = field(default_factory=set)
+    reset: set[bytes | None] = field(default_factory=set)
+
+    def may_have_passed(self, channel: bytes) -> bool:
+        """Whether a command gave up labels of the channel, or may have."""
+        return bool(self.passed & {channel, None})
+
+    def may_have_reset(self, channel: bytes) -> bool:
+        """Whether a command made the service forget the channel, or may have."""
+        return bool(self.reset & {channel, None})
+
+
+@dataclass(slots=True)
 class Work:
-    """What the judge collects: channels' lives, announced gaps, contents by sequence."""
+    """What the judge collects: channels' lives, announced gaps, contents by sequence.
+
+    ``given_up``: the gaps of each channel and epoch, life by life. ``asked``: what commands
+    explain. ``retired``: channels and incarnations that ended.
+    """
 
     settings: Settings
     material: Material
     verdict: Verdict
     lives: dict[bytes, Life] = field(default_factory=dict)
-    gaps: dict[tuple[str, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    gaps: dict[tuple[bytes, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    given_up: dict[tuple[bytes, int], list[list[tuple[int, int]]]] = field(default_factory=dict)
+    asked: Asked = field(default_factory=Asked)
+    retired: set[tuple[bytes, int]] = field(default_factory=set)
     once: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
 
 
@@ -104,12 +129,12 @@ def read_all(records: list[Record], settings: Settings) -> list[Reading]:
 
 def announced(
     events: list[dict[str, Any]], settings: Settings, count: int
-) -> dict[tuple[str, int, int], list[tuple[int, int]]]:
-    """Given-up labels: ranges of places for (channel's text, incarnation, epoch), each event once.
+) -> dict[tuple[bytes, int, int], list[tuple[int, int]]]:
+    """Given-up labels: ranges of places for (channel, incarnation, epoch), each event once.
 
     Places of cyclic labels are those within the cycle.
     """
-    ranges: dict[tuple[str, int, int], list[tuple[int, int]]] = defaultdict(list)
+    ranges: dict[tuple[bytes, int, int], list[tuple[int, int]]] = defaultdict(list)
     seen: set[str] = set()
     for event in events:
         if event.get("event") != "gap" or event["id"] in seen:
@@ -117,6 +142,6 @@ def announced(
         seen.add(event["id"])
         first = pa.array([str(event["from"]).encode()], pa.binary())
         place = int(settings.labels.positions(first, count + 2 * settings.window + 1000)[0])
-        key = (event["channel"], event["incarnation"], event["epoch"])
+        key = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
         ranges[key].append((place, place + event["count"]))
     return ranges

@@ -79,32 +79,22 @@ def _possible(work: Work, reason: str, reading: Reading, tally: Tally) -> bool:
         "outside-window": lambda: cyclic or reading.position > work.settings.window,
         "late": lambda: _given_up(work, reading),
         "duplicate": lambda: cyclic or tally.copies[channel, epoch, reading.position] > 1,
+        "reset": lambda: work.asked.may_have_reset(channel),
         "buffer-full": lambda: tally.count[channel, epoch] > work.settings.held_max,
     }
     return reason in possible and possible[reason]()
 
 
 def _given_up(work: Work, reading: Reading) -> bool:
-    text = (reading.channel or b"").decode(errors="backslashreplace")
+    """Whether the label was announced as given up, in any life of its channel."""
     cycle = work.settings.labels.cycle
-    for (channel, _, epoch), ranges in work.gaps.items() if cycle else _of(work, text, reading):
-        if channel == text and epoch == reading.epoch:
-            for first, stop in ranges:
-                offset = reading.position - first
-                if 0 <= (offset % cycle if cycle else offset) < stop - first:
-                    return True
-            if len(ranges) > SKIPPED_RANGES_MAX:  # the oldest are remembered as one
-                lowest, beyond = min(ranges)[0], max(ranges)[1]
-                if cycle or lowest <= reading.position < beyond:
-                    return True
+    for ranges in work.given_up.get((reading.channel or b"", reading.epoch), ()):
+        for first, stop in ranges:
+            offset = reading.position - first
+            if 0 <= (offset % cycle if cycle else offset) < stop - first:
+                return True
+        if len(ranges) > SKIPPED_RANGES_MAX:  # the oldest are remembered as one
+            lowest, beyond = min(ranges)[0], max(ranges)[1]
+            if cycle or lowest <= reading.position < beyond:
+                return True
     return False
-
-
-def _of(work: Work, text: str, reading: Reading) -> list[Any]:
-    life = work.lives.get(reading.channel or b"")
-    if life is None:
-        return list(work.gaps.items())
-    name = (text, life.incarnation, reading.epoch)
-    if name in work.gaps:
-        return [(name, work.gaps[name])]
-    return [(key, each) for key, each in work.gaps.items() if key[0] == text]

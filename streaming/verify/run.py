@@ -181,6 +181,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     outputs, partitions = topics.read(pipeline.output)
     rejects, _ = topics.read(pipeline.rejects)
     events, _ = topics.read(pipeline.events)
+    commands, _ = topics.read(pipeline.commands)
     inputs = [record for topic in sorted(pipeline.input) for record in topics.read(topic)[0]]
     settings = channel.Settings(
         pipeline=name,
@@ -194,8 +195,9 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         output_partitions=max(1, partitions),
         held_max=rules.held_max,
     )
-    material = channel.Material(inputs, outputs, rejects, _parsed(events))
-    return channel.judge(settings, material), {}
+    material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
+    ends = {(record.topic, record.partition): record.offset + 1 for record in commands}
+    return channel.judge(settings, material, asked.due), ends
 
 
 def _parsed(events: list[Any]) -> list[dict[str, Any]]:
@@ -203,7 +205,7 @@ def _parsed(events: list[Any]) -> list[dict[str, Any]]:
 
 
 JUDGES = {
-    "channel": Judge(_judge_channel, frozenset({"lost"})),
+    "channel": Judge(_judge_channel, frozenset({"lost", "unanswered", "wrong-count"})),
     "group": Judge(_judge_group, OF_COMMANDS),
     "multicast": Judge(_judge_multicast, OF_COMMANDS),
 }

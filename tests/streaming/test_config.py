@@ -254,7 +254,7 @@ def test_all_faults_are_told_at_once():
     [
         ('inptu = "a"', "pipelines.p.inptu: unknown key; did you mean input?"),
         ('order = "clock"', "pipelines.p.order: unknown key; known ones: buffer, channel"),
-        ('commands = "x"', "pipelines.p.commands: unknown key"),
+        ('commands = "a b"', "pipelines.p.commands: 'a b' is no Kafka topic"),
         ("input = []", "pipelines.p.input: must not be empty; name one or more"),
         ('input = ["a", "a"]', "pipelines.p.input: names 'a' twice"),
         ("input = 3", 'pipelines.p.input: must be a list; write for instance ["a", "b"]'),

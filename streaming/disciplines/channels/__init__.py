@@ -1,7 +1,8 @@
 """Discipline `channel`: each channel's messages in the order of their labels.
 
 `settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
-`operator` the step of a shard; `codec` its state as bytes; `describe` the same for people.
+`commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes;
+`describe` the same for people; `waiting` who waits, for a quick look.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def _plan(
 
     return ChannelPlan(
         **common,
+        commands=settings.commands,
         rules=settings.rules(),
         channel=settings.channel,
         label=settings.label,
@@ -59,6 +61,12 @@ def _describe(plan: ChannelPlan) -> Reader:
     return read
 
 
+def _waiting(settings: ChannelPipeline, texts: Iterable[str]) -> Described:
+    from streaming.disciplines.channels.waiting import describe_waiting  # noqa: PLC0415
+
+    return describe_waiting(texts, settings.rules().labels)
+
+
 CHANNEL = Discipline(
     name="channel",
     settings=ChannelPipeline,
@@ -72,4 +80,5 @@ CHANNEL = Discipline(
     plan=_plan,
     build=_build,
     describe=_describe,
+    waiting=_waiting,
 )

@@ -50,7 +50,7 @@ def encode_shard(shard: Shard) -> Row:
         numbers = map(pa.array, (waiting.channel, waiting.position, waiting.since_ms, waiting.fin))
         schema = pa.schema([*shard.records.schema, *HELD])
         held = to_state(pa.RecordBatch.from_arrays([*records, *numbers], schema=schema))
-    totals = shard.totals.to_json()
+    totals = shard.totals.without_news().to_json()
     return STATE_FORMAT, state.clock_ms, to_state(channels), skipped, held, totals
 
 

@@ -25,12 +25,15 @@ from sequencer.channels import (
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_body
+from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.waiting import told_waiting
 from streaming.errors import GapTimeout
 
 if TYPE_CHECKING:
@@ -98,9 +101,10 @@ def step_shard(
     schema = arrival_schema(plan)
     packed = [from_body(pack, schema) for pack in packs]
     batch = pa.Table.from_batches(packed, schema=schema)
-    arrived = _order_of_arrival(batch)
+    arrived, given = _order_of_arrival(batch, len(plan.inputs))
+    asked = Asked.of(batch.take(pa.array(given)), plan)
     arrivals = _arrivals(batch, arrived, plan)
-    outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms))
+    outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms), asked.commands)
     now_ms = outcome.state.clock_ms
 
     dropped = _dropped(outcome, plan)
@@ -118,10 +122,13 @@ def step_shard(
         reasons = pa.array(REASONS).take(pa.array(outcome.rejected_reason[~dropped]))
         rejects = output.rejects(rows.slice(held + delivered), reasons, plan.inputs)
         writes.append((plan.rejects, rejects))
-    if outcome.events:
-        told = [_event(each, plan.pipeline, now_ms) for each in outcome.events]
+    totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
+    answers, totals.parts = asked.answers(outcome.answers, now_ms)
+    totals.shared += len(totals.parts)
+    totals.waiting = told_waiting(shard.state, outcome.state)
+    told = [_event(each, plan.pipeline, now_ms) for each in outcome.events] + answers
+    if told:
         writes.append((plan.events, output.events(told)))
-    totals = _count(shard.totals, outcome, len(batch), int(dropped.sum()))
     return Shard(outcome.state, rows.slice(0, held), totals), writes
 
 
@@ -135,10 +142,12 @@ def _rules(plan: ChannelPlan, now_ms: int) -> Rules:
     return plan.rules
 
 
-def _order_of_arrival(batch: pa.Table) -> np.ndarray:
-    """Rows of the batch sorted by topic, partition, offset."""
-    names = ("offset", "partition", "topic")
-    return np.lexsort([batch[name].to_numpy() for name in names])
+def _order_of_arrival(batch: pa.Table, inputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the records and of the commands, each sorted by topic, partition, offset."""
+    topic, partition, offset = (batch[name].to_numpy() for name in ("topic", "partition", "offset"))
+    order = np.lexsort([offset, partition, topic])
+    records, commands = np.split(order, [np.count_nonzero(topic < inputs)])
+    return records, commands
 
 
 def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:
@@ -152,7 +161,7 @@ def _deliveries(rows: pa.Table, outcome: Outcome, plan: ChannelPlan) -> pa.Table
     """The delivered records for the sink; their partition is that of the channel."""
     delivered = outcome.delivered
     starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
-    keys = outcome.channels.take(pa.array(delivered.channel[starts]))  # type: ignore[attr-defined]
+    keys = outcome.channels.take(pa.array(delivered.channel[starts]))
     runs = np.diff(starts, append=len(rows))
     added = {
         "partition": np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs),
@@ -171,10 +180,9 @@ def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
 
 
 def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
-    channel = event.channel.decode(errors="backslashreplace")
+    channel = key_to_json(event.channel)
     place = f"{event.incarnation}:{event.epoch}:{event.place}"
-    # The text of a key that is no UTF-8 may be another key's: in the id it is told in full.
-    name = channel if channel.encode() == event.channel else f"0x{event.channel.hex()}"
+    name = channel if isinstance(channel, str) else f"0x{event.channel.hex()}"
     return event.channel, {
         "event": event.kind,
         "id": f"{pipeline}:{event.kind}:{name}:{place}",

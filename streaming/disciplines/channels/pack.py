@@ -1,11 +1,14 @@
-"""Ingress of channels: rows of the Kafka source, packed into one Arrow body for each shard."""
+"""Ingress of channels: rows of the Kafka source, packed into one Arrow body for each shard.
+
+Commands travel among the records, to the shards that they concern.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.ipc import to_body
 from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.schemas import RECORD
+from streaming.disciplines.channels.commands import read_request
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import ConfigError
@@ -82,7 +86,11 @@ def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
     keys = shard_keys(plan.shards, plan.state_partitions)
     # A task costs some 30 ms however little it does, so there are as many as there is work for.
     task = partial(
-        _pack_task, keys=keys, schema=arrival_schema(plan), label=header_name(plan.label)
+        _pack_task,
+        keys=keys,
+        schema=arrival_schema(plan),
+        label=header_name(plan.label),
+        inputs=len(plan.inputs),
     )
     try:
         rows = source.selectExpr(*columns)
@@ -117,21 +125,48 @@ def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
 
 
 def _pack_task(
-    batches: Iterator[pa.RecordBatch], keys: list[int], schema: pa.Schema, label: str | None
+    batches: Iterator[pa.RecordBatch],
+    keys: list[int],
+    schema: pa.Schema,
+    label: str | None,
+    inputs: int,
 ) -> Iterator[pa.RecordBatch]:
     for table in in_packs(batches):
-        yield _pack_rows(table, keys, schema, label)
+        shard = flat(table["shard"]).to_numpy().astype(np.uint16)
+        yield pack_rows(
+            *with_commands(labelled(table, schema, label), shard, inputs, len(keys)), keys
+        )
 
 
-def _pack_rows(
-    table: pa.Table, keys: list[int], schema: pa.Schema, label: str | None
-) -> pa.RecordBatch:
-    shard = flat(table["shard"]).to_numpy().astype(np.uint16)
+def with_commands(
+    rows: pa.Table, shard: NDArray[np.uint16], inputs: int, shards: int
+) -> tuple[pa.Table, NDArray[np.uint16]]:
+    """The rows with their shards, each command as often as there are shards that it concerns.
+
+    Commands are the rows of topics behind the ``inputs``; SQL cannot say whose they are.
+    """
+    commands = np.flatnonzero(rows["topic"].to_numpy() >= inputs)
+    if not len(commands):
+        return rows, shard
+    given = rows.take(pa.array(commands))
+    places = (given["partition"].to_numpy() + given["offset"].to_numpy()).tolist()
+    targets = []
+    for value, place in zip(given["value"].to_pylist(), places, strict=True):
+        target = read_request(value).shard(shards, place)
+        targets.append(list(range(shards)) if target is None else [target])
+    records = np.delete(np.arange(len(rows)), commands)
+    row = np.concatenate([records, np.repeat(commands, [len(each) for each in targets])])
+    shard = np.concatenate([shard[records], np.array([*chain.from_iterable(targets)], np.uint16)])
+    return rows.take(pa.array(row)), shard
+
+
+def pack_rows(rows: pa.Table, shard: NDArray[np.uint16], keys: list[int]) -> pa.RecordBatch:
+    """Rows of PACKED: one pack for each shard that has rows."""
     order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
-    rows = labelled(table, schema, label).take(pa.array(order)).combine_chunks().to_batches()[0]
+    batch = rows.take(pa.array(order)).combine_chunks().to_batches()[0]
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
-    packs = [to_body(rows.slice(start, stop - start)) for start, stop in pairwise(bounds)]
+    packs = [to_body(batch.slice(start, stop - start)) for start, stop in pairwise(bounds)]
     return packed(present, packs, keys)
 
 

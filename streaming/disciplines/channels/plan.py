@@ -18,10 +18,16 @@ class ChannelPlan(Plan):
     """
 
     discipline: ClassVar[str] = "channel"
+    commands: str
     rules: Rules
     channel: str = "key"
     label: str = "header('label')"
     drop_duplicates: bool = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The inputs, then the commands."""
+        return (*self.inputs, self.commands)
 
     @property
     def keyed(self) -> bool:

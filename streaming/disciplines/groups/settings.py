@@ -26,7 +26,6 @@ class GroupPipeline(Pipeline):
 
     discipline: Literal["group"]
     output: OutputTopic
-    commands: TopicName
     transit: TopicName
     groups: dict[Member, Members] = Field(default_factory=dict)
     sequencing: Literal["batch", "network"] = "batch"
@@ -46,11 +45,6 @@ class GroupPipeline(Pipeline):
                 if wrong:
                     raise fault(f"for {member!r}, output {output} gives {wrong}", group)
         return value
-
-    @property
-    def commands_topic(self) -> str:
-        """Where groups are changed."""
-        return self.commands
 
     @property
     def transit_topic(self) -> str | None:

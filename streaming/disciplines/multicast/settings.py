@@ -21,14 +21,8 @@ class MulticastPipeline(Pipeline):
     """Discipline ``multicast``: any sender to any destinations, in one order."""
 
     discipline: Literal["multicast"]
-    commands: TopicName
     transit: TopicName
     order: Literal["clock", "counter"] = "clock"
-
-    @property
-    def commands_topic(self) -> str:
-        """Where nodes are created and destroyed."""
-        return self.commands
 
     @property
     def transit_topic(self) -> str:

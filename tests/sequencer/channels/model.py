@@ -5,14 +5,19 @@ It keeps every label it ever delivered or gave up, looks at one record at a time
 
 
 class NaiveChannels:
+    searched = False
+
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place, self.window = cycle, to_place, window
         self.held_max, self.full = held_max, full
         self.gap_after, self.retire_after = gap_after, retire_after
         self.channels = {}
+        self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
+        self.lives_of_gaps = []  # the incarnation that each gap is of
 
     def take(self, now, record):
+        now = self.clock = max(self.clock, now)
         row, key, label, epoch, fin = record
         reason = self.refuse(now, key, label, epoch)
         if isinstance(reason, str):
@@ -119,9 +124,79 @@ class NaiveChannels:
             c["lost"].add(c["frontier"])
             c["frontier"] += 1
         self.gaps.append((key, c["epoch"], first, c["frontier"], now - since, why))
+        self.lives_of_gaps.append(c["born"])
         self.flow(key, c)
 
+    def command(self, now, op, key, *, label=None, blocked=None, dry=False):
+        """What was done: (channels, labels given up, why it was refused)."""
+        now = self.clock = max(self.clock, now)
+        if key is not None:
+            return self.command_one(op, key, label, dry)
+        known = label is None or self.searched or self.to_place(label) is not None
+        if op != "reset" and not known:
+            return 0, 0, "bad-label"
+        late = [
+            each
+            for each, c in self.channels.items()
+            if any(now - held[1] >= blocked for held in c["held"].values())
+        ]
+        found = [self.command_one(op, each, label, dry) for each in late]
+        return sum(f[0] for f in found), sum(f[1] for f in found), None
+
+    def command_one(self, op, key, label, dry):
+        c = self.channels.get(key)
+        if op == "reset":
+            if c is None:
+                return 0, 0, None
+            if not dry:
+                self.clock = max(self.clock, c["born"] + 1)
+                self.rejects += [(held[0], "reset") for held in c["held"].values()]
+                del self.channels[key]
+            return 1, 0, None
+        place = None if label is None else self.to_place(label)
+        if label is not None and place is None:
+            return 0, 0, "bad-label"
+        if c is None and op == "skip":
+            return 0, 0, None
+        new = c is None
+        if new:
+            c = self.blank(0, self.clock)
+        stop = place
+        if place is None:
+            stop = min(c["held"], default=c["frontier"])
+        elif self.cycle and not new:
+            ahead = [c["frontier"] + d for d in range(self.window + 1)]
+            stop = next((p for p in ahead if p % self.cycle == place), -1)
+        if op == "seed":
+            if stop <= c["frontier"]:
+                return 0, 0, "not-ahead"
+            if c["fin"] is not None and stop > c["fin"]:
+                return 0, 0, "after-fin"
+        elif c["fin"] is not None:
+            stop = min(stop, c["fin"] + 1)
+        if stop <= c["frontier"]:
+            return 0, 0, None
+        missing = [p for p in range(c["frontier"], stop) if p not in c["held"]]
+        if not dry:
+            self.channels[key] = c
+            c["active"] = self.clock
+            self.pass_by(key, c, stop)
+        return 1, len(missing), None
+
+    def pass_by(self, key, c, stop):
+        while c["frontier"] < stop:
+            since = min((held[1] for held in c["held"].values()), default=self.clock)
+            first = c["frontier"]
+            while c["frontier"] < stop and c["frontier"] not in c["held"]:
+                c["lost"].add(c["frontier"])
+                c["frontier"] += 1
+            waited = self.clock - since
+            self.gaps.append((key, c["epoch"], first, c["frontier"], waited, "operator"))
+            self.lives_of_gaps.append(c["born"])
+            self.flow(key, c)
+
     def end_of_batch(self, now):
+        now = self.clock = max(self.clock, now)
         for key in list(self.channels):
             c = self.channels[key]
             while (

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.channels import Arrivals, Full, Gap, GapFailure, Rules, ShardState, step
+from sequencer.channels import (
+    Arrivals,
+    Command,
+    Full,
+    Gap,
+    GapFailure,
+    Op,
+    Rules,
+    ShardState,
+    step,
+)
 from sequencer.channels.outcome import REASONS
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
@@ -26,15 +36,19 @@ class Runner:
         self.state = ShardState.empty()
         self.held = []
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
+        self.answers = []
 
-    def batch(self, now, records):
+    def batch(self, now, records, commands=()):
         arrivals = Arrivals(
             pa.array([r[1] for r in records], pa.binary()),
             pa.array([r[2] for r in records], pa.binary()),
             pa.array([r[3] for r in records], pa.binary()),
             np.array([r[4] for r in records], dtype=bool),
         )
-        outcome = step(self.state, arrivals, now, self.rules)
+        outcome = step(self.state, arrivals, now, self.rules, commands)
+        self.answers += [
+            (a.channels, a.given_up, a.refused and a.refused.value) for a in outcome.answers
+        ]
         rows = self.held + [r[0] for r in records]
         keys = outcome.channels.to_pylist()
         d = outcome.delivered
@@ -136,13 +150,13 @@ def setups(draw):
         gap_after=gap_after,
         retire_after=rules.retire_after_ms,
     )
+    model.searched = kind == "custom"
     return labels, rules, model
 
 
 @st.composite
-def stories(draw):
+def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
     labels, rules, model = draw(setups())
-    keys = [b"", b"a", b"b", b"c\xff"]
     positions = st.one_of(st.integers(0, 6), st.integers(0, 30))
     # Half of the stories are calm: no epochs and no FIN, so that the vectorised way decides.
     calm = draw(st.booleans())
@@ -159,7 +173,7 @@ def stories(draw):
     ]
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=5)))
     bounds = [0, *cuts, len(rows)]
-    times = draw(st.lists(st.integers(0, 20), min_size=len(bounds), max_size=len(bounds)))
+    times = draw(st.lists(st.sampled_from(pauses), min_size=len(bounds), max_size=len(bounds)))
     return rules, model, rows, bounds, times
 
 
@@ -176,6 +190,96 @@ def test_agrees_with_the_naive_model(story):
         model.end_of_batch(now)
         runner.batch(now, rows[first:stop])
         judge(runner, model)
+
+
+@st.composite
+def commands(draw):
+    """Some commands, for the step and for the model."""
+    found = []
+    for _ in range(draw(st.integers(0, 4))):
+        op = draw(st.sampled_from(list(Op)))
+        key = draw(st.sampled_from([b"a", b"a", b"b\xff", b"b\xff", b"new", None]))
+        wanted = op is Op.SEED or (op is Op.SKIP and draw(st.booleans()))
+        position = draw(st.one_of(st.integers(0, 8), st.integers(0, 40))) if wanted else None
+        label = (
+            draw(st.sampled_from([b"x", b"1 "])) if wanted and not draw(st.integers(0, 9)) else None
+        )
+        blocked = draw(st.sampled_from([0, 5, 30]))
+        found.append((op, key, position, label, blocked, draw(st.integers(0, 4)) == 0))
+    return found
+
+
+def as_command(labels, given):
+    op, key, position, label, blocked, dry = given
+    if position is not None and label is None:
+        label = str(labels.at(position)).encode()
+    return Command(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)
+
+
+@settings(max_examples=150, deadline=None)
+@given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
+def test_commands_agree_with_the_naive_model(story, data):
+    rules, model, rows, bounds, times = story
+    runner, told = Runner(rules), []
+    now = 1000
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        given = [as_command(rules.labels, each) for each in data.draw(commands())]
+        for c in given:
+            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            told.append(model.command(now, c.op.value, c.channel, **how))
+        for record in rows[first:stop]:
+            model.take(now, record)
+        model.end_of_batch(now)
+        runner.batch(now, rows[first:stop], given)
+        assert runner.answers == told
+        judge(runner, model)
+
+
+@settings(max_examples=100, deadline=None)
+@given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
+def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, data):
+    """A batch's commands come before its records; the parts go one at a time, in that order."""
+    rules, _, rows, bounds, _ = story
+    rules = Rules(rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full)
+    whole, single = Runner(rules), Runner(rules)
+    for first, stop in pairwise(bounds):
+        given = [as_command(rules.labels, each) for each in data.draw(commands())]
+        whole.batch(7, rows[first:stop], given)
+        for command in given:
+            single.batch(7, [], [command])
+        for record in rows[first:stop]:
+            single.batch(7, [record])
+        assert single.answers == whole.answers
+        for name in ("out", "rejects", "gaps", "others", "held"):
+            assert sorted(getattr(single, name)) == sorted(getattr(whole, name))
+
+
+def test_a_channel_that_is_reset_when_it_began_comes_back_under_a_higher_incarnation():
+    runner = Runner(Rules(LinearLabels()))
+    for _ in range(3):
+        reset = [Command(Op.RESET, b"a")]
+        runner.batch(7, [(0, b"a", b"0", None, False)], reset if runner.out else [])
+    assert [(sequence, born) for _, sequence, _, born in runner.out] == [(0, 7), (0, 8), (0, 9)]
+
+
+def test_commands_at_and_beyond_the_limits():
+    runner = Runner(Rules(LinearLabels(start=10)))
+    runner.batch(7, [(0, b"a", b"10", None, False), (1, b"a", b"13", None, True)])
+
+    def answers(*given):
+        runner.answers = []
+        runner.batch(8, [], [Command(op, b"a", label=label) for op, label in given])
+        return runner.answers
+
+    assert answers((Op.SEED, b"11"), (Op.SEED, b"10")) == [(0, 0, "not-ahead")] * 2
+    assert answers((Op.SEED, b"14"), (Op.SEED, b"9")) == [(0, 0, "after-fin"), (0, 0, "bad-label")]
+    assert answers((Op.SKIP, b"%d" % (2**62 + 11))) == [(0, 0, "bad-label")]
+    assert answers((Op.SKIP, b"999"), (Op.SKIP, b"999")) == [(1, 2, None), (0, 0, None)]
+    assert runner.gaps == [(b"a", 0, 1, 3, 1, "operator")]
+    farthest = [Command(Op.SEED, b"b", label=b"%d" % (2**62 + 10))]
+    runner.batch(9, [(2, b"b", b"%d" % (2**62 + 10), None, False)], farthest)
+    assert runner.out[-1] == (b"b", 0, 2, 9)
 
 
 @settings(max_examples=100, deadline=None)

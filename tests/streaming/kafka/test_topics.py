@@ -38,11 +38,12 @@ def test_needed_and_missing(config, broker, topic_prefix):
     assert names(topics.needed(settings), topic_prefix) == {
         ("a.in", "input", 3),
         *((f"{each}.{role[:3] if role == 'output' else role}", role, None)
-          for each in "ab" for role in ("output", "rejects", "events")),
+          for each in "ab" for role in ("output", "rejects", "events", "commands")),
     }  # fmt: skip
     assert [topic.name for topic in topics.missing(settings)] == [
-        topic_prefix + name
-        for name in ("a.out", "a.rejects", "a.events", "b.out", "b.rejects", "b.events")
+        f"{topic_prefix}{name}"
+        for pipeline in "ab"
+        for name in (f"{pipeline}.{role}" for role in ("out", "rejects", "events", "commands"))
     ]
 
 
@@ -54,9 +55,11 @@ def test_created_topics_have_the_first_input_s_partitions(config, broker, topic_
         a={"input": [topic_prefix + "a.in", topic_prefix + "other"]},
     )
     made = topics.create(settings, inputs=False)
-    assert len(made) == len(set(made)) == 9
+    assert len(made) == len(set(made)) == 12
     assert topics.missing(settings) == []
-    assert set(topics.partitions(settings, made).values()) == {3}
+    partitions = topics.partitions(settings, made)
+    assert {partitions.pop(f"{topic_prefix}{name}.commands") for name in "abc"} == {1}
+    assert set(partitions.values()) == {3}
     assert topics.create(settings, inputs=False) == topics.create(settings, inputs=True) == []
 
 
@@ -101,7 +104,7 @@ def test_each_subscriber_s_topic_is_created(config, topic_prefix):
 def test_what_another_created_meanwhile_is_no_fault(config, monkeypatch):
     settings = config(a={})
     before, now = topics.existing(settings), topics.existing
-    assert len(topics.create(settings, inputs=True)) == 4
+    assert len(topics.create(settings, inputs=True)) == 5
     stale = [before]  # the first answer is from before the other created them
     monkeypatch.setattr(topics, "existing", lambda of: stale.pop() if stale else now(of))
     assert topics.create(settings, inputs=True) == []

@@ -31,11 +31,15 @@ from streaming.errors import StateFormatError
 
 
 def plan(rules):
-    names = ("out", "rejects", "events")
-    roles = dict(zip(("output", "rejects", "events"), names, strict=True))
-    partitions = dict.fromkeys(names, 3)
+    names = ("out", "rejects", "events", "commands")
+    roles = dict(zip(("output", "rejects", "events", "commands"), names, strict=True))
     return ChannelPlan(
-        service="s", pipeline="p", inputs=("in",), partitions=partitions, rules=rules, **roles
+        service="s",
+        pipeline="p",
+        inputs=("in",),
+        partitions=dict.fromkeys(names[:3], 3),
+        rules=rules,
+        **roles,
     )
 
 

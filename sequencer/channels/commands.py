@@ -1,0 +1,225 @@
+"""Operators' commands: labels given up, channels begun at a label or forgotten.
+
+They take effect before a batch's records, one after the other. Each is small work on few channels,
+so the plain step does it; only who has waited long enough is looked for in all at once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sequencer.channels.outcome import Answer, Delivered, Outcome, Refusal
+from sequencer.channels.plain import Channel
+from sequencer.channels.rows import Rows, Table, merge
+from sequencer.channels.rules import Rules
+from sequencer.channels.state import NONE, Held, Int64s, ShardState
+from sequencer.channels.unusual import PlainChannels
+
+POSITION_MAX = 2**62
+"""No command leads farther: behind it there is room for all the labels that can ever come."""
+
+
+class Op(enum.Enum):
+    """What a command does."""
+
+    SKIP = "skip"
+    SEED = "seed"
+    RESET = "reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that makes sense in itself.
+
+    ``channel`` None: all that have waited ``blocked_ms`` for a label. ``label``, as text: of SEED
+    the next label, of SKIP the label up to which missing ones are given up (None: up to the lowest
+    that is held). ``dry_run``: only the answer is wanted.
+    """
+
+    op: Op
+    channel: bytes | None
+    label: bytes | None = None
+    blocked_ms: int = 0
+    dry_run: bool = False
+
+
+def carry_out(state: ShardState, commands: Sequence[Command], now_ms: int, rules: Rules) -> Outcome:
+    """Carry commands out in order; the outcome's rows are the held ones."""
+    operations = _Operations(state, commands, max(now_ms, state.clock_ms), rules)
+    answers = [operations.carry_out(command) for command in commands]
+    return operations.close(answers)
+
+
+class _Operations:
+    """A shard's channels while commands work on them."""
+
+    def __init__(
+        self, state: ShardState, commands: Sequence[Command], now_ms: int, rules: Rules
+    ) -> None:
+        self.state = state
+        self.rules = rules
+        names = dict.fromkeys(each.channel for each in commands if each.channel is not None)
+        keys, self.rows = _with_names(state.keys, list(names))
+        more = len(keys) - len(state)
+        columns = {
+            name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
+            for name, column in state.columns().items()
+        }
+        columns["fin"][len(state) :] = NONE
+        exists = np.arange(len(keys)) < len(state)
+        self.table = Table(keys, len(state), columns, exists)
+        held = state.held
+        row = np.arange(len(held))
+        self.old = Rows(row, held.channel, held.position, held.since_ms, held.fin)
+        self.channels = PlainChannels(self.table, self.old, state.skipped, rules, now_ms)
+
+    def carry_out(self, command: Command) -> Answer:
+        """Carry out one command."""
+        if command.channel is None:
+            if not self.rules.labels.searched and not _possible(self._place(command.label, 0)):
+                return Answer(refused=Refusal.BAD_LABEL)
+            found = [self._to_one(each, command) for each in self._blocked(command.blocked_ms)]
+            done = [answer for answer in found if answer.refused is None]
+            return Answer(sum(a.channels for a in done), sum(a.given_up for a in done))
+        return self._to_one(self.rows[command.channel], command)
+
+    def _to_one(self, code: int, command: Command) -> Answer:
+        channel = self.channels.open(code)
+        if command.op is Op.RESET:
+            return self._reset(channel, command)
+        stop = self._stop(channel, command)
+        if isinstance(stop, Refusal):
+            return Answer(refused=stop)
+        if stop == channel.frontier:
+            return Answer()
+        answer = Answer(1, channel.missing_below(stop))
+        if not command.dry_run:
+            if not channel.exists:
+                channel.begin(self.channels.now_ms)
+            channel.pass_by(stop, self.channels.now_ms)
+            self.channels.tag(code)
+        return answer
+
+    def _stop(self, channel: Channel, command: Command) -> int | Refusal:
+        """The position up to which labels are given up; the frontier where there is none to."""
+        place = self._place(command.label, channel.frontier)
+        if not _possible(place):
+            return Refusal.BAD_LABEL
+        if command.op is Op.SKIP or place is None:
+            return channel.skip_to(place)
+        # Of a channel that nobody knows no label is in the past, not even in a cycle.
+        stop = channel.position(place, channel.frontier) if channel.exists else place
+        if stop <= channel.frontier:
+            return Refusal.NOT_AHEAD
+        return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
+
+    def _reset(self, channel: Channel, command: Command) -> Answer:
+        answer = Answer(int(channel.exists))
+        if channel.exists and not command.dry_run:
+            # Whatever begins from now on is told apart from what ends here.
+            self.channels.now_ms = max(self.channels.now_ms, channel.incarnation + 1)
+            channel.forget()
+        return answer
+
+    def _place(self, label: bytes | None, frontier: int) -> int | None:
+        """The place of a label in its sequence; -1 where it is none, or too far away to be one."""
+        if label is None:
+            return None
+        labels = self.rules.labels
+        horizon = frontier + self.rules.search if labels.searched else 0
+        place = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
+        return NONE if labels.searched and place >= horizon else place
+
+    def _blocked(self, blocked_ms: int) -> list[int]:
+        """Channels whose oldest held message came so long ago, in the order of the table."""
+        since_ms = self.channels.now_ms - blocked_ms
+        opened = self.channels.channels
+        late = self.old.channel[self.old.since_ms <= since_ms]
+        found = {code for code in np.unique(late).tolist() if code not in opened}
+        for code, channel in opened.items():
+            if any(message.since_ms <= since_ms for message in channel.held.values()):
+                found.add(code)
+        return sorted(found)
+
+    def close(self, answers: list[Answer]) -> Outcome:
+        """The state afterwards, and what happened."""
+        channels = self.channels
+        opened = np.zeros(len(self.table.keys), dtype=np.bool_)
+        opened[list(channels.channels)] = True
+        more, skipped = channels.close()
+        held = merge(self.old.take(~opened[self.old.channel]), more)
+        state = ShardState(
+            self.table.keys,
+            **self.table.columns,
+            held=Held(held.channel, held.position, held.since_ms, held.fin),
+            skipped=skipped,
+            clock_ms=channels.now_ms,
+        ).without(~self.table.exists)
+        results = channels.results
+        numbers = np.array(results.delivered, dtype=np.int64).reshape(-1, 3)
+        delivered = Delivered(
+            numbers[:, 0],
+            np.array(channels.delivered_channel, dtype=np.int64),
+            numbers[:, 1],
+            numbers[:, 2],
+        )
+        rejected = np.array(results.rejected, dtype=np.int64).reshape(-1, 2)
+        return Outcome(
+            state,
+            self.table.keys,
+            delivered,
+            rejected[:, 0],
+            rejected[:, 1].astype(np.uint8),
+            held.row,
+            results.events,
+            answers,
+        )
+
+
+def _possible(place: int | None) -> bool:
+    return place is None or 0 <= place <= POSITION_MAX
+
+
+def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[bytes, int]]:
+    """The channels' keys and behind them the names that are none; the row of each name."""
+    found = pc.index_in(pa.array(names, pa.binary()), value_set=keys).to_pylist()
+    new = [name for name, row in zip(names, found, strict=True) if row is None]
+    rows = {name: row for name, row in zip(names, found, strict=True) if row is not None}
+    rows |= {name: len(keys) + at for at, name in enumerate(new)}
+    return pa.concat_arrays([keys, pa.array(new, pa.binary())]), rows
+
+
+def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
+    """Two outcomes as one, where the second began with what the first left of ``held_count``."""
+
+    def before(row: Int64s) -> Int64s:
+        """Rows of the second as rows of both: those that the first held, then the arrivals."""
+        left = len(first.held_row)
+        kept = np.concatenate([first.held_row, [0]])[np.minimum(row, left)]
+        return np.where(row < left, kept, row - left + held_count)
+
+    one, two = first.delivered, second.delivered
+    known = len(first.channels)
+    rejected = np.concatenate([first.rejected_row, before(second.rejected_row)])
+    order = np.argsort(rejected, kind="stable")
+    return Outcome(
+        second.state,
+        pa.concat_arrays([first.channels, second.channels]),
+        Delivered(
+            np.concatenate([one.row, before(two.row)]),
+            np.concatenate([one.channel, two.channel + known]),
+            np.concatenate([one.sequence, two.sequence]),
+            np.concatenate([one.incarnation, two.incarnation]),
+        ),
+        rejected[order],
+        np.concatenate([first.rejected_reason, second.rejected_reason])[order],
+        before(second.held_row),
+        first.events + second.events,
+        first.answers,
+    )

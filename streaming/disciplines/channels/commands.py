@@ -1,0 +1,177 @@
+"""Commands that act on channels: reading them, who carries them out, answering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from sequencer.channels import Answer, Command, Op
+from streaming.arrow import output
+from streaming.arrow.key_text import key_from_json
+from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.commands import (
+    ID_BYTES_MAX,
+    Refused,
+    is_unicode,
+    own_id,
+    read_object,
+)
+from streaming.disciplines.state_keys import channel_shard
+from streaming.settings.values import Duration
+
+FIELDS = {"op", "id", "channel", "blocked", "to", "label", "dry_run", "by", "why"}
+LABEL = {Op.SKIP: "to", Op.SEED: "label"}
+"""The field that names a label."""
+
+SIGNED = ("by", "why")
+DETAILS = {
+    "bad-label": "is no label of the channel, or too far away",
+    "not-ahead": "is not ahead of the label that is next",
+    "after-fin": "comes after the channel's FIN",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command as it was read; ``command`` None where it is refused for what it says.
+
+    ``told``: what the answer repeats of it.
+    """
+
+    id: str | None
+    command: Command | None
+    told: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    detail: str = ""
+
+    def shard(self, shards: int, place: int) -> int | None:
+        """The shard that it concerns, None for all; ``place`` picks one where it is refused."""
+        if self.command is None:
+            return place % shards
+        return None if self.command.channel is None else channel_shard(self.command.channel, shards)
+
+    def answer(
+        self, pipeline: str, place: Mapping[str, Any], now_ms: int, found: Answer | None
+    ) -> output.Event:
+        """The event that answers it; ``found`` is None where it is refused for what it says."""
+        more = dict(self.told)
+        if found is None:
+            more |= {"reason": self.reason, "detail": self.detail}
+        elif found.refused is not None:
+            reason = found.refused.value
+            label = next(self.told[name] for name in LABEL.values() if name in self.told)
+            more |= {"reason": reason, "detail": f"{label!r} {DETAILS[reason]}"}
+        else:
+            more |= {"channels": found.channels, "given_up": found.given_up}
+        return output.answer(pipeline, place, self.id, now_ms, more)
+
+
+def read_request(value: bytes | None) -> Request:
+    """Read a command."""
+    own: str | None = None
+    told: dict[str, Any] = {}
+    try:
+        found = read_object(value)
+        own = own_id(found)
+        command = _read(found, told)
+    except Refused as refused:
+        return Request(own, None, told, refused.reason, refused.detail)
+    return Request(own, command, told)
+
+
+def _read(found: Mapping[str, Any], told: dict[str, Any]) -> Command:
+    for name in SIGNED:
+        if name in found:
+            text = found[name]
+            if not isinstance(text, str) or not is_unicode(text):
+                raise Refused(f"bad-{name}", f"{name} is no text")
+            if len(text.encode()) > ID_BYTES_MAX:
+                raise Refused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
+            told[name] = text
+    op = next((each for each in Op if each.value == found.get("op")), None)
+    if op is None:
+        raise Refused("unknown-op", f"op is none of {', '.join(each.value for each in Op)}")
+    told["op"] = op.value
+    if strange := sorted(set(found) - FIELDS | {*LABEL.values()} & set(found) - {LABEL.get(op)}):
+        raise Refused("unknown-field", f"{op.value} knows no {strange[0]!r}")
+    dry_run = found.get("dry_run", False)
+    if not isinstance(dry_run, bool):
+        raise Refused("bad-dry-run", "dry_run is neither true nor false")
+    if dry_run:
+        told["dry_run"] = True
+    channel, blocked_ms = _whom(found, told)
+    return Command(op, channel, _label(found, op, told), blocked_ms, dry_run)
+
+
+def _whom(found: Mapping[str, Any], told: dict[str, Any]) -> tuple[bytes | None, int]:
+    """The channel, or None and how long those that are meant have waited (ms)."""
+    if ("channel" in found) == ("blocked" in found):
+        raise Refused("bad-channel", "it names either a channel or how long some have waited")
+    if "channel" in found:
+        try:
+            channel = key_from_json(found["channel"])
+        except ValueError as error:
+            raise Refused("bad-channel", f"the channel {error}") from error
+        told["channel"] = found["channel"]
+        return channel, 0
+    try:
+        span = TypeAdapter(Duration).validate_python(found["blocked"])
+    except ValidationError as error:
+        raise Refused("bad-blocked", f"blocked {error.errors()[0]['msg']}") from error
+    told["blocked"] = found["blocked"]
+    return None, span.ms
+
+
+def _label(found: Mapping[str, Any], op: Op, told: dict[str, Any]) -> bytes | None:
+    name = LABEL.get(op)
+    if name is None or (name not in found and op is Op.SKIP):
+        return None
+    label = found.get(name)
+    if isinstance(label, bool) or not isinstance(label, int | str):
+        raise Refused("bad-label", f"{name} is no label")
+    if isinstance(label, str) and not is_unicode(label):
+        raise Refused("bad-label", f"{name} is no valid Unicode")
+    told[name] = label
+    return str(label).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The commands that one shard has in a batch, in order, and where each of them stands."""
+
+    requests: list[Request]
+    places: list[dict[str, Any]]
+    pipeline: str
+
+    @classmethod
+    def of(cls, rows: pa.Table, plan: ChannelPlan) -> Asked:
+        """The commands in rows of RECORD."""
+        places = rows.select(["topic", "partition", "offset"]).to_pylist()
+        for place in places:
+            place["topic"] = plan.reads[place["topic"]]
+        requests = [read_request(value) for value in rows["value"].to_pylist()]
+        return cls(requests, places, plan.pipeline)
+
+    @property
+    def commands(self) -> list[Command]:
+        """Those that are to be carried out."""
+        return [each.command for each in self.requests if each.command is not None]
+
+    def answers(
+        self, found: Sequence[Answer], now_ms: int
+    ) -> tuple[list[output.Event], list[dict[str, Any]]]:
+        """Whole answers, and this shard's parts of answers; ``found``: one for each command."""
+        whole, parts = [], []
+        outcomes = iter(found)
+        for request, place in zip(self.requests, self.places, strict=True):
+            outcome = next(outcomes) if request.command is not None else None
+            event = request.answer(self.pipeline, place, now_ms, outcome)
+            if request.command is not None and request.command.channel is None:
+                parts.append(event[1])
+            else:
+                whole.append(event)
+        return whole, parts

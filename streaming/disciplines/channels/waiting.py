@@ -1,0 +1,69 @@
+"""Which channels of a shard wait, for what and since when: kept beside the checkpoint's status.
+
+A shard tells of it only in batches in which something of it changed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sequencer.channels import ShardState
+from sequencer.channels.usual import starts_of
+from sequencer.labels import Labels
+from streaming.arrow.ipc import from_state, to_state
+from streaming.arrow.key_text import key_to_json
+from streaming.arrow.output import at
+
+WAITING_MAX = 10_000
+"""Channels that one shard tells of: those that have waited longest."""
+
+NUMBERS = ("epoch", "frontier", "since_ms", "held")
+SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
+
+
+def told_waiting(before: ShardState, after: ShardState) -> str | None:
+    """The channels that wait after a batch, as text; None where it is as before."""
+    if not len(before.held) and not len(after.held):
+        return None
+    now = _waiting(after)
+    if now.equals(_waiting(before)):
+        return None
+    return base64.b64encode(to_state(now)).decode()
+
+
+def describe_waiting(texts: Iterable[str], labels: Labels) -> list[dict[str, Any]]:
+    """What shards told, in one list, longest first; ``since`` in RFC 3339.
+
+    ``next``: the label that the channel waits for.
+    """
+    tables = [from_state(base64.b64decode(text), SCHEMA) for text in texts]
+    rows = pa.Table.from_batches(tables, schema=SCHEMA).to_pylist()
+    rows.sort(key=lambda row: (row["since_ms"], row["channel"]))
+    return [
+        {
+            "channel": key_to_json(row["channel"]),
+            "epoch": row["epoch"],
+            "next": labels.at(row["frontier"]),
+            "since": at(row["since_ms"]),
+            "held": row["held"],
+        }
+        for row in rows
+    ]
+
+
+def _waiting(state: ShardState) -> pa.RecordBatch:
+    held = state.held
+    starts = starts_of(held.channel)
+    rows = held.channel[starts]
+    since_ms = np.minimum.reduceat(held.since_ms, starts) if len(starts) else held.since_ms
+    count = np.diff(starts, append=len(held))
+    longest = np.argsort(since_ms, kind="stable")[:WAITING_MAX]
+    rows = rows[longest]
+    numbers = (state.epoch[rows], state.frontier[rows], since_ms[longest], count[longest])
+    columns = [state.keys.take(pa.array(rows)), *map(pa.array, numbers)]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

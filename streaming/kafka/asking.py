@@ -1,0 +1,103 @@
+"""Sending one command to a running pipeline, and waiting for its answer on the events topic."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import JobFailed, KafkaUnavailable
+from streaming.kafka import connection, topics
+
+POLL_SECONDS = 0.2
+ANSWERS = ("command-done", "command-refused")
+
+
+def ask(
+    config: Config, name: str, command: Mapping[str, Any], key: bytes | None, limit_s: float
+) -> dict[str, Any]:
+    """The event that answers a command to a pipeline.
+
+    Raises ConfigError where topics are missing, KafkaUnavailable where Kafka does not take the
+    command or cannot be read, and JobFailed where no answer comes within ``limit_s``; the command
+    then stays in its topic.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415
+
+    pipeline = config.pipelines[name]
+    counts = topics.partitions(config, (pipeline.events, pipeline.commands))
+    settings = {
+        "group.id": "sequencer-ask",  # never joined
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+    }
+    consumer = Consumer(
+        connection.without_producer_settings(connection.confluent(config, **settings)),
+        logger=connection.quiet(),
+    )
+    try:
+        places = [TopicPartition(pipeline.events, each) for each in range(counts[pipeline.events])]
+        for place in places:
+            place.offset = consumer.get_watermark_offsets(place, timeout=topics.SECONDS_MAX)[1]
+        consumer.assign(places)
+        place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
+        found = _answer(consumer, place, time.monotonic() + limit_s)
+    except KafkaException as error:
+        raise KafkaUnavailable(
+            config.hide(f"The answer could not be read: {error.args[0].str()}."),
+            f"The command may stand in {pipeline.commands}; it then takes effect once.",
+            "Look at the brokers, and at the rights of this user.",
+        ) from error
+    finally:
+        consumer.close()
+    if found is None:
+        topic, partition, offset = place
+        raise JobFailed(
+            f"No answer within {limit_s:g} s.",
+            f"The command stands in {topic} (partition {partition}, offset {offset}) and takes "
+            "effect, once, when the service reads it.",
+            "Does the service run? Its answer will be on " + pipeline.events + ".",
+        )
+    return found
+
+
+def _send(
+    config: Config, topic: str, command: Mapping[str, Any], key: bytes | None
+) -> tuple[str, int, int]:
+    """Send the command; where it stands now."""
+    from confluent_kafka import Producer  # noqa: PLC0415
+
+    producer = Producer(connection.confluent(config, acks="all"), logger=connection.quiet())
+    told: list[Any] = []
+    value = json.dumps(command, ensure_ascii=False).encode()
+    producer.produce(topic, value, key, on_delivery=lambda *report: told.append(report))
+    producer.flush(topics.SECONDS_MAX)
+    if not told or told[0][0] is not None:
+        why = told[0][0].str() if told else "it does not answer"
+        raise KafkaUnavailable(
+            config.hide(f"Kafka did not take the command: {why}."),
+            "Nothing was changed." if told else "It may still arrive.",
+            f"Look at the brokers, and at this user's right to write {topic}.",
+        )
+    message = told[0][1]
+    return topic, int(message.partition()), int(message.offset())
+
+
+def _answer(consumer: Any, place: tuple[str, int, int], deadline: float) -> dict[str, Any] | None:
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    while time.monotonic() < deadline:
+        message = consumer.poll(POLL_SECONDS)
+        if message is None:
+            continue
+        if message.error():
+            raise KafkaException(message.error())
+        event = json.loads(message.value() or b"{}")
+        if event.get("event") not in ANSWERS:
+            continue
+        if (event["topic"], event["partition"], event["offset"]) == place:
+            return dict(event)
+    return None

@@ -1,0 +1,123 @@
+"""Commands to a running service: from the command line to the answer, and what changed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from streaming.arrow.key_text import key_to_json
+from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
+from tests.service_helpers import Service, status, write_config
+
+SECONDS_MAX = 300  # Spark's start and first batches on two busy cores
+pytestmark = pytest.mark.timeout(900)
+KEYS = [b"k%d" % n for n in range(12)] + [b"\xff", b""]
+
+
+def labelled(key, label):
+    return Record(key, b"%d" % label, [("label", str(label).encode())])
+
+
+def sequencer(*arguments, status=0):
+    """What a call of the command line printed."""
+    called = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert called.returncode == status, called.stderr + called.stdout
+    return called.stdout
+
+
+def blocked(config):
+    """The channels that wait, longest first."""
+    found = json.loads(sequencer("status", config, "--blocked", "--json"))["pipelines"]
+    return found["p"]["waiting"] if found else []
+
+
+def lag(config):
+    """How many messages the pipeline has not read yet."""
+    found = json.loads(sequencer("status", config, "--lag", "--json"))["pipelines"]
+    return found["p"]["lag"]
+
+
+def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path):
+    roles = ("in", "out", "rejects", "events", "commands")
+    topics = {role: f"{topic_prefix}{role}" for role in roles}
+    create_topics(broker.bootstrap, {topics["in"]: 2})
+    names = {"input": "in", "output": "out"} | {each: each for each in roles[2:]}
+    pipelines = {"p": {key: topics[role] for key, role in names.items()}}
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    produce(broker.bootstrap, topics["in"], [labelled(key, n) for key in KEYS for n in (0, 3, 5)])
+
+    with Service(config) as service:
+        wait_for_records(broker.bootstrap, topics["out"], len(KEYS), limit_s=SECONDS_MAX)
+        service.until(lambda: status(config)["p"]["blocked"] == len(KEYS))
+        waiting = blocked(config)
+        assert {json.dumps(each["channel"]) for each in waiting} == {
+            json.dumps(key_to_json(key)) for key in KEYS
+        }
+        assert {(each["next"], each["held"], each["epoch"]) for each in waiting} == {(1, 2, 0)}
+        assert "k11" in sequencer("status", config, "--blocked")
+        dry = json.loads(
+            sequencer("skip", config, "--blocked", "0 s", "--dry-run", "--why", "a look", "--json")
+        )
+        assert (dry["channels"], dry["given_up"], dry["why"]) == (
+            len(KEYS),
+            2 * len(KEYS),
+            "a look",
+        )
+        one = json.loads(sequencer("skip", config, "--channel-base64", "/w==", "--to", 5, "--json"))
+        assert (one["channel"], one["channels"], one["given_up"]) == ({"base64": "/w=="}, 1, 3)
+        assert "14 channel(s), 27 label(s) given up" not in sequencer(
+            "reset", config, "--channel", "k0"
+        )
+        said = sequencer("skip", config, "--blocked", "0 s")
+        assert "12 channel(s), 24 label(s) given up" in said
+        assert "refused: not-ahead" in sequencer(
+            "seed", config, "--channel", "k1", "--label", 4, status=1
+        )
+        assert "1 channel(s), 100 label(s)" in sequencer(
+            "seed", config, "--channel", "new", "--label", 100
+        )
+        produce(broker.bootstrap, topics["in"], [labelled(b"new", 100), labelled(b"k0", 0)])
+        out = wait_for_records(
+            broker.bootstrap, topics["out"], len(KEYS) + 2 + 12 + 2, limit_s=SECONDS_MAX
+        )
+        assert [each["next"] for each in blocked(config)] == [4] * (len(KEYS) - 2)
+        service.until(lambda: lag(config) == 0)
+        assert service.stop() == 0, service.said()
+        assert "Traceback" not in service.said()
+    values = {key: [r.value for r in out if r.key == key] for key in (*KEYS, b"new")}
+    assert values[b"\xff"] == [b"0", b"3", b"5"]
+    assert values[b"k1"] == [b"0", b"3"]
+    assert values[b"new"] == [b"100"]
+    assert values[b"k0"] == [b"0", b"0"]
+    first, second = (int(r.header("incarnation")) for r in out if r.key == b"k0")
+    assert second > first
+    assert [r.header("reject-reason") for r in read_all(broker.bootstrap, topics["rejects"])] == [
+        b"reset"
+    ] * 2
+    events = [json.loads(r.value) for r in read_all(broker.bootstrap, topics["events"])]
+    gaps = [e for e in events if e["event"] == "gap"]
+    assert sum(e["count"] for e in gaps) == 3 + 24 + 100
+    answers = [e for e in events if e["event"].startswith("command-")]
+    assert len(answers) == len({e["offset"] for e in answers}) == 6
+    counted = status(config)["p"]
+    assert counted["in"] == counted["delivered"] + counted["held"] + sum(
+        counted["rejected"].values()
+    )
+    assert "no answer" not in sequencer("verify", config)
+
+    said = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", "skip", config, "--channel", "k1", "--limit", "1"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    assert said.returncode == 1
+    assert "stands in" in said.stderr

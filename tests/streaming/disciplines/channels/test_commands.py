@@ -1,0 +1,187 @@
+"""Commands on their way through packs and shards: who gets them, what is answered."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sequencer.channels import Command, Op, Rules
+from sequencer.labels import CustomLabels, LinearLabels
+from streaming.arrow import output
+from streaming.arrow.key_text import key_from_json, key_to_json
+from streaming.disciplines.channels.codec import decode_shard, encode_shard
+from streaming.disciplines.channels.commands import read_request
+from streaming.disciplines.channels.operator import step_shard
+from streaming.disciplines.channels.pack import (
+    arrival_schema,
+    labelled,
+    pack_rows,
+    record_schema,
+    with_commands,
+)
+from streaming.disciplines.state_keys import channel_shard, xxhash64
+from tests.streaming.disciplines.channels.test_operator import plan
+
+SHARDS = 5
+KEYS = [b"k%d" % n for n in range(20)] + [b"", b"\xff\x00", b"x" * 100]
+
+
+class Shards:
+    """All shards of a pipeline, fed batch by batch; events and answers as they were told."""
+
+    def __init__(self, labels=None):
+        self.plan = plan(Rules(labels or LinearLabels()))
+        self.rows = [None] * SHARDS
+        self.offset = 0
+        self.events, self.parts, self.rejects, self.totals = [], [], [], []
+
+    def batch(self, now_ms, records=(), commands=()):
+        """Records are (key, label) or (key, label, epoch); commands JSON objects or bytes."""
+        given = [self._row(0, key, label) for key, label in records]
+        given += [self._row(1, None, None, each) for each in commands]
+        table = pa.Table.from_pylist(given, schema=record_schema(self.plan))
+        shard = [channel_shard(row["key"] or b"", SHARDS) for row in given]
+        rows = labelled(table, arrival_schema(self.plan), "label")
+        placed = with_commands(rows, np.array(shard, np.uint16), 1, SHARDS)
+        batch = pack_rows(*placed, list(range(SHARDS))).to_pydict()
+        self.totals = []
+        parts = []
+        for shard, pack in zip(batch["shard"], batch["rows"], strict=True):
+            state = decode_shard(self.rows[shard], record_schema(self.plan))
+            after, writes = step_shard(state, [pack], now_ms, self.plan)
+            parts += after.totals.parts
+            self.rows[shard] = encode_shard(after)
+            for topic, written in writes:
+                if topic == "events":
+                    self.events += [json.loads(value) for value in written["value"].to_pylist()]
+                if topic == "rejects":
+                    self.rejects += written["reject-reason"].to_pylist()
+        told = output.together(parts)
+        self.events += [event for _, event in told]
+        return [event for event in self.events if "command" in event]
+
+    def _row(self, topic, key, label, value=None):
+        self.offset += 1
+        headers = [] if label is None else [{"key": "label", "value": str(label).encode()}]
+        value = value if isinstance(value, bytes | None) else json.dumps(value).encode()
+        where = {"topic": topic, "partition": 0, "offset": self.offset}
+        return {**where, "timestamp": 0, "key": key, "value": value, "headers": headers}
+
+
+def test_a_command_is_answered_once_by_whom_it_concerns():
+    shards = Shards()
+    shards.batch(1000, [(key, 1) for key in KEYS])
+    commands = [
+        {"op": "skip", "channel": key_to_json(key), "id": f"c{n}"} for n, key in enumerate(KEYS)
+    ]
+    told = shards.batch(1500, [], commands)
+    assert [
+        (e["event"], e["command"], e["channels"], e["given_up"])
+        for e in sorted(told, key=lambda e: e["offset"])
+    ] == [("command-done", f"c{n}", 1, 1) for n in range(len(KEYS))]
+    gaps = [e for e in shards.events if e["event"] == "gap"]
+    assert {key_from_json(e["channel"]) for e in gaps} == set(KEYS)
+    assert {(e["from"], e["to"], e["reason"], e["waited_ms"]) for e in gaps} == {
+        (0, 1, "operator", 500)
+    }
+
+
+def test_all_that_wait_are_answered_with_the_sum_over_shards():
+    shards = Shards()
+    shards.batch(1000, [(key, 3) for key in KEYS])
+    shards.batch(2000, [(b"young", 3)])
+    dry = {"op": "skip", "blocked": "1 s", "dry_run": True, "by": "me", "why": "to see"}
+    (told,) = shards.batch(2500, [], [dry])
+    assert (told["event"], told["channels"], told["given_up"]) == (
+        "command-done",
+        len(KEYS),
+        3 * len(KEYS),
+    )
+    assert (told["by"], told["why"], told["dry_run"]) == ("me", "to see", True)
+    assert not [e for e in shards.events if e["event"] == "gap"]
+    *_, told = shards.batch(2500, [], [{"op": "skip", "blocked": "1 s", "id": "go"}])
+    assert (told["command"], told["channels"], told["given_up"]) == ("go", len(KEYS), 3 * len(KEYS))
+    assert sum(e["event"] == "gap" for e in shards.events) == len(KEYS)
+    *_, told = shards.batch(2600, [], [{"op": "skip", "blocked": "1 s"}])
+    assert (told["channels"], told["given_up"]) == (0, 0)
+
+
+def test_commands_come_before_the_records_and_in_their_order():
+    shards = Shards()
+    shards.batch(1000, [(b"a", 2)])
+    commands = [
+        {"op": "reset", "channel": "a"},
+        {"op": "seed", "channel": "a", "label": 7},
+        {"op": "seed", "channel": "a", "label": 7},
+    ]
+    told = shards.batch(2000, [(b"a", 7), (b"a", 6)], commands)
+    assert [(e["event"], e.get("reason"), e.get("given_up")) for e in told] == [
+        ("command-done", None, 0),
+        ("command-done", None, 7),
+        ("command-refused", "not-ahead", None),
+    ]
+    assert sorted(shards.rejects) == ["late", "reset"]
+    (gap,) = [e for e in shards.events if e["event"] == "gap"]
+    assert (gap["from"], gap["to"], gap["incarnation"]) == (0, 7, 2000)
+
+
+def test_labels_of_custom_sequences_are_text():
+    shards = Shards(CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}"))
+    shards.batch(1000, [(b"a", "L5")])
+    told = shards.batch(1500, [], [{"op": "skip", "channel": "a", "to": "L4"}])
+    assert told[0]["given_up"] == 4
+    (gap,) = [e for e in shards.events if e["event"] == "gap"]
+    assert (gap["from"], gap["to"]) == ("L0", "L4")
+    *_, told = shards.batch(1500, [], [{"op": "skip", "channel": "a", "to": "M4"}])
+    assert (told["event"], told["reason"]) == ("command-refused", "bad-label")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "unreadable"),
+        (b"[]", "unreadable"),
+        (b"{", "unreadable"),
+        ({"channel": "a"}, "unknown-op"),
+        ({"op": "add", "channel": "a"}, "unknown-op"),
+        ({"op": "skip"}, "bad-channel"),
+        ({"op": "skip", "channel": "a", "blocked": "1 s"}, "bad-channel"),
+        ({"op": "skip", "channel": 7}, "bad-channel"),
+        ({"op": "skip", "channel": None}, "bad-channel"),
+        ({"op": "skip", "channel": {"base64": "?"}}, "bad-channel"),
+        ({"op": "skip", "channel": "\ud800"}, "bad-channel"),
+        ({"op": "skip", "blocked": "soon"}, "bad-blocked"),
+        ({"op": "skip", "channel": "a", "to": 1.0}, "bad-label"),
+        ({"op": "skip", "channel": "a", "to": True}, "bad-label"),
+        ({"op": "skip", "channel": "a", "to": -1}, "bad-label"),
+        ({"op": "skip", "channel": "a", "label": 1}, "unknown-field"),
+        ({"op": "skip", "channel": "a", "dry-run": True}, "unknown-field"),
+        ({"op": "skip", "channel": "a", "dry_run": "no"}, "bad-dry-run"),
+        ({"op": "skip", "channel": "a", "why": 1}, "bad-why"),
+        ({"op": "skip", "channel": "a", "by": "x" * 10_001}, "bad-by"),
+        ({"op": "seed", "channel": "a"}, "bad-label"),
+        ({"op": "seed", "channel": "a", "label": 0}, "not-ahead"),
+        ({"op": "skip", "blocked": "0 s", "to": "x"}, "bad-label"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_once(value, reason):
+    shards = Shards()
+    shards.batch(1000, [(key, 3) for key in KEYS])
+    (told,) = shards.batch(1001, [], [value])
+    assert (told["event"], told["reason"]) == ("command-refused", reason)
+    assert told["detail"]
+
+
+def test_commands_are_read_as_they_are_written():
+    found = read_request(b'{"op":"seed","channel":{"base64":"/w=="},"label":"7","id":"x"}')
+    assert (found.id, found.command) == ("x", Command(Op.SEED, b"\xff", label=b"7"))
+    found = read_request(b'{"op":"reset","blocked":"2 min","dry_run":true}')
+    assert found.command == Command(Op.RESET, None, blocked_ms=120_000, dry_run=True)
+
+
+def test_hashes_are_those_of_xxhash():
+    """The values are those of XXH64's own test program, with its seeds."""
+    assert xxhash64(b"", 0) == 0xEF46DB3751D8E999
+    assert xxhash64(b"abc", 0) == 0x44BC2CF5AD770999
+    assert xxhash64(b"Nobody inspects the spammish repetition", 0) == 0xFBCEA83C8A378BF1
