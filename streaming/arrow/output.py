@@ -21,9 +21,9 @@ from streaming.arrow.schemas import HEADERS
 from streaming.arrow.totals import Totals
 
 OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
-"""One row (or some, where it is much) for each topic that a shard writes to, the first with its
-totals; a shard with totals alone has no topic. ``wrote_before``: whether an earlier batch of the
-shard wrote anything."""
+"""One row (or some, where it is much) for each topic that a shard writes to; one row of the shard
+has its totals, and no topic where it has nothing else. ``wrote_before``: whether an earlier batch
+of the shard wrote anything."""
 
 ROW_BYTES_MAX = 256 * 2**20
 RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
@@ -52,6 +52,22 @@ def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataF
             "wrote_before": [wrote_before] * len(rows),
         }
     )
+
+
+def output_rows_of(shard: int, write: Write, *, wrote_before: bool) -> Iterator[pd.DataFrame]:
+    """One write as rows of OUTPUT without totals, one after the other; none if it is empty."""
+    topic, records = write
+    for part in _parts(records):
+        yield output_row(shard, topic, to_ipc(part), wrote_before=wrote_before)
+
+
+def output_row(
+    shard: int, topic: str = "", rows: bytes = b"", totals: str = "", *, wrote_before: bool
+) -> pd.DataFrame:
+    """One row of OUTPUT."""
+    columns = (shard, topic, rows, totals, wrote_before)
+    names = ("shard", "topic", "rows", "totals", "wrote_before")
+    return pd.DataFrame({name: [value] for name, value in zip(names, columns, strict=True)})
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:

@@ -1,0 +1,103 @@
+"""Shards that all see every record: order of arrival, homes, slices, state."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sequencer.slices import slices
+from streaming.disciplines.broadcast import (
+    BroadcastOperator,
+    BroadcastPlan,
+    Core,
+    homes,
+    record_homes,
+)
+from tests.streaming.broadcast_harness import Stage, broadcast_plan
+from tests.streaming.verify.worlds import Topics
+
+
+class Numbers(Core):
+    """Counts commands and records, and writes each record with its number at its home."""
+
+    def __init__(self, plan, shard):
+        super().__init__()
+        self.plan, self.shard, self.clock = plan, shard, 0
+
+    def step(self, work):
+        self.clock += len(work.commands)
+        mine = record_homes(work.records, self.plan.shards) == self.shard
+        number = self.clock + np.arange(len(work.records))
+        table = work.records.select(["key", "value", "headers"]).append_column(
+            "number", pa.array(number)
+        )
+        self.totals.seen += int(mine.sum())
+        yield "out", table.filter(pa.array(mine))
+        self.clock += len(work.records)
+
+    def dump(self):
+        return json.dumps(self.clock).encode()
+
+    def load(self, state):
+        self.clock = json.loads(state)
+
+
+class NumbersOperator(BroadcastOperator):
+    def core(self, shard):
+        return Numbers(self.plan, shard)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_all_shards_know_one_order_of_arrival(seed, shards):
+    topics = Topics()
+    for n in range(40):
+        topics.put("in", n % 3, n, b"k", b"%d" % n)
+        if n % 9 == 0:
+            topics.put("commands", 0, n, None, b"{}")
+    plan = broadcast_plan(BroadcastPlan, shards=shards)
+    stage = Stage(plan, NumbersOperator(plan), topics, seed)
+    expected, clock = {}, 0
+    while stage.left():
+        before = dict(stage.read)
+        stage.batch()
+        some = {
+            place: there[before.get(place, 0) : stage.read.get(place, 0)]
+            for place, there in topics.records.items()
+        }
+        clock += sum(len(there) for place, there in some.items() if place[0] == "commands")
+        for place in sorted(place for place in some if place[0] == "in"):
+            for record in some[place]:
+                expected[record.value] = clock
+                clock += 1
+    found = {r.value: int(r.header("number")[1]) for r in topics.all("out")}
+    assert found == expected
+    assert stage.totals().seen == 40
+    assert stage.totals().batches <= stage.batches * shards
+
+
+def test_homes_do_not_depend_on_other_names():
+    names = pa.array([b"", b"a", b"\xff\x00", b"a longer name", b"a"], pa.binary())
+    found = homes(names, 5)
+    assert found[1] == found[4]
+    assert all(homes(names.slice(at, 1), 5)[0] == found[at] for at in range(5))
+    assert found.min() >= 0
+    many = homes(pa.array([b"%d" % n for n in range(3000)], pa.binary()), 3)
+    assert np.bincount(many).min() > 900
+    assert len(homes(names.slice(0, 0), 5)) == 0
+
+
+def test_slices_cut_between_records():
+    assert list(slices(np.array([3, 3, 3, 9, 0, 1]), 6)) == [(0, 2), (2, 3), (3, 4), (4, 6)]
+    assert list(slices(np.array([0, 0]), 6)) == [(0, 2)]
+    assert list(slices(np.array([], np.int64), 6)) == []
+
+
+def test_records_without_headers_pass():
+    topics = Topics()
+    topics.put("in", 0, 1, None, None)
+    plan = broadcast_plan(BroadcastPlan, shards=1)
+    Stage(plan, NumbersOperator(plan), topics).run()
+    (record,) = topics.all("out")
+    assert (record.key, record.value) == (None, None)
