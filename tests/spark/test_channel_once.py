@@ -121,7 +121,7 @@ def ran(broker, tmp_path_factory):
     def read(name, role="output"):
         return read_all(broker.bootstrap, pipelines[name][role])
 
-    read.config, read.rerun = config, lambda: run_once(config, cold=True)
+    read.config, read.rerun = config, lambda: run_once(config)
     return read
 
 
