@@ -184,8 +184,8 @@ def table(rows):
             trips = f"{statistics.median(row.hops):.0f}, {max(row.hops)}"
             print(
                 f"| {row.groups} | {row.fan_out:.1f} | {told(kind)} "
-                f"| {rate / row.rates['copy']:.2f} | {rate:,.0f} | {trips if 'network' in kind else ''} | {row.stamps:.0f} "
-                f"| {VECTOR_BYTES} |"
+                f"| {rate / row.rates['copy']:.2f} | {rate:,.0f} "
+                f"| {trips if 'network' in kind else ''} | {row.stamps:.0f} | {VECTOR_BYTES} |"
             )
     if rows and rows[0].latencies:
         print(

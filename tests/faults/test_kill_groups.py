@@ -111,7 +111,7 @@ def prepare(broker, prefix, folder, groups, network=(), **service):
 
 
 def judge(bootstrap, prefix, config, traffic):
-    code, said = verify(config, "--causes", CAUSE, limit_s=1800)
+    code, said = verify(config, "--causes", CAUSE)
     assert code == 0, said
     figures = status(config)
     reacted = 0

@@ -135,7 +135,7 @@ def kill_at_random(broker, folder, *, kills, messages, seconds, seed=1):
     with Reactor(broker.bootstrap, topics, traffic.answer):
         through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config, limit_s=420 + messages / 20)
-    code, said = verify(config, "--causes", CAUSE, limit_s=1800)
+    code, said = verify(config, "--causes", CAUSE)
     assert code == 0, said
     figures = status(config)
     assert sum(traffic.answers.values()) > kills, "nobody answered"

@@ -26,7 +26,7 @@ class MulticastPipeline(Pipeline):
     @classmethod
     def exchanges(cls, values: Mapping[str, Any]) -> bool:
         """The orders of clocks and of the counter do."""
-        return values.get("order", "batch") != "batch"
+        return bool(values.get("order", "batch") != "batch")
 
     def understood(self) -> dict[str, Any]:
         """The settings with their defaults, as JSON has them; without a topic that is not used."""
