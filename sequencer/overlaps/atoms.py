@@ -14,6 +14,8 @@ kept until then, so the edge as a whole keeps its order. All groups that come fr
 once, since two that took different ways could pass each other. One atom of a view retires at a time
 (`Retirements`), so both neighbours stay where they are.
 
+Retirement is part of the protocol by message, so of the simulation; shards (shard.py) have none.
+
 A message without the number of an overlap was numbered after that overlap's other group had ended;
 a receiver of both delivers it after that group's last message (ordering.Receiver).
 """

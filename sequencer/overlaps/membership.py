@@ -18,6 +18,9 @@ So every subscriber gets its messages in the order of views, no ring of deliveri
 two of them, and inside one view its graph keeps the order. Nobody waits for old messages to leave
 the network. Atoms of a view retire one by one when the last messages have passed (atoms.py); until
 then they add numbers that no one needs, which does no harm.
+
+Here it is done message by message, as the simulation runs it; routes.py has the same views for
+shards that exchange batches.
 """
 
 from __future__ import annotations

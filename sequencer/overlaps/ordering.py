@@ -7,6 +7,10 @@ overlaps that it is in are the next ones, and holds it otherwise.
 
 What carries the messages between these steps must keep the order of each edge (links.py). From the
 last atom to the receivers any order will do.
+
+This is the protocol by message: with membership.py and atoms.py it runs in the simulation. The
+service's `sequencing = "network"` runs it by batch (shard.py);
+tests/sequencer/overlaps/test_both_forms.py gives both equal histories and wants equal results.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ ones: that of its group, and those of all overlaps that some subscriber of the s
 single subscriber that may ask more than it needs, never less; all of it is always on its way, so
 nothing waits for ever. In return a shard decides once for a message, not once for each subscriber.
 
-`membership.Subscriber` is the definition for one subscriber; the tests hold both together.
+`membership.Subscriber` is the definition for one subscriber, message by message;
+tests/sequencer/overlaps/test_both_forms.py holds both together.
 """
 
 from __future__ import annotations

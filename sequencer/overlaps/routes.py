@@ -5,6 +5,10 @@ need views). Its nodes live in shards; a path becomes the stretches (`Run`) that
 shard without leaving it. Each group has a *line* in each of its views, each overlap an *atom*; both
 have numbers that are never used again, so that messages can name them in eight bytes.
 
+How `network` differs from the protocol by message (membership.py): atoms do not retire one by one,
+a removal that leaves a view half empty opens a new one instead; nodes are shards, so they are not
+placed near anybody; and with `nodes` given, the limit of load may not be kept (placement.py).
+
 All shards keep the same `Directory` and change it by the same commands in the same order.
 """
 

@@ -4,6 +4,10 @@
 batches: what goes from one shard to another must arrive once and in order, and every shard is told
 of the same changes of groups before the same batch. A batch is taken as a whole: counting replaces
 the loop over messages and atoms.
+
+This form is the service's `sequencing = "network"`; the simulation runs the one by message
+(ordering.py), and tests/sequencer/overlaps/test_both_forms.py holds both together. Atoms of shards
+do not retire one by one: they go with their view.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def simulate(
 ) -> None:
     """Simulate the ordering of overlapping groups, in one process, without Kafka or Spark.
 
-    The real protocol runs on simulated machines in a network of 10,000 routers. Without options
+    The group protocol by message runs on simulated machines in a network of 10,000 routers; a
+    service (sequencing = "network") runs it by batch, and tests hold both together. Without options
     all figures are measured, some minutes of work; tables go to standard output, each with what
     the paper ("Decentralized Message Ordering for Publish/Subscribe Systems") says beside it.
 
