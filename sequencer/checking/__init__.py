@@ -2,7 +2,7 @@
 
 `scenarios` what is sent and what is seen, `trials` a scenario on its way through a bus,
 `requirements` bus1's and kdbus' by their names, `interleavings` all of a small trial or random
-ones of a large one.
+ones of a large one, `cost` what a message costs, in comparisons.
 """
 
 from sequencer.checking.interleavings import Coverage, Finding, explore, sample
