@@ -10,8 +10,8 @@ from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
 from sequencer.checking.scenarios import (
     Dequeued,
     Destroy,
+    Evidence,
     Finished,
-    Record,
     Scenario,
     Send,
 )
@@ -23,9 +23,9 @@ __all__ = [
     "Coverage",
     "Dequeued",
     "Destroy",
+    "Evidence",
     "Finding",
     "Finished",
-    "Record",
     "Scenario",
     "Send",
     "Trial",

@@ -172,7 +172,7 @@ def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
 
 def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
     channel = event.channel.decode(errors="backslashreplace")
-    place = f"{event.incarnation}:{event.epoch}:{event.place}"
+    place = f"{event.incarnation}:{event.epoch}:{event.position}"
     # The text of a key that is no UTF-8 may be another key's: in the id it is told in full.
     name = channel if channel.encode() == event.channel else f"0x{event.channel.hex()}"
     return event.channel, {
