@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 class Bus(ABC):
-    """Peers by name, made when first named. Nodes are written `@name`, as destinations too."""
+    """Peers by name, made when first named, and a line for every sender.
+
+    Nodes (addressable objects of peers) are written `@name`, as destinations too.
+    """
 
     transaction_type: ClassVar[type[Transaction]]
     line_type: ClassVar[type[SenderLine]] = SenderLine
@@ -161,7 +164,7 @@ class Bus(ABC):
 
 
 class ClockBus(Bus):
-    """bus1: every queue has its own clock, and nothing is shared by all.
+    """A bus by bus1: every queue has its own clock, and nothing is shared by all.
 
     >>> bus = ClockBus()
     >>> sent = bus.send("m1", "ann", ["bob", "eve"])
@@ -181,7 +184,7 @@ class ClockBus(Bus):
 
 
 class CounterBus(Bus):
-    """kdbus: one counter for all messages.
+    """A bus by kdbus: one counter for all messages.
 
     >>> bus = CounterBus()
     >>> sent = bus.send("m1", "ann", ["bob", "eve"])

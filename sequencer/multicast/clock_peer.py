@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Answers for one queue. `create_node` and `dequeue` are the owner's own calls."""
+    """A receiver: its queue, nodes and handles. `create_node` and `dequeue` are its own calls."""
 
     queue_type = ClockQueue
 

@@ -106,7 +106,7 @@ class GlobalCounter:
 
 
 class CounterPeer:
-    """Answers for one queue; `dequeue` is the owner's own call."""
+    """A receiver and its queue; `dequeue` is its own call."""
 
     queue_type = CounterQueue
 

@@ -1,4 +1,6 @@
-"""Nodes, and handles to them: what an owner and what a receiver of handles keep.
+"""Nodes and handles to them: what an owner and what a receiver of handles keep.
+
+A node is an addressable object of a peer here; in `overlaps` it is what hosts atoms.
 
 Source: bus1 wiki, "Message ordering", section "Other events". A node is destroyed by a message
 like any other: a notice, from the node's owner to itself and to everyone who has, or is about to

@@ -101,10 +101,10 @@ def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
     if not names:
         return ()
     count, labels = connected_components(matrix @ matrix.T, directed=False)
-    found: list[list[str]] = [[] for _ in range(count)]
+    parts: list[list[str]] = [[] for _ in range(count)]
     for name, label in zip(names, labels, strict=True):
-        found[label].append(name)
-    return tuple(sorted(tuple(part) for part in found))
+        parts[label].append(name)
+    return tuple(sorted(tuple(part) for part in parts))
 
 
 def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
@@ -114,9 +114,9 @@ def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
         if seen & goal:
             return True
         lowest = waiting & -waiting
-        found = near[lowest.bit_length() - 1] & within & ~seen
-        seen |= found
-        waiting = (waiting ^ lowest) | found
+        fresh = near[lowest.bit_length() - 1] & within & ~seen
+        seen |= fresh
+        waiting = (waiting ^ lowest) | fresh
     return False
 
 

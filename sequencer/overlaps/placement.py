@@ -1,4 +1,4 @@
-"""Which node hosts which atoms, and whether that keeps the paper's limit of load.
+"""Which sequencing node hosts which atoms, and whether that keeps the paper's limit of load.
 
 "Decentralized Message Ordering for Publish/Subscribe Systems", sections 3.3 and 4.3: atoms of
 related overlaps share a node, and no node orders more messages than the busiest receiver gets.
@@ -142,7 +142,7 @@ def _stretches(line: Line, nodes: Placement) -> tuple[list[int], tuple[int, ...]
 
 def _ordered(nodes: Placement) -> dict[int, set[str]]:
     """The groups whose messages each node numbers."""
-    found: dict[int, set[str]] = {}
+    groups_of: dict[int, set[str]] = {}
     for pair, node in nodes.items():
-        found.setdefault(node, set()).update(pair)
-    return found
+        groups_of.setdefault(node, set()).update(pair)
+    return groups_of

@@ -1,8 +1,8 @@
 """Which shards a group's messages pass: the sequencing graph of a view, laid over shards.
 
 A *view* is the graph of some connected groups from one change on (membership.py says why changes
-need views). Its nodes live in shards; a path becomes the stretches (`Run`) that it spends in one
-shard without leaving it. Each group has a *line* in each of its views, each overlap an *atom*; both
+need views). Its nodes live in shards; a path becomes a `Stretch` for each time that it
+stays in one shard. Each group has a *line* in each of its views, each overlap an *atom*; both
 have numbers that are never used again, so that messages can name them in eight bytes.
 
 How `network` differs from the protocol by message (membership.py): atoms do not retire one by one,
@@ -33,7 +33,7 @@ IDLE_SHARE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Stretch:
     """A stretch of a path in one shard; ``atoms`` are places in the view's pairs that number."""
 
     shard: int
@@ -54,7 +54,7 @@ class RoutedView:
     first_atom: int
     groups: Mapping[str, tuple[str, ...]]
     pairs: tuple[Pair, ...]
-    paths: Mapping[str, tuple[Run, ...]]
+    paths: Mapping[str, tuple[Stretch, ...]]
     after: tuple[int, ...] = ()
 
     def line(self, group: str) -> int:
@@ -95,7 +95,7 @@ def _routed(
     for name in members:
         stretches = groupby(graph.paths[name], lambda pair: shards[placed[pair]])
         paths[name] = tuple(
-            Run(shard, tuple(place_of[pair] for pair in passed if name in pair))
+            Stretch(shard, tuple(place_of[pair] for pair in passed if name in pair))
             for shard, passed in stretches
         )
     return RoutedView(0, 0, 0, members, pairs, paths)
@@ -184,11 +184,11 @@ class Directory:
 
     def load(self, text: str) -> None:
         """Become what ``to_json`` was taken from."""
-        found: dict[str, Any] = json.loads(text)
+        fields_by_name: dict[str, Any] = json.loads(text)
         for name in _PLAIN:
-            setattr(self, name, found[name])
+            setattr(self, name, fields_by_name[name])
         self.groups = {name: tuple(members) for name, members in self.groups.items()}
-        self.views = {int(at): _view(fields) for at, fields in found["views"].items()}
+        self.views = {int(at): _view(fields) for at, fields in fields_by_name["views"].items()}
 
     def _remove(self, group: str, now_ms: int) -> Change:
         number = self.view_of.pop(group)
@@ -245,7 +245,7 @@ def _view(fields: dict[str, Any]) -> RoutedView:
         {name: tuple(members) for name, members in sorted(fields["groups"].items())},
         tuple((first, second) for first, second in fields["pairs"]),
         {
-            name: tuple(Run(run["shard"], tuple(run["atoms"])) for run in runs)
+            name: tuple(Stretch(run["shard"], tuple(run["atoms"])) for run in runs)
             for name, runs in sorted(fields["paths"].items())
         },
         tuple(fields["after"]),

@@ -110,13 +110,13 @@ def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
 
 def _pair_lines(views: list[RoutedView]) -> Ints:
     """For each atom the places of its two lines; shape (atoms, 2)."""
-    found: list[tuple[int, int]] = []
+    pair_lines: list[tuple[int, int]] = []
     before = 0
     for view in views:
         at = {name: before + n for n, name in enumerate(view.groups)}
-        found += [(at[first], at[second]) for first, second in view.pairs]
+        pair_lines += [(at[first], at[second]) for first, second in view.pairs]
         before += len(view.groups)
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(pair_lines, dtype=np.int64).reshape(-1, 2)
 
 
 def _ints(values: Iterable[int]) -> Ints:
