@@ -182,10 +182,11 @@ def table(rows):
     for row in rows:
         for kind, rate in row.rates.items():
             trips = f"{statistics.median(row.hops):.0f}, {max(row.hops)}"
+            ratio = rate / row.rates["copy"]
             print(
-                f"| {row.groups} | {row.fan_out:.1f} | {told(kind)} "
-                f"| {rate / row.rates['copy']:.2f} | {rate:,.0f} "
-                f"| {trips if 'network' in kind else ''} | {row.stamps:.0f} | {VECTOR_BYTES} |"
+                f"| {row.groups} | {row.fan_out:.1f} | {told(kind)} | {ratio:.2f} | {rate:,.0f} "
+                f"| {trips if 'network' in kind else ''} | {row.stamps:.0f} "
+                f"| {VECTOR_BYTES} |"
             )
     if rows and rows[0].latencies:
         print(

@@ -6,6 +6,7 @@ The protocol is `sequencer.groups`; here are the records that it is about, comma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -69,10 +70,13 @@ class BatchCore(Core):
         self.first = codec.decode_first(plan.membership)
         self.directory_blob = b""
         self.changed = False
+        self.settings = codec.Settings(plan.retire_after_ms, plan.stamps)
         self.shard = self._shard(self._directory(b""))
 
     def step(self, work: Work) -> Iterator[output.Write]:
         """Commands first, then the messages in their order."""
+        if work.now_ms >= self.plan.started_ms:  # else a repeated batch, which other settings began
+            self._set(codec.Settings(self.plan.retire_after_ms, self.plan.stamps))
         told = self._commands(work)
         sent = published(work.records)
         group = self._groups(sent, work.now_ms)
@@ -95,26 +99,35 @@ class BatchCore(Core):
             self._tidy()
             self.directory_blob = codec.encode_directory(self.shard.directory, self.first)
             self.changed = False
-        return codec.encode(self.directory_blob, self.shard.directory, self.shard.subscribers)
+        return codec.encode(
+            self.settings, self.directory_blob, self.shard.directory, self.shard.subscribers
+        )
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        directory_blob, counts, subscribers = codec.parts(state)
+        settings, directory_blob, counts, subscribers = codec.parts(state)
         if directory_blob != self.directory_blob:
             self.shard = self._shard(self._directory(directory_blob))
             self.directory_blob = directory_blob
+        self._set(settings)
         codec.load_counts(self.shard.directory, counts)
         codec.load_subscribers(self.shard.subscribers, subscribers)
 
+    def _set(self, settings: codec.Settings) -> None:
+        if settings.stamps != self.shard.stamped:
+            self.shard = replace(self.shard, stamped=settings.stamps)
+        self.settings = settings
+        self.shard.directory.remember_ms = settings.remember_ms
+
     def _directory(self, data: bytes) -> Directory:
-        remember_ms = self.plan.retire_after_ms
+        remember_ms = self.settings.remember_ms
         if not data:
             return Directory.begin(self.first, remember_ms)
         return codec.decode_directory(data, self.first, remember_ms)
 
     def _shard(self, directory: Directory) -> Shard:
         mine = self._mine(directory.subscribers)
-        return Shard(directory, Subscribers.fresh(mine), self._mine, self.plan.stamps)
+        return Shard(directory, Subscribers.fresh(mine), self._mine, self.settings.stamps)
 
     def _mine(self, names: Sequence[str]) -> NDArray[np.bool_]:
         keys = pa.array([name.encode() for name in names], pa.binary())
@@ -172,7 +185,7 @@ class BatchCore(Core):
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
-        gone = self.shard.idle(now_ms - self.plan.retire_after_ms)
+        gone = self.shard.idle(now_ms - self.settings.remember_ms)
         of = self.shard.subscribers
         numbers = zip(of.incarnation[gone].tolist(), of.sequence[gone].tolist(), strict=True)
         names = [self.shard.directory.subscribers[each] for each in gone.tolist()]

@@ -140,7 +140,7 @@ def test_what_is_kept_and_how_it_is_sliced_does_not_matter(seed, monkeypatch):
     test_random_histories_are_those_of_the_model(seed)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_names_come_again_before_and_after_they_are_forgotten(seed):
     """Versions and numbers of a name rise for ever; idle subscribers retire and come back."""
     rng = random.Random(seed)
@@ -148,7 +148,7 @@ def test_names_come_again_before_and_after_they_are_forgotten(seed):
     stage = stage_for(configured, Topics(), seed)
     model = stage.model = Model(configured)
     known = ["G0", "G1", "G2"]
-    for n in range(200):
+    for n in range(100):
         group = rng.choice(known)
         if rng.random() < 0.2:
             value = {"op": rng.choice(["add", "remove", "set"]), "group": group}
@@ -169,7 +169,7 @@ def test_names_come_again_before_and_after_they_are_forgotten(seed):
     assert all(each == sorted(set(each)) for each in rising.values())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_change_of_one_group_moves_no_other(seed):
     results = []
     for changed in (False, True):
@@ -292,3 +292,24 @@ def test_one_command_among_many_groups_and_many_subscribers(capsys):
                 f"\n{subscribers} subscribers, 1024 groups, {sizes.sum()} members: one set "
                 f"{took * 1000:.1f} ms, state {len(state)} bytes"
             )
+
+
+def test_a_repeated_batch_has_the_settings_that_it_began_with():
+    topics = Topics()
+    topics.put("in", 0, 0, b"p", b"0", [("group", b"G0")])
+    topics.put("in", 0, 0, b"p", b"1", [("group", b"G0")])
+    configured = {"G0": ["A", "B"], "G1": ["A", "B"]}
+    stage = stage_for(configured, topics)
+    first, second = topics.all("in")
+    stage.take([first])
+    later = stage.now_ms + 1000
+    again = stage_for(configured, topics, stamps=False)
+    again.plan = again.operator.plan = replace(again.plan, started_ms=later)
+    again.states, again.now_ms = dict(stage.states), stage.now_ms + 1
+    before = dict(again.states)
+    again.take([second])  # planned before the new start
+    assert all("stamps" in dict(record.headers) for record in topics.all("out"))
+    again.states, again.now_ms = before, later
+    again.take([second])
+    repeated = [record for record in topics.all("out") if record.value == b"1"]
+    assert Counter("stamps" in dict(each.headers) for each in repeated) == {True: 2, False: 2}
