@@ -23,6 +23,11 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
+def plain(column: pa.Array) -> pa.Array:
+    """The column without a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 def last_headers(
     headers: pa.Array, names: Sequence[str]
 ) -> list[tuple[pa.Array, NDArray[np.bool_]]]:

@@ -23,6 +23,16 @@ def fenced() -> Fenced:
     )
 
 
+def too_slow(limit_ms: int) -> KafkaUnavailable:
+    """Kafka aborted a transaction that was open for too long."""
+    return KafkaUnavailable(
+        f"A batch took longer to write than a transaction may ({limit_ms:,} ms), and was aborted.",
+        TRANSACTION,
+        "Where that goes on, lower service.batch_records_max, or raise transaction.timeout.ms in "
+        "kafka.properties.",
+    )
+
+
 def unavailable(
     doing: str, why: str, *, transactional: bool, too_large: bool = False
 ) -> KafkaUnavailable:

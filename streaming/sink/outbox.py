@@ -22,7 +22,7 @@ from streaming.sink.record_batch import Batch, next_sequence
 REQUEST_BYTES_MAX = 8 * 2**20
 BROKER_SECONDS_MAX = 30
 DUPLICATE = 46
-NOTHING_WRITTEN = (DUPLICATE, 0)
+WRITTEN = (0, DUPLICATE)
 
 Topic = ProduceRequest.TopicProduceData
 Partition = Topic.PartitionProduceData
@@ -135,7 +135,7 @@ class Outbox:
         self.busy.discard(node)
         for topic in answer.responses:
             for each in topic.partition_responses:
-                if each.error_code in NOTHING_WRITTEN:
+                if each.error_code in WRITTEN:
                     self.waiting_bytes -= len(self.waiting[topic.name, each.index].popleft())
                     continue
                 self.moved.add(topic.name)

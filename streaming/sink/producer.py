@@ -69,6 +69,7 @@ class BatchProducer:
         self.producer = (-1, -1)
         self.outbox: Outbox
         self.added: set[Place] = set()
+        self.began = 0.0
 
     def begin_session(self) -> None:
         """Fence whoever had the transactional id; what they left open is aborted."""
@@ -168,6 +169,9 @@ class BatchProducer:
         try:
             yield
         except (InvalidProducerEpochError, ProducerFencedError) as failure:
+            open_ms = (time.monotonic() - self.began) * 1000
+            if self.added and open_ms >= self.settings.transaction_timeout_ms:
+                raise failures.too_slow(self.settings.transaction_timeout_ms) from failure
             raise failures.fenced() from failure
         except KafkaError as failure:
             self.brokers.reset()
@@ -186,6 +190,8 @@ class BatchProducer:
         self.outbox.go_on()
 
     def _add(self, places: set[Place]) -> None:
+        if not self.added:
+            self.began = time.monotonic()
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         partitions: dict[str, list[int]] = {}
         for name, partition in sorted(places):

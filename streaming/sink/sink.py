@@ -4,9 +4,9 @@ The numbered steps (the same in docs/guarantees.md and in the crash tests):
 
 1. Spark logs the batch's offsets.
 2. Each state partition steps its shards.
-3. The partition's producer begins: `init_transactions` fences whoever had its id, then the
-   partition's progress is read; a batch that is already there is skipped; else deliveries, rejects
-   and events are produced in one transaction.
+3. The partition's producer begins a session, which fences whoever had its id, then the partition's
+   progress is read; a batch that is already there is skipped; else deliveries, rejects and events
+   are produced in one transaction.
 4. The batch's number is sent as the progress within the transaction; the transaction commits.
 5. Spark commits the state store.
 6. Spark logs the batch as done.
@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat
+from streaming.arrow.columns import flat, plain
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.output import HEADER, RECORD_COLUMNS
 from streaming.arrow.partitioner import partitions_of
@@ -129,7 +129,7 @@ def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
         if name not in RECORD_COLUMNS
     ]
     if "partition" in table.column_names:
-        partitions = flat(table["partition"]).to_numpy()
+        partitions = plain(flat(table["partition"])).to_numpy()
     else:
         partitions = _partitions(flat(table["key"]), writer.partitions(topic))
     writer.write(topic, table, partitions.astype(np.int32), added)
@@ -137,7 +137,7 @@ def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
 
 def _partitions(keys: pa.Array, count: int) -> NDArray[np.int32]:
     """Where records go; those without a key go where an empty key would."""
-    if pa.types.is_dictionary(keys.type):
+    if pa.types.is_dictionary(keys.type) and not keys.null_count:
         known = _partitions(keys.dictionary, count)
         return np.asarray(known[keys.indices.to_numpy()])
-    return partitions_of(keys.fill_null(b""), count)
+    return partitions_of(plain(keys).fill_null(b""), count)

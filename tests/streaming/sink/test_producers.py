@@ -1,6 +1,7 @@
 """Both producers against a real broker: batches are there once, in order, or not at all."""
 
 import random
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +148,23 @@ def test_a_record_that_is_too_large_says_what_to_do(plan):
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
     with pytest.raises(KafkaUnavailable, match=r"raise max\.message\.bytes"), writer.batch(0, "q"):
         writer.write(plan.output, table, np.zeros(1, np.int32), [])
+    write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
+    assert values(plan) == numbers(10)
+
+
+def test_a_transaction_that_took_too_long_is_not_mistaken_for_another_copy(broker, topic_prefix):
+    """The broker looks for such every ten seconds."""
+    plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": "100"})
+    writer = writer_for(plan, 0, BatchContext("q", 0, False))
+
+    def dawdle():
+        with writer.batch(0, "q"):
+            writer.write(plan.output, *some_rows(0, 10))
+            writer.producer._send()
+            time.sleep(12)
+
+    with pytest.raises(KafkaUnavailable, match=r"longer to write.*\(100 ms\)"):
+        dawdle()
     write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
     assert values(plan) == numbers(10)
 
