@@ -236,7 +236,7 @@ _COMMON: dict[str, Check] = {
 }
 BUS1: dict[str, Check] = {
     "consistency": lambda evidence, _: _one_order(evidence),
-    "causality": lambda evidence, _: _one_order(evidence, "own"),
+    "causality": lambda evidence, _: _one_order(evidence, "by_sender"),
     "causality-side-channel": lambda evidence, _: _causality(evidence, "seen", "ended"),
     "sender-order": lambda evidence, _: _sender_order(evidence),
     "locality": lambda evidence, _: _locality(evidence),
@@ -246,7 +246,7 @@ BUS1: dict[str, Check] = {
 KDBUS: dict[str, Check] = {
     "local-queue-order": lambda evidence, _: _sender_order(evidence),
     "atomicity": lambda evidence, _: _one_order(evidence),
-    "local-dequeue-order": lambda evidence, _: _one_order(evidence, "own"),
+    "local-dequeue-order": lambda evidence, _: _one_order(evidence, "by_sender"),
     "causality-dequeued": lambda evidence, _: _one_order(evidence, "seen"),
     "causality-queued": lambda evidence, _: _one_order(evidence, "ended"),
     "one-order": lambda evidence, _: _one_order(evidence, "seen", "ended"),

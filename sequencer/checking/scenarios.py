@@ -94,10 +94,11 @@ class Action(NamedTuple):
 class Before(NamedTuple):
     """What had happened when a send was started, seen from outside.
 
-    `own`: its sender had dequeued these; `seen`: anyone had; `ended`: their sending had ended.
+    `by_sender`: its sender had dequeued these; `seen`: anyone had; `ended`: their sending had
+    ended.
     """
 
-    own: frozenset[str]
+    by_sender: frozenset[str]
     seen: frozenset[str]
     ended: frozenset[str]
 

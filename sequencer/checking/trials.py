@@ -143,9 +143,9 @@ class Trial:
 
     def _start(self, send: Send | Destroy) -> None:
         sender = self.scenario.sender(send)
-        own = frozenset(str(delivery.message) for delivery in self.histories[sender])
+        by_sender = frozenset(str(delivery.message) for delivery in self.histories[sender])
         seen = frozenset(str(d.message) for history in self.histories.values() for d in history)
-        self.before[send.id] = Before(own, seen, frozenset(self.outcomes))
+        self.before[send.id] = Before(by_sender, seen, frozenset(self.outcomes))
         self._note("before", send.id, self.before[send.id])
         if isinstance(send, Send):
             transaction = self.bus.send(send.id, send.sender, send.to, send.handles)

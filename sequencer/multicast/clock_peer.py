@@ -179,8 +179,8 @@ class Peer:
     def _do_tick(self, request: Tick) -> tuple[Reply, ...]:
         self.queue.sync(request.maximum)
         stamp = Stamp(self.queue.tick(), self.name)
-        own = Stamped(request.transaction, self.name, stamp)
-        return (own, *self._destroy(request.destroys, stamp))
+        stamped = Stamped(request.transaction, self.name, stamp)
+        return (stamped, *self._destroy(request.destroys, stamp))
 
     def _do_sync(self, request: Sync) -> tuple[Reply, ...]:
         self.queue.sync(request.stamp.timestamp)
@@ -208,8 +208,8 @@ class Peer:
         if not left:
             return (Stamped(request.transaction, self.name, None, gone),)
         stamp = self.queue.arrive(request.transaction.sender, request.estimate, left)
-        own = Stamped(request.transaction, self.name, stamp, gone)
-        return (own, *self._destroy(request.destroys, stamp))
+        stamped = Stamped(request.transaction, self.name, stamp, gone)
+        return (stamped, *self._destroy(request.destroys, stamp))
 
     def _destroy(self, node: str | None, stamp: Stamp) -> tuple[Reply, ...]:
         if node is None:

@@ -129,14 +129,15 @@ class Views:
             )
         changed = {**self.groups, group: frozenset(members)}
         connected = next(part for part in components(changed) if group in part)
-        some = {name: changed[name] for name in connected}
-        view = View(self.latest + 1, some, require(build(some, nodes_max=self.nodes_max), some))
+        groups = {name: changed[name] for name in connected}
+        graph = require(build(groups, nodes_max=self.nodes_max), groups)
+        view = View(self.latest + 1, groups, graph)
         self.groups = changed
         self.latest = view.number
         self.views[view.number] = view
         for name in connected:
             self.starts.setdefault(name, []).append(view.number)
-        for member in sorted(frozenset().union(*some.values())):
+        for member in sorted(frozenset().union(*groups.values())):
             self.joins.setdefault(member, []).append(view.number)
         return view
 
@@ -276,7 +277,8 @@ class Subscriber:
             if following is None:
                 break
             groups = following.of(self.name)
-            pairs = frozenset(p for p, some in following.graph.atoms.items() if self.name in some)
+            atoms = following.graph.atoms.items()
+            pairs = frozenset(pair for pair, members in atoms if self.name in members)
             self.view, self.unended = following.number, set(groups)
             self.receiver = Receiver(self.name, groups, pairs, self.held_max)
             for _, message in sorted(self.later.pop(self.view, {}).items()):

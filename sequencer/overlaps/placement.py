@@ -103,14 +103,14 @@ def check_load(
     graph: Graph, groups: Membership, nodes: Placement, rates: Rates | None = None
 ) -> tuple[Overload, ...]:
     """All nodes that order more messages than the busiest receiver gets."""
-    some = checked_rates(groups, rates)
-    receiver, limit = busiest(groups, some)
+    known_rates = checked_rates(groups, rates)
+    receiver, limit = busiest(groups, known_rates)
     ordered = _ordered({pair: nodes[pair] for pair in graph.atoms})
     return tuple(
         Overload(node, load, tuple(sorted(names)), receiver, limit)
         for node, names in sorted(ordered.items())
         # Sums of the same rates in another order may differ in the last digits.
-        if (load := sum(some[name] for name in sorted(names))) > limit * (1 + 1e-9)
+        if (load := sum(known_rates[name] for name in sorted(names))) > limit * (1 + 1e-9)
     )
 
 

@@ -229,8 +229,8 @@ class Directory:
     def _before(self, members: set[str]) -> Iterable[int]:
         """Lines of views that some of these subscribers are in."""
         for view in self.views.values():
-            for at, some in enumerate(view.groups.values()):
-                if not members.isdisjoint(some):
+            for at, others in enumerate(view.groups.values()):
+                if not members.isdisjoint(others):
                     yield view.first_line + at
 
 

@@ -57,10 +57,11 @@ class Tables:
 def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tables:
     """Compile the directory for a shard; ``home`` gives the shard of a subscriber."""
     views = [directory.views[number] for number in sorted(directory.views)]
-    everyone = sorted({each for view in views for some in view.groups.values() for each in some})
-    homes = {each: home(each) for each in everyone}
-    local = tuple(each for each in everyone if homes[each] == shard)
-    place = {each: at for at, each in enumerate(local)}
+    memberships = [members for view in views for members in view.groups.values()]
+    everyone = sorted({member for members in memberships for member in members})
+    homes = {subscriber: home(subscriber) for subscriber in everyone}
+    local = tuple(subscriber for subscriber in everyone if homes[subscriber] == shard)
+    place = {subscriber: at for at, subscriber in enumerate(local)}
     runs = [run for view in views for path in view.paths.values() for run in path]
     base = {view.number: at for view, at in zip(views, _bases(views), strict=True)}
     atoms = [
@@ -69,7 +70,6 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         for path in view.paths.values()
         for run in path
     ]
-    memberships = [some for view in views for some in view.groups.values()]
     paths = [path for view in views for path in view.paths.values()]
     return Tables(
         shard=shard,
@@ -79,8 +79,10 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         first_run=np.concatenate(([0], np.cumsum(_ints(map(len, paths))))).astype(np.int64),
         run_shard=_ints(run.shard for run in runs),
         run_atoms=Ragged.of(atoms),
-        targets=Ragged.of(sorted({homes[each] for each in some}) for some in memberships),
-        members=Ragged.of([place[each] for each in some if each in place] for some in memberships),
+        targets=Ragged.of(sorted({homes[name] for name in members}) for members in memberships),
+        members=Ragged.of(
+            [place[name] for name in members if name in place] for members in memberships
+        ),
         removed=np.array(
             [name not in directory.groups for view in views for name in view.groups], np.bool_
         ),
@@ -105,7 +107,7 @@ def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
 def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
     first, second = view.pairs[at]
     others = set(view.groups[second])
-    return (each in others for each in view.groups[first] if each in place)
+    return (member in others for member in view.groups[first] if member in place)
 
 
 def _pair_lines(views: list[RoutedView]) -> Ints:
