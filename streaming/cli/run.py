@@ -38,10 +38,17 @@ def run(
 
     Example: sequencer run orders.toml
     """
-    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-    from streaming.service.run import Service  # noqa: PLC0415
+    from streaming.service.stopping import Stopping  # noqa: PLC0415  (a quick --help)
 
-    settings = load_config(config)
-    names = settings.named(pipeline or [])
-    settings.check(names)
-    Service(settings, names=names, once=once, accept_repeats=accept_repeats).run()
+    stopping = Stopping()
+    with stopping.listening():  # what follows takes some seconds
+        from streaming.config import load_config  # noqa: PLC0415
+        from streaming.service.run import Service  # noqa: PLC0415
+
+        settings = load_config(config)
+        names = settings.named(pipeline or [])
+        settings.check(names)
+        service = Service(
+            settings, names=names, once=once, accept_repeats=accept_repeats, stopping=stopping
+        )
+        service.run()

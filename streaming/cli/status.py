@@ -81,7 +81,11 @@ def status(
 def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: bool) -> None:
     from rich.console import Console  # noqa: PLC0415
 
-    found = {name: _figures(config, name, blocked=blocked, lag=lag) for name in config.pipelines}
+    most = None if as_json else SHOWN_MAX
+    found = {
+        name: _figures(config, name, blocked=blocked, lag=lag, most=most)
+        for name in config.pipelines
+    }
     if blocked:
         found = {name: figures for name, figures in found.items() if figures["blocked"]}
     if as_json:
@@ -96,7 +100,9 @@ def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: boo
         _table(console, found)
 
 
-def _figures(config: Config, name: str, *, blocked: bool, lag: bool) -> dict[str, Any]:
+def _figures(
+    config: Config, name: str, *, blocked: bool, lag: bool, most: int | None
+) -> dict[str, Any]:
     from streaming.arrow.totals import Totals  # noqa: PLC0415
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
@@ -109,7 +115,8 @@ def _figures(config: Config, name: str, *, blocked: bool, lag: bool) -> dict[str
     more: dict[str, Any] = {}
     if blocked:
         with config.faults_of(name):
-            more["waiting"] = discipline.waiting(pipeline, checkpoint.waiting().values())
+            texts = checkpoint.waiting().values()
+            more["waiting"] = discipline.waiting(pipeline, texts, most)
     if lag:
         more["lag"] = _lag(config, name, checkpoint.read_up_to())
     return {
@@ -155,7 +162,7 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
         table = Table(box=None, pad_edge=False)
         for column in ("channel", "waits for", "epoch", "held", "since", "waited"):
             table.add_column(column, justify="left" if column == "channel" else "right")
-        for each in waiting[:SHOWN_MAX]:
+        for each in waiting:
             key = each["channel"]
             told = shown(key.encode()) if isinstance(key, str) else json.dumps(key)
             waited = now - datetime.fromisoformat(each["since"]).timestamp()
@@ -169,8 +176,8 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
             )
         if waiting:
             console.print(table)
-        if len(waiting) > SHOWN_MAX:
-            console.print(f"… and {len(waiting) - SHOWN_MAX:,} more; --json lists them")
+        if len(waiting) == SHOWN_MAX < figures["blocked"]:
+            console.print(f"… and {figures['blocked'] - SHOWN_MAX:,} more; --json lists them")
     if not found:
         console.print("nothing waits")
 

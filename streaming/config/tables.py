@@ -23,6 +23,14 @@ class Service(Table):
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
     create_topics: Annotated[bool, Field(strict=True)] = True
     header_prefix: Annotated[Printable, Field(max_length=100)] = ""
+    metrics: str = ""
+
+    @field_validator("metrics")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if value and not re.fullmatch(r"[^\s:/]+:[0-9]{1,5}", value):
+            raise ValueError(f'{value!r} is no address; write host:port, "127.0.0.1:9404"')
+        return value
 
 
 class Kafka(Table):

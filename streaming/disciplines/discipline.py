@@ -48,6 +48,10 @@ class Pace:
     held_low: int = 0
 
 
+def _nobody(_settings: Any, _texts: Iterable[str], _most: int | None) -> Described:
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discipline:
     """One discipline. What imports Spark or a protocol does so when it is called.
@@ -59,7 +63,7 @@ class Discipline:
     ``plan`` makes the plan of settings, the identity and the fields that all plans have. ``build``
     makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe`` reads
     state back. ``waiting`` makes a list, longest first, of what shards told of who waits
-    (`arrow.totals`); by default nobody is listed.
+    (`arrow.totals`), of all or of so many; by default nobody is listed.
     """
 
     name: str
@@ -72,5 +76,5 @@ class Discipline:
     plan: Callable[[Any, Mapping[str, Any], dict[str, Any]], Plan]
     build: Callable[[Source, Any], DataFrame]
     describe: Callable[[Any], Reader]
-    waiting: Callable[[Any, Iterable[str]], Described] = lambda _settings, _texts: []
+    waiting: Callable[[Any, Iterable[str], int | None], Described] = _nobody
     pace: Callable[[Any], Pace] = lambda _settings: Pace()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-STOP_SECONDS_MAX = 55
+STOP_SECONDS_MAX = 40
+QUERY_SECONDS_MAX = 5
+"""Together with the session's end (`session`) these stay below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
@@ -85,6 +89,7 @@ class Pipeline:
         self._through = Through(config, name)
         self._clean = TransitCleaner(config, name, say)
         self.finished = False
+        self.starts = 0
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -103,6 +108,7 @@ class Pipeline:
         self.query = start(
             frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
+        self.starts += 1
         self.carrier.begin(str(self.query.id))
 
     def _plan(self) -> Plan:
@@ -194,6 +200,8 @@ class Pipeline:
         """Stop between batches."""
         self.ask_to_stop()
         self.wait_stopped(time.monotonic() + STOP_SECONDS_MAX)
+        if self.query is not None:
+            self.query.stop()
 
     def ask_to_stop(self) -> None:
         """Let the running batch finish and begin no other."""
@@ -212,7 +220,10 @@ class Pipeline:
             if idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
                 break  # between batches: nothing runs that stopping could cut short
             time.sleep(0.05)
-        query.stop()
+        # While Kafka is away this may wait for longer than a stop has; the JVM's end ends it then.
+        stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
+        stopper.start()
+        stopper.join(QUERY_SECONDS_MAX)
 
     def report(self, *, last: bool = False) -> str:
         """A line on what was done, empty where nothing changed."""
@@ -241,6 +252,11 @@ class Pipeline:
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }
         )
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    with contextlib.suppress(Exception):  # it failed meanwhile, or the JVM is gone
+        query.stop()
 
 
 def _shards(status: dict[str, Any]) -> dict[int, Totals]:

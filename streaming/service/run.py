@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from streaming import crashes
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import connection, topics
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.service.session import spark_session
+from streaming.service.stopping import Stopping, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,27 +27,32 @@ ONCE_TRIES_MAX = 3
 Say = Callable[[str], None]
 
 
-def say(text: str) -> None:
-    """One line for people, on standard error."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-
 class Service:
-    """Runs pipelines until told to stop, or (``once``) until their input is worked through."""
+    """Runs pipelines until told to stop, or (``once``) until their input is worked through.
+
+    ``stopping``: where somebody listens for signals already.
+    """
 
     def __init__(
-        self, config: Config, *, names: list[str], once: bool, accept_repeats: bool = False
+        self,
+        config: Config,
+        *,
+        names: list[str],
+        once: bool,
+        accept_repeats: bool = False,
+        stopping: Stopping | None = None,
     ) -> None:
         self.config = config
         self.names = names
         self.once = once
         self.accept_repeats = accept_repeats
-        self.stopping = threading.Event()
+        self.stopping = stopping or Stopping()
+        self.pipelines: list[Pipeline] = []
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
-        with self._signals():
+        with self.stopping.listening(), served(self.config, self.pipelines):
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
@@ -57,8 +60,11 @@ class Service:
             for checkpoint in checkpoints:
                 checkpoint.claim()
             with spark_session(self.config) as session:
-                self._listen()  # Spark's own handlers came with the session
+                self.stopping.listen()  # Spark's own handlers came with the session
+                if self.stopping.is_set():
+                    return
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
+                self.pipelines.extend(pipelines)
                 try:
                     self._work(pipelines)
                 finally:
@@ -162,25 +168,3 @@ class Service:
             pipeline.ask_to_stop()
         for pipeline in pipelines:
             pipeline.wait_stopped(deadline)
-
-    def _listen(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, _frame: Any) -> None:
-        if not self.stopping.is_set():
-            say(f"{signal.Signals(number).name}: finishing the running batch")
-        self.stopping.set()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-        self._listen()
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 import threading
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SPARK_SECONDS_MAX = 8
+JAVA_SECONDS_MAX = 5
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -66,8 +69,6 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
     """The session that all pipelines share; it and its JVM are gone afterwards."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (a second to import)
-
     settings = {
         "spark.master": "local[*]",
         "spark.app.name": config.service.name,
@@ -86,14 +87,47 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
         # On the class path of Java itself: Spark needs it before it has its own jars.
         path = [*files, *filter(None, [settings.get("spark.driver.extraClassPath")])]
         settings = {**LOCAL_FILES, **settings, "spark.driver.extraClassPath": os.pathsep.join(path)}
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with _quiet_java():
+        session = _start(settings)
     try:
         yield session
     finally:
         _end_session(session)
+
+
+@contextmanager
+def _quiet_java() -> Iterator[None]:
+    """A JVM that is started inside leaves SIGTERM to us.
+
+    It may get one along with us, from a terminal or from systemd; it would end at once, and the
+    batch with it. PySpark sees to SIGINT in the same way. When we are gone it ends by itself: its
+    standard input does.
+    """
+    from pyspark import java_gateway  # noqa: PLC0415
+
+    usual = java_gateway.Popen
+
+    def start(command: Any, *, preexec_fn: Callable[[], None], **how: Any) -> Any:
+        def prepare() -> None:
+            preexec_fn()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        return usual(command, preexec_fn=prepare, **how)
+
+    java_gateway.Popen = start
+    try:
+        yield
+    finally:
+        java_gateway.Popen = usual
+
+
+def _start(settings: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _log_settings() -> str:
@@ -108,14 +142,14 @@ def _end_session(session: SparkSession) -> None:
     process = getattr(gateway, "proc", None)
     stopper = threading.Thread(target=_quietly(session.stop), daemon=True)
     stopper.start()
-    stopper.join(20)
+    stopper.join(SPARK_SECONDS_MAX)
     if gateway is not None:
         _quietly(gateway.shutdown)()
     if process is not None:
         if process.stdin is not None:
             _quietly(process.stdin.close)()
         try:
-            process.wait(10)
+            process.wait(JAVA_SECONDS_MAX)
         except Exception:  # noqa: BLE001  (whatever it was, the JVM must go)
             process.kill()
     SparkContext._gateway = None  # noqa: SLF001

@@ -1,9 +1,11 @@
-"""PySpark's daemon for Python workers, with two changes.
+"""PySpark's daemon for Python workers, with three changes.
 
 Spark starts it by the name of its module (`spark.python.daemon.module`).
 
 When a batch fails, Spark closes the connections of workers that still run; that is no fault of
 theirs, and what failed is told elsewhere: they print no stack trace.
+
+A SIGTERM that everybody gets, as from systemd, leaves the running batch its workers.
 
 After each task the daemon has a worker collect garbage. That walks through every object of all
 imported modules, some 60 ms, which is most of what a small task costs; here it walks through what
@@ -13,6 +15,7 @@ the last tasks left alone. As it does so after each task, it need not do so ofte
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import traceback
 from typing import Any
@@ -56,7 +59,22 @@ class _Garbage:
         return getattr(gc, name)
 
 
+class _Signal:
+    """The module that the daemon and its workers set signals with."""
+
+    def signal(self, number: int, handler: Any) -> Any:
+        """SIGTERM stays ignored, as it came from the JVM: a stop lets the running batch finish.
+
+        When Spark stops, the daemon's standard input ends, and the daemon tells its workers.
+        """
+        return None if number == signal.SIGTERM else signal.signal(number, handler)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(signal, name)
+
+
 daemon.traceback = _Traceback()
+daemon.signal = _Signal()
 daemon.gc = _Garbage()
 
 if __name__ == "__main__":

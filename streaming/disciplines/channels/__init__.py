@@ -61,10 +61,10 @@ def _describe(plan: ChannelPlan) -> Reader:
     return read
 
 
-def _waiting(settings: ChannelPipeline, texts: Iterable[str]) -> Described:
+def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) -> Described:
     from streaming.disciplines.channels.waiting import describe_waiting  # noqa: PLC0415
 
-    return describe_waiting(texts, settings.rules().labels)
+    return describe_waiting(texts, settings.rules().labels, most)
 
 
 CHANNEL = Discipline(

@@ -36,14 +36,17 @@ def told_waiting(before: ShardState, after: ShardState) -> str | None:
     return base64.b64encode(to_state(now)).decode()
 
 
-def describe_waiting(texts: Iterable[str], labels: Labels) -> list[dict[str, Any]]:
-    """What shards told, in one list, longest first; ``since`` in RFC 3339.
+def describe_waiting(
+    texts: Iterable[str], labels: Labels, most: int | None = None
+) -> list[dict[str, Any]]:
+    """What shards told, in one list, longest first (``most`` of them); ``since`` in RFC 3339.
 
     ``next``: the label that the channel waits for.
     """
     tables = [from_state(base64.b64decode(text), SCHEMA) for text in texts]
-    rows = pa.Table.from_batches(tables, schema=SCHEMA).to_pylist()
-    rows.sort(key=lambda row: (row["since_ms"], row["channel"]))
+    table = pa.Table.from_batches(tables, schema=SCHEMA)
+    table = table.sort_by([("since_ms", "ascending"), ("channel", "ascending")])
+    rows = table.slice(0, most).to_pylist()
     return [
         {
             "channel": key_to_json(row["channel"]),

@@ -1,0 +1,74 @@
+"""Who waits: told only when it changed, and what was told last is always how it is."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sequencer.channels import Arrivals, Command, Gap, Op, Rules, ShardState, step
+from sequencer.labels import LinearLabels
+from streaming.disciplines.channels import waiting
+from streaming.disciplines.channels.waiting import describe_waiting, told_waiting
+
+LABELS = LinearLabels(start=100)
+
+
+def arrivals(rows):
+    """Rows are (key, place)."""
+    keys = pa.array([key for key, _ in rows], pa.binary())
+    labels = pa.array([b"%d" % LABELS.at(place) for _, place in rows], pa.binary())
+    return Arrivals(keys, labels, pa.nulls(len(rows), pa.binary()), np.zeros(len(rows), bool))
+
+
+def as_it_is(state):
+    """The list, worked out one channel after the other."""
+    held = state.held
+    found = []
+    for row, key in enumerate(state.keys.to_pylist()):
+        mine = [at for at in range(len(held)) if held.channel[at] == row]
+        if mine:
+            since = min(int(held.since_ms[at]) for at in mine)
+            found.append((since, key, LABELS.at(int(state.frontier[row])), len(mine)))
+    return [(key.decode(), label, count) for _, key, label, count in sorted(found)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_told_last_is_how_it_is(seed):
+    rng = random.Random(seed)
+    rules = Rules(LABELS, gap=Gap.SKIP, gap_after_ms=500)
+    state, told, changes = ShardState.empty(), None, 0
+    for batch in range(60):
+        rows = [
+            (b"k%d" % rng.randrange(5), batch // 6 + rng.randrange(3))
+            for _ in range(rng.randrange(4))
+        ]
+        commands = [Command(Op.RESET, b"k0")] if rng.random() < 0.1 else []
+        after = step(state, arrivals(rows), 1000 + 40 * batch, rules, commands).state
+        text = told_waiting(state, after)
+        changes += text is not None
+        told = told if text is None else text
+        listed = [] if told is None else describe_waiting([told], LABELS)
+        assert [(e["channel"], e["next"], e["held"]) for e in listed] == as_it_is(after)
+        assert told_waiting(after, after) is None
+        state = after
+    assert 10 < changes < 60
+
+
+def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
+    monkeypatch.setattr(waiting, "WAITING_MAX", 3)
+    rules = Rules(LABELS)
+    state, told = ShardState.empty(), None
+    for batch in range(6):
+        after = step(state, arrivals([(b"k%d" % (5 - batch), 2)]), 1000 + batch, rules).state
+        told = told_waiting(state, after) or told
+        state = after
+    listed = describe_waiting([told], LABELS)
+    assert [each["channel"] for each in listed] == ["k5", "k4", "k3"]
+    assert listed[0] == {
+        "channel": "k5",
+        "epoch": 0,
+        "next": 100,
+        "since": "1970-01-01T00:00:01.000Z",
+        "held": 1,
+    }
