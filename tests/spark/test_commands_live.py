@@ -1,10 +1,14 @@
 """Commands to a running service: from the command line to the answer, and what changed."""
 
 import json
+import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.arrow.key_text import key_to_json
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
@@ -44,13 +48,46 @@ def lag(config):
     return found["p"]["lag"]
 
 
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def ask(address, path):
+    """Status and text of an answer."""
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def measured(address, name):
+    """The sample of a metric; None where there is none yet."""
+    found = text_string_to_metric_families(ask(address, "/metrics")[1])
+    return next((s.value for each in found for s in each.samples if s.name == name), None)
+
+
+def look_at_metrics(address, service):
+    assert ask(address, "/healthz") == (200, "alive\n")
+    assert ask(address, "/readyz") == (200, "ready\n")
+    assert ask(address, "/none")[0] == 404
+    assert measured(address, "sequencer_in_total") == 3 * len(KEYS)
+    assert measured(address, "sequencer_blocked") == len(KEYS)
+    assert measured(address, "sequencer_oldest_held_seconds") > 0
+    assert measured(address, "sequencer_restarts_total") == 0
+    service.until(lambda: measured(address, "sequencer_lag") == 0)
+
+
 def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path):
     roles = ("in", "out", "rejects", "events", "commands")
     topics = {role: f"{topic_prefix}{role}" for role in roles}
     create_topics(broker.bootstrap, {topics["in"]: 2})
     names = {"input": "in", "output": "out"} | {each: each for each in roles[2:]}
     pipelines = {"p": {key: topics[role] for key, role in names.items()}}
-    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    address = f"127.0.0.1:{free_port()}"
+    config = write_config(tmp_path, broker.bootstrap, pipelines, metrics=address)
     produce(broker.bootstrap, topics["in"], [labelled(key, n) for key in KEYS for n in (0, 3, 5)])
 
     with Service(config) as service:
@@ -62,6 +99,7 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
         }
         assert {(each["next"], each["held"], each["epoch"]) for each in waiting} == {(1, 2, 0)}
         assert "k11" in sequencer("status", config, "--blocked")
+        look_at_metrics(address, service)
         dry = json.loads(
             sequencer("skip", config, "--blocked", "0 s", "--dry-run", "--why", "a look", "--json")
         )
