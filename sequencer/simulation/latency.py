@@ -212,7 +212,7 @@ def _joined(count: int, some: list[tuple[Stretch, int]]) -> StretchOf:
         *mean_and_most(apart),
         *mean_and_most(far),
         float(np.median(np.concatenate([each.pairs for each, _ in some]))),
-        float(1 - arrived.mean() / values.mean()),
+        max(0.0, float(1 - arrived.mean() / values.mean())),
         float(np.mean([nodes for _, nodes in some])),
         sum(each.deliveries for each, _ in some),
     )

@@ -59,7 +59,7 @@ def figure(
     track: Track[tuple[int, int]],
     seed: int,
     *,
-    runs: int = 3,
+    runs: int = 2,
     subscribers: int = 128,
     counts: Sequence[int] = (8, 16, 32, 64),
     steps: int = STEPS,

@@ -101,7 +101,8 @@ def test_the_ratio_of_averages_stays_below_the_papers_maximum():
     assert len(high.values) == 64
     for each in (low, high):
         # Neighbours make an average of ratios large.
-        assert each.mean < each.far_mean < each.apart_mean <= each.ratios_mean
+        assert each.mean < each.ratios_mean
+        assert each.far_mean < each.apart_mean <= each.ratios_mean
 
 
 def test_nodes_grow_more_gradually_after_twenty_groups():
