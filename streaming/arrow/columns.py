@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -31,7 +31,7 @@ from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Described, Reader
-from streaming.disciplines.plan import ExchangePlan
+from streaming.disciplines.plan import ExchangePlan, Plan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import InputLost, StateFormatError
 
@@ -305,7 +305,7 @@ def home(name: bytes, shards: int) -> int:
     return zlib.crc32(name) % shards
 
 
-def place_of(row: Mapping[str, Any], plan: ExchangePlan) -> dict[str, Any]:
+def place_of(row: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """Topic, partition and offset of a row of RECORD, as events tell them."""
     topic = plan.reads[row["topic"]]
     return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}

@@ -7,7 +7,6 @@ what peers see.
 from __future__ import annotations
 
 import json
-import struct
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ from sequencer.multicast import (
 )
 from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers
-from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.ipc import from_ipc, join, split, to_ipc
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.commands import Refused
 from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work, place_of
@@ -35,7 +34,6 @@ from streaming.disciplines.multicast.batch import Batch
 from streaming.disciplines.multicast.codec import Runs, dumps, unchunk
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
-    CREATE,
     DESTROY,
     Life,
     Nodes,
@@ -55,7 +53,6 @@ IN_FLIGHT_MAX = 50_000
 beyond waits in the order of arrival. One message may be larger."""
 
 READ_MAX = 5_000
-_LENGTHS = struct.Struct(">IIII")
 
 
 class MulticastOperator(ExchangeOperator):
@@ -91,7 +88,6 @@ class MulticastCore(Core):
         self.flying: dict[int, int] = {}
         self.in_flight = 0
         self.ends: dict[int, tuple[str, str]] = {}
-        self.nodes_text = ""
         self.idle_since_ms = 0
 
     def step(self, work: Work) -> Outcome:
@@ -123,24 +119,20 @@ class MulticastCore(Core):
 
     def dump(self) -> bytes:
         """The state; peers that nothing touched cost their text only."""
-        self.nodes_text = self.nodes_text or dumps(self.nodes.state())
         flying, ends = list(self.flying.items()), list(self.ends.items())
         head = dumps([self.next_id, self.first_waiting, flying, ends, self.rows.ids.tolist()])
-        parts = [head.encode(), self.nodes_text.encode(), self.peers.dump().encode()]
+        parts = [head.encode(), self.nodes.dump(), self.peers.dump().encode()]
         parts.append(to_ipc(self.rows.table) if len(self.rows.ids) else b"")
-        return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+        return join(parts)
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        parts, at = [], _LENGTHS.size
-        for size in _LENGTHS.unpack_from(state):
-            parts.append(state[at : at + size])
-            at += size
+        parts = split(state, 4)
         self.next_id, self.first_waiting, flying, ends, ids = json.loads(parts[0])
         self.flying = dict(flying)
         self.in_flight = sum(self.flying.values())
         self.ends = {number: (node, owner) for number, (node, owner) in ends}
-        self.nodes.load(json.loads(parts[1]))
+        self.nodes.load(parts[1])
         self.peers.load(parts[2].decode())
         table = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()
         self.rows.put(table, ids)
@@ -155,7 +147,6 @@ class MulticastCore(Core):
         """
         if not len(commands):
             return commands
-        self.nodes_text = ""
         for life in self.nodes.forget(now.ms):
             self._keeper(life, "forget")
         starting: dict[int, Life] = {}
@@ -163,14 +154,13 @@ class MulticastCore(Core):
             more: dict[str, Any]
             try:
                 command = read_command(row["value"])
-                if command.op == CREATE:
-                    self._keeper(self.nodes.create(command, now.ms), "create")
-                    more = {"op": command.op, "node": command.node, "owner": command.owner}
-                else:
-                    life = self.nodes.destroy(command, now.ms)
+                life = self.nodes.do(command, now.ms)
+                if command.op == DESTROY:
                     if self.homes[life.owner] == self.shard:
                         starting[at] = life
                     continue
+                self._keeper(life, "create")
+                more = command.told()
             except Refused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if self.shard == 0:
@@ -335,7 +325,8 @@ class MulticastCore(Core):
             return
         for name, count in self.peers.retire(due_ms):
             if count.sequence:
-                now.told.append(retired(self.plan.pipeline, name, count, now.ms))
+                numbers = (count.incarnation, count.sequence)
+                now.told.append(retired(self.plan.pipeline, name, numbers, now.ms))
         self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
 
     def _drop_rows(self) -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.multicast import Delivery, Destination, Message
-from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.columns import Int64s, flat, last_headers
+from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.multicast.nodes import Nodes, bare, latin, raw
 
 MISSING_SENDER = "missing-sender"
@@ -96,6 +97,54 @@ KEPT_MAX = 100_000
 def written(destination: Destination) -> bytes:
     """A destination as senders write it."""
     return raw(destination.peer) if destination.node is None else b"@" + raw(bare(destination.node))
+
+
+SENT = ("key", "value", "headers", "timestamp", "stamp")
+
+
+def copied(column: Any, which: Int64s) -> pa.DictionaryArray:
+    """A column of ``which`` rows of another; what copies share crosses to the sink once."""
+    return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), flat(column))
+
+
+def delivered(
+    sent: pa.Table,
+    which: Int64s,
+    to: tuple[pa.Array, Int64s],
+    destinations: tuple[pa.Array, Int64s],
+    added: Mapping[str, Any],
+) -> pa.Table:
+    """One record for each delivery, for the sink.
+
+    ``sent`` are the messages (SENT: the sender, `stamp` its timestamp); ``which``: the message of
+    each delivery. ``to`` and ``destinations`` are names (binary) and a place there for each
+    delivery: the peer, and as what. ``added``: columns of further headers, in order.
+    """
+    return pa.table(
+        {
+            "key": copied(*to),
+            **{name: copied(sent[name], which) for name in ("value", "headers", "timestamp")},
+            "from": copied(sent["key"], which),
+            "destination": copied(*destinations),
+            "header:timestamp": copied(sent["stamp"], which),
+            **added,
+        }
+    )
+
+
+def notices_sent(
+    owners: Sequence[bytes], stamps: Sequence[int], times_ms: Sequence[int]
+) -> pa.Table:
+    """Destructions as messages (SENT) of the nodes' owners, without a value."""
+    return pa.table(
+        {
+            "key": pa.array(owners, pa.binary()),
+            "value": pa.nulls(len(owners), pa.binary()),
+            "headers": pa.nulls(len(owners), HEADERS),
+            "timestamp": pa.array(times_ms, pa.int64()),
+            "stamp": pa.array(stamps, pa.int64()),
+        }
+    )
 
 
 def deliveries(
