@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from sequencer.channels.rules import (
     CUSTOM_SEARCH_MIN,
@@ -23,14 +23,19 @@ class MulticastPipeline(Pipeline):
     discipline: Literal["multicast"]
     commands: TopicName
     transit: TopicName
-    order: Literal["clock", "counter"] = "clock"
+    order: Literal["batch", "clock", "counter"] = "batch"
 
     @property
     def commands_topic(self) -> str:
-        """Where nodes are created and destroyed."""
+        """Where nodes are created and destroyed, and handles released."""
         return self.commands
 
     @property
-    def transit_topic(self) -> str:
-        """By which peers send each other the protocol's steps."""
-        return self.transit
+    def transit_topic(self) -> str | None:
+        """By which peers send each other a protocol's steps; the order of the batch has none."""
+        return None if self.order == "batch" else self.transit
+
+    def understood(self) -> dict[str, Any]:
+        """The settings with their defaults, as JSON has them; without a topic that is not used."""
+        unused = {"transit"} if self.transit_topic is None else set()
+        return self.model_dump(mode="json", exclude=unused)

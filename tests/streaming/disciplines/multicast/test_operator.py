@@ -10,7 +10,7 @@ import pytest
 from streaming.arrow import payload
 from streaming.disciplines.exchange import home
 from streaming.disciplines.multicast import operator
-from streaming.disciplines.multicast.describe import describe
+from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
 from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator, route
 from streaming.disciplines.multicast.peers import LIMITS
