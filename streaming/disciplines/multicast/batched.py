@@ -67,13 +67,17 @@ class BatchOperator(BroadcastOperator):
 
 
 class _End(NamedTuple):
-    """A node's destruction: its place in the order, its command's time, the holders' rows."""
+    """A node's destruction: its place in the order, its command's time.
+
+    ``rows``: the holders', with the ``sequence`` of the notice to each.
+    """
 
     node: str
     owner: str
     stamp: int
     time_ms: int
     rows: Int64s
+    sequence: Int64s
 
 
 class BatchCore(Core):
@@ -92,7 +96,7 @@ class BatchCore(Core):
         """Commands first, then what senders sent."""
         told = self._retire(work.now_ms)
         ends = self._commands(work, told)
-        yield from self._notices(ends, work.now_ms)
+        yield from self._notices(ends)
         if len(work.records):
             yield from self._records(work, told)
         self.totals.channels = len(self.peers)
@@ -190,14 +194,16 @@ class BatchCore(Core):
         told = command.told()
         if command.op == DESTROY:
             told |= {"timestamp": when[0], "from": shown(life.owner)}
-            ends.append(_End(command.node, life.owner, *when, self.holders.destroy(life.number)))
+            rows = self.holders.destroy(life.number)
+            sequence = self.peers.number(rows, now_ms)
+            ends.append(_End(command.node, life.owner, *when, rows, sequence))
         elif command.op == RELEASE and peer >= 0:
             self.holders.release(life.number, peer)
             told["incarnation"] = int(self.peers.incarnation[peer])
             told["sequence"] = int(self.peers.sequence[peer])
         return told
 
-    def _notices(self, ends: list[_End], now_ms: int) -> Iterator[Write]:
+    def _notices(self, ends: list[_End]) -> Iterator[Write]:
         """A record for each holder of a destroyed node."""
         counts = np.array([len(end.rows) for end in ends], np.int64)
         for first, stop in slices(counts, SLICE_MAX):
@@ -212,14 +218,13 @@ class BatchCore(Core):
             present, peer = np.unique(rows, return_inverse=True)
             to = (self.peers.keys.take(pa.array(present)), peer)
             nodes = pa.array([end.node.encode() for end in some], pa.binary())
-            added = {"notice": copied(nodes, which), **self._counted(rows, now_ms)}
+            added = {
+                "notice": copied(nodes, which),
+                "sequence": np.concatenate([end.sequence for end in some]),
+                "incarnation": self.peers.incarnation[rows],
+            }
             self.totals.notices += len(rows)
             yield self.plan.output, delivered(sent, which, to, to, added)
-
-    def _counted(self, rows: Int64s, now_ms: int) -> dict[str, Any]:
-        """`sequence` and `incarnation` of deliveries to the peers in these rows."""
-        numbers = self.peers.number(rows, now_ms)
-        return {"sequence": numbers, "incarnation": self.peers.incarnation[rows]}
 
     # --- Messages.
 
@@ -239,7 +244,9 @@ class BatchCore(Core):
             record, name = copies.of(first, stop)
             if len(record):
                 peer = rows[messages.names.peer[name]]
-                added = {**passed.headers(record), **self._counted(peer, now_ms)}
+                added = passed.headers(record)
+                added["sequence"] = self.peers.number(peer, now_ms)
+                added["incarnation"] = self.peers.incarnation[peer]
                 yield self.plan.output, _deliveries(messages, sent, record, name, added)
         for peer, node in copies.handles():
             self.holders.add(node, rows[peer])
