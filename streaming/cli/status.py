@@ -13,6 +13,7 @@ ROWS = (
     "in",
     "delivered",
     "undelivered",
+    "notices",
     "rejected",
     "dropped",
     "held",
