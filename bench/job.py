@@ -25,7 +25,7 @@ from streaming.config import parse_config
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.groups.operator import first_ingress
 from streaming.disciplines.groups.plan import GroupPlan
-from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import spark_session
 
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--groups", type=json.loads, default={})
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--order", choices=["", "clock", "counter"], default="")
+    parser.add_argument("--order", choices=["", "batch", "clock", "counter"], default="")
     given = parser.parse_args()
     tables = {
         **SESSION,
@@ -202,6 +202,8 @@ class Ordered:
             "producer": {"bootstrap.servers": given.bootstrap},
         }
         topics = {"commands": commands, "transit": transit}
+        if given.order == "batch":
+            return BatchMulticastPlan(**common, commands=commands, shards=2)
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
