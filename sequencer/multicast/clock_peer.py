@@ -127,7 +127,7 @@ class Peer:
         node = request.node if isinstance(request, Register | Begin) else None
         return Refused(request.transaction, self.name, reason, str(error), node)
 
-    def _do(self, request: Request) -> tuple[Reply, ...]:  # noqa: PLR0911 -- a table of steps
+    def _do(self, request: Request) -> tuple[Reply, ...]:  # noqa: C901, PLR0911 -- a table of steps
         match request:
             case Block():
                 return self._do_block(request)
@@ -147,6 +147,8 @@ class Peer:
                 return self._do_cancel(request)
             case Begin():
                 return self._do_begin(request)
+            case LetGo():
+                return self._do_let_go(request)
         raise ProtocolError(f"{self.name} does not know {request}")
 
     def _do_probe(self, request: Probe) -> tuple[Reply, ...]:
@@ -211,7 +213,7 @@ class Peer:
         self.handles.registered(request.registered)
         return (Done(request.transaction, self.name),)
 
-    def _do_letgo(self, request: LetGo) -> tuple[Reply, ...]:
+    def _do_let_go(self, request: LetGo) -> tuple[Reply, ...]:
         self.nodes.let_go(request.node, request.transaction.sender, request.count)
         return ()
 
