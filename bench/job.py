@@ -26,7 +26,7 @@ from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.network.operator import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
-from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import spark_session
 
@@ -55,7 +55,7 @@ def main():
     parser.add_argument("--sequencing", choices=["batch", "network"], default="batch")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--no-stamps", dest="stamps", action="store_false")
-    parser.add_argument("--order", choices=["", "clock", "counter"], default="")
+    parser.add_argument("--order", choices=["", "batch", "clock", "counter"], default="")
     given = parser.parse_args()
     tables = {
         **SESSION,
@@ -205,6 +205,8 @@ class Ordered:
             "producer": {"bootstrap.servers": given.bootstrap},
         }
         topics = {"commands": commands, "transit": transit}
+        if given.order == "batch":
+            return BatchMulticastPlan(**common, commands=commands, shards=2)
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:

@@ -164,11 +164,29 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class LetGo(Request):
+    """To whoever keeps `node`: a peer has no handle to it any more, and none is on its way there.
+
+    The peer is the transaction's sender; there is no such transaction, and no reply. `count`: the
+    registrations for the peer that this takes back. Others, of messages that the peer does not
+    know of yet, stay, so it does not matter when this is carried out.
+    """
+
+    node: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What `peer` answers to a request of `transaction`."""
 
     transaction: TransactionId
     peer: str
+
+
+def let_go(peer: str, keeper: str, node: str, count: int) -> tuple[LetGo, ...]:
+    """What a peer that gave a handle back has to tell the node's keeper, if anything."""
+    return (LetGo(TransactionId(peer, -1), keeper, node, count),) if count else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,5 +31,5 @@ def unsafe():
 
 def narrow():
     """A backlog of multicasts is larger than what the state should keep."""
-    multicast.PACE = Pace(records_max=100, held_high=1_500, held_low=500)
+    multicast.WAITING_PACE = Pace(records_max=100, held_high=1_500, held_low=500)
     sequencer()

@@ -334,7 +334,7 @@ def test_a_fault_of_a_channel_pipeline(text, told):
             'output = "p.{subscriber}"\ngroups = { G = ["A B"] }',
             "pipelines.p.groups.G: for 'A B', output p.{subscriber} gives 'p.A B' is no",
         ),
-        ("multicast", 'order = "time"', 'pipelines.p.order: must be "clock" or "counter"'),
+        ("multicast", 'order = "time"', 'pipelines.p.order: must be "batch", "clock" or "counter"'),
         ("multicast", "labels = {}", "pipelines.p.labels: unknown key"),
     ],
 )
@@ -482,7 +482,11 @@ def test_transit_and_commands_belong_to_one_pipeline():
     assert flow(a={"discipline": "group"}, b={"input": "a.transit"}) == []
     assert len(flow(a=group, b={"input": "a.transit"})) == 1
     assert len(flow(a=group, b={**group, "commands": "a.commands"})) == 1
-    assert len(flow(a=group, b={"discipline": "multicast", "transit": "a.transit"})) == 1
+    assert (
+        len(flow(a=group, b={"discipline": "multicast", "order": "clock", "transit": "a.transit"}))
+        == 1
+    )
+    assert flow(a=group, b={"discipline": "multicast", "transit": "a.transit"}) == []
 
 
 def test_a_subscriber_s_topic_clashes_too():
