@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak coverage bench bench-groups bench-multicast figures clean
+.PHONY: help setup demo test check test-only soak coverage bench bench-sink bench-groups bench-multicast figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ coverage: $(READY) ## lines and branches that the short form of the tests reache
 
 bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: a quarter of an hour)
 	@$(BIN)/python bench/channels.py
+
+bench-sink: $(READY) ## what the sink costs for a record, beside librdkafka (a minute)
+	@$(BIN)/python bench/sink.py
 
 bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (20 minutes)
 	@$(BIN)/python bench/groups.py
