@@ -53,7 +53,7 @@ def figure(
     track: Track[tuple[int, int, int]],
     seed: int,
     *,
-    runs: int = 5,
+    runs: int = 2,
     hosts: Sequence[int] = (32, 64, 96, 128),
     counts: Sequence[int] = (8, 16, 32),
     shape: Shape | None = None,

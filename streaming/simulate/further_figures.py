@@ -117,7 +117,7 @@ def draw_hosts(results: Sequence[Varied]) -> Figure:
     for panel in (axes, right):
         panel.set(xlabel="hosts")
         panel.set_xticks(sorted({each.hosts for each in results}))
-    axes.legend(loc="upper right", fontsize=8)
+    right.legend(loc="lower right", fontsize=8)
     picture.suptitle(
         f"Fewer hosts, and groups of neighbours, {results[0].runs} runs each", fontsize=11
     )
