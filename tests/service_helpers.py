@@ -53,8 +53,9 @@ def write_config(folder: Path, bootstrap: str, pipelines: dict[str, dict], **ser
 
 def channel_topics(prefix: str) -> dict[str, str]:
     """The topics of a channel pipeline, under a test's prefix."""
-    roles = {"input": "in", "output": "out", "rejects": "rejects", "events": "events"}
-    return {role: prefix + name for role, name in roles.items()}
+    names = {"input": "in", "output": "out"}
+    roles = ("input", "output", "rejects", "events", "commands")
+    return {role: prefix + names.get(role, role) for role in roles}
 
 
 class Running:

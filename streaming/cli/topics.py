@@ -20,8 +20,9 @@ def topics(
 ) -> None:
     """List the topics that CONFIG needs, or create the missing ones (idempotent).
 
-    A new topic gets as many partitions as its pipeline's first input has, else 8, and the brokers'
-    own replication factor and retention. A run creates missing outputs itself, but no inputs.
+    A new topic gets as many partitions as its pipeline's first input has, else 8 (one of commands:
+    1), and the brokers' own replication factor and retention. A run creates missing outputs itself,
+    but no inputs.
 
     Exit status: 0 all are there; 1 some are missing or Kafka does not answer; 2 wrong input.
 

@@ -28,7 +28,8 @@ class Service(Table):
     @field_validator("metrics")
     @classmethod
     def _address(cls, value: str) -> str:
-        if value and not re.fullmatch(r"[^\s:/]+:[0-9]{1,5}", value):
+        found = re.fullmatch(r"[^\s:/]+:([0-9]{1,5})", value)
+        if value and (found is None or int(found.group(1)) >= 2**16):
             raise ValueError(f'{value!r} is no address; write host:port, "127.0.0.1:9404"')
         return value
 

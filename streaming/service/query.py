@@ -128,6 +128,7 @@ class Carrier:
         parts = [part for told in news for part in told.parts]
         if not parts:
             return
+        crash_point("5-answers")
         row = {
             "topic": self.plan.events,
             "rows": to_ipc(output.events(output.together(parts))),
@@ -135,6 +136,7 @@ class Carrier:
         }
         Sink(self.plan, context).write(self.plan.state_partitions, row, iter(()), [])
         self.progress.wrote[self.plan.state_partitions] = context.batch
+        crash_point("answers-6")
 
 
 @contextmanager

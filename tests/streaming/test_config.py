@@ -28,6 +28,7 @@ shards = 16
 delivery = "at-least-once"
 create_topics = false
 header_prefix = "seq-"
+metrics = "127.0.0.1:9404"
 
 [kafka]
 bootstrap_servers = "one:9092, two:9093"
@@ -99,6 +100,7 @@ def test_a_whole_file_is_understood(tmp_path):
     assert (service.trigger, service.shards) == (Span(200), 16)
     assert (service.delivery, service.create_topics) == ("at-least-once", False)
     assert service.header_prefix == "seq-"
+    assert service.metrics == "127.0.0.1:9404"
     assert config.kafka.bootstrap_servers == "one:9092,two:9093"
     assert config.kafka.properties == {
         "security.protocol": "PLAINTEXT",
@@ -144,6 +146,7 @@ def test_what_is_left_out_has_the_contract_s_default():
         "delivery": "exactly-once",
         "create_topics": True,
         "header_prefix": "",
+        "metrics": "",
     }
     assert config.kafka.bootstrap_servers == "localhost:9092"
     trades = config.pipelines["trades"]
@@ -375,6 +378,11 @@ def test_a_fault_of_the_pipelines_table(text, told):
         ('service = { delivery = "once" }', '"exactly-once" or "at-least-once"'),
         ('service = { create_topics = "yes" }', "service.create_topics: must be true or false"),
         ('service = { header_prefix = "a\\u0000" }', "service.header_prefix: has control"),
+        (
+            'service = { metrics = "9404" }',
+            "service.metrics: '9404' is no address; write host:port",
+        ),
+        ('service = { metrics = "x:65536" }', "service.metrics: 'x:65536' is no address"),
         ('service = { trigger = "-1 s" }', "service.trigger: is no length of time"),
         ("kafka = 3", "kafka: must be a table"),
         ('kafka = { servers = "a:1" }', "kafka.servers: unknown key"),

@@ -9,16 +9,17 @@ from streaming.kafka.embedded import free_port
 
 def test_topics_lists_and_creates(here, broker, topic_prefix, config):
     path = config(name=topic_prefix + "p", kafka={"bootstrap_servers": broker.bootstrap})
-    names = [f"{topic_prefix}p.{role}" for role in ("in", "out", "rejects", "events")]
+    names = [f"{topic_prefix}p.{role}" for role in ("in", "out", "rejects", "events", "commands")]
     code, out, err = here("topics", path)
     assert code == 1
     assert [line.split("\t")[0] for line in out.splitlines()] == names
-    assert out.count("\tmissing\n") == 4
-    assert err == "4 missing; --create creates them.\n"
+    assert out.count("\tmissing\n") == 5
+    assert err == "5 missing; --create creates them.\n"
     code, out, err = here("topics", path, "--create")
     assert code == 0
     assert sorted(err.split()[1::2]) == sorted(names)
     assert out.count("\t8 partitions\n") == 4
+    assert out.endswith(" commands\t1 partitions\n")
     code, out, err = here("topics", path, "--create", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)[0] == {

@@ -1,0 +1,101 @@
+"""Verbs that send a command: what they put into the topic, and what they say where nobody answers."""
+
+import json
+import sys
+
+import pytest
+
+from streaming import cli
+from tests.kafka_helpers import create_topics, read_all
+from tests.service_helpers import toml
+
+ROLES = ("in", "out", "rejects", "events", "commands")
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Runs the command in this process: status, stdout, stderr."""
+    monkeypatch.delenv("SEQUENCER_BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.setenv("USER", "me")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["sequencer", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def config(broker, topic_prefix, tmp_path):
+    """A file with a pipeline of each discipline; nobody runs it."""
+    create_topics(broker.bootstrap, {f"{topic_prefix}{d}.{r}": 1 for d in "cgm" for r in ROLES})
+    text = f"[kafka]\nbootstrap_servers = {toml(broker.bootstrap)}\n"
+    for name, discipline in (("c", "channel"), ("g", "group"), ("m", "multicast")):
+        text += f'[pipelines."{topic_prefix}{name}"]\ndiscipline = "{discipline}"\n'
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "pipeline", "said"),
+    [
+        (
+            ["skip", "--channel", "K", "--to", "7", "--why", "lost"],
+            "c",
+            {"op": "skip", "channel": "K", "to": 7, "by": "me", "why": "lost"},
+        ),
+        (
+            ["skip", "--blocked", "30s", "--dry-run", "--by", "you"],
+            "c",
+            {"op": "skip", "blocked": "30s", "by": "you", "dry_run": True},
+        ),
+        (
+            ["seed", "--channel-base64", "/w==", "--label", "100"],
+            "c",
+            {"op": "seed", "channel": {"base64": "/w=="}, "label": 100, "by": "me"},
+        ),
+        (["reset", "--channel", ""], "c", {"op": "reset", "channel": "", "by": "me"}),
+        (["group", "add", "G", "A", "B"], "g", {"op": "add", "group": "G", "members": ["A", "B"]}),
+        (["group", "set", "G", "A"], "g", {"op": "set", "group": "G", "members": ["A"]}),
+        (["group", "remove", "G"], "g", {"op": "remove", "group": "G"}),
+        (["node", "create", "n", "p"], "m", {"op": "create-node", "node": "n", "owner": "p"}),
+        (["node", "destroy", "n"], "m", {"op": "destroy-node", "node": "n"}),
+        (["node", "release", "n", "p"], "m", {"op": "release", "node": "n", "peer": "p"}),
+    ],
+)
+def test_a_command_stays_in_its_topic_where_nobody_answers(
+    call, config, broker, topic_prefix, words, pipeline, said
+):
+    verbs = 2 if words[0] in ("group", "node") else 1
+    status, out, err = call(*words[:verbs], config, *words[verbs:], "--limit", "0.5")
+    assert (status, out) == (1, "")
+    topic = f"{topic_prefix}{pipeline}.commands"
+    assert "No answer within 0.5 s." in err
+    assert f"stands in {topic} (partition 0, offset 0) and takes effect, once" in err
+    (record,) = read_all(broker.bootstrap, topic)
+    found = json.loads(record.value)
+    assert found.pop("id")
+    assert found == said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["skip"], "It is not clear which channels are meant."),
+        (["skip", "--channel", "K", "--blocked", "1 s"], "It is not clear which channels"),
+        (["skip", "--blocked", "soon"], "blocked"),
+        (["seed", "--channel-base64", "?", "--label", "1"], "the channel is no base64"),
+        (["reset", "--channel", "K", "--pipeline", "nobody"], "There is no pipeline 'nobody'."),
+        (["reset", "--channel", "K", "--pipeline", "PREFIXg"], "of discipline 'channel' are none"),
+    ],
+)
+def test_what_cannot_work_is_not_sent(call, config, broker, topic_prefix, words, told):
+    words = [each.replace("PREFIX", topic_prefix) for each in words]
+    status, out, err = call(words[0], config, *words[1:])
+    assert (status, out) == (2, "")
+    assert told in err
+    assert "Traceback" not in err
+    assert read_all(broker.bootstrap, f"{topic_prefix}c.commands") == []
