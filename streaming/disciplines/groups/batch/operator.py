@@ -54,24 +54,35 @@ class BatchOperator(BroadcastOperator):
 
     def renewed(self, shard: int, stale: Core) -> Core:
         """A new core; where the groups have not changed meanwhile, it need not read them again."""
-        core = self.core(shard)
-        if isinstance(stale, BatchCore):
-            core.shard, core.directory_blob = stale.shard, stale.directory_blob
-        return core
+        known = stale.known if isinstance(stale, BatchCore) else None
+        return BatchCore(self.plan, shard, known)
 
 
 class BatchCore(Core):
-    """One shard. ``directory_blob``: its groups as bytes, empty for the first membership."""
+    """One shard. ``known``: its groups as bytes (empty for the first membership), and in use."""
 
-    def __init__(self, plan: BatchPlan, number: int) -> None:
+    def __init__(
+        self, plan: BatchPlan, number: int, known: tuple[bytes, Shard] | None = None
+    ) -> None:
         super().__init__()
         self.plan = plan
         self.number = number
         self.first = codec.decode_first(plan.membership)
-        self.directory_blob = b""
         self.changed = False
         self.settings = codec.Settings(plan.retire_after_ms, plan.stamps)
-        self.shard = self._shard(self._directory(b""))
+        self.known = known
+
+    @property
+    def shard(self) -> Shard:
+        """The groups and what is counted of them."""
+        return self._known()[1]
+
+    def _known(self) -> tuple[bytes, Shard]:
+        """The first membership where nothing else is known."""
+        if self.known is None:
+            directory = Directory.begin(self.first, self.settings.remember_ms)
+            self.known = (b"", self._shard(directory))
+        return self.known
 
     def step(self, work: Work) -> Iterator[output.Write]:
         """Commands first, then the messages in their order."""
@@ -96,34 +107,31 @@ class BatchCore(Core):
     def dump(self) -> bytes:
         """The state; the directory is encoded anew only where it changed."""
         if self.changed:
-            self._tidy()
-            self.directory_blob = codec.encode_directory(self.shard.directory, self.first)
+            shard = self._tidy()
+            self.known = (codec.encode_directory(shard.directory, self.first), shard)
             self.changed = False
-        return codec.encode(
-            self.settings, self.directory_blob, self.shard.directory, self.shard.subscribers
-        )
+        data, shard = self._known()
+        return codec.encode(self.settings, data, shard.directory, shard.subscribers)
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        settings, directory_blob, counts, subscribers = codec.parts(state)
-        if directory_blob != self.directory_blob:
-            self.shard = self._shard(self._directory(directory_blob))
-            self.directory_blob = directory_blob
+        settings, data, counts, subscribers = codec.parts(state)
+        if self.known is None or self.known[0] != data:
+            self.known = None
+            if data:
+                remember_ms = settings.remember_ms
+                directory = codec.decode_directory(data, self.first, remember_ms)
+                self.known = (data, self._shard(directory))
         self._set(settings)
         codec.load_counts(self.shard.directory, counts)
         codec.load_subscribers(self.shard.subscribers, subscribers)
 
     def _set(self, settings: codec.Settings) -> None:
-        if settings.stamps != self.shard.stamped:
-            self.shard = replace(self.shard, stamped=settings.stamps)
         self.settings = settings
-        self.shard.directory.remember_ms = settings.remember_ms
-
-    def _directory(self, data: bytes) -> Directory:
-        remember_ms = self.settings.remember_ms
-        if not data:
-            return Directory.begin(self.first, remember_ms)
-        return codec.decode_directory(data, self.first, remember_ms)
+        data, shard = self._known()
+        if settings.stamps != shard.stamped:
+            self.known = (data, replace(shard, stamped=settings.stamps))
+        shard.directory.remember_ms = settings.remember_ms
 
     def _shard(self, directory: Directory) -> Shard:
         mine = self._mine(directory.subscribers)
@@ -196,10 +204,11 @@ class BatchCore(Core):
         of.forget(gone)
         return told
 
-    def _tidy(self) -> None:
-        """Leave out what nobody needs, once it is most of what there is."""
-        directory = self.shard.directory
-        gone = self.shard.unneeded(len(self.first.subscribers))
+    def _tidy(self) -> Shard:
+        """The shard without what nobody needs, once that is most of what there is."""
+        shard, directory = self.shard, self.shard.directory
+        gone = shard.unneeded(len(self.first.subscribers))
         many = len(gone) > max(IDLE_MAX, len(directory.subscribers) // 2)
         if many or len(directory.names) > 2 * len(directory.groups) + IDLE_MAX:
-            self.shard = self.shard.compacted(gone if many else gone[:0])
+            return shard.compacted(gone if many else gone[:0])
+        return shard
