@@ -28,7 +28,6 @@ OTHER_FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 
 LONG_FILES = {
-    "tests/streaming/cli/test_cli.py": (480, "one case for each verb and option"),
     "tests/streaming/test_config.py": (720, "one case for each key of the configuration"),
     "tests/streaming/verify/test_group_faults.py": (466, "one planted fault after the other"),
 }
@@ -51,6 +50,7 @@ UNNAMED = {"sequencer/simulation/__init__.py"}
 
 IMPORTED_AS = {
     "kafka-python": "kafka",
+    "pytest-cov": None,
     "pytest-timeout": None,
     "pytest-xdist": None,
     "mypy": None,
