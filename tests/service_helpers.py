@@ -111,11 +111,10 @@ class Service(Running):
         config: Path,
         *arguments: str,
         environment: dict[str, str] | None = None,
-        command: tuple[str, ...] = ("-m", "streaming.cli"),
     ):
         self.config = config
         self.log = config.parent / f"run-{time.monotonic_ns()}.log"
-        words = [sys.executable, *command, "run", str(config), *arguments]
+        words = [sys.executable, "-m", "streaming.cli", "run", str(config), *arguments]
         kept = {k: v for k, v in os.environ.items() if k != "SEQUENCER_BOOTSTRAP_SERVERS"}
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
@@ -148,12 +147,12 @@ class Service(Running):
 
 
 class WarmService(Running):
-    """`sequencer run CONFIG` in the process that tests share, one after the other."""
+    """`sequencer run CONFIG` in the process that tests share; ``how``: as for its `call`."""
 
-    def __init__(self, config: Path, *arguments: str, environment: dict[str, str] | None = None):
+    def __init__(self, config: Path, *arguments: str, **how: Any):
         self.config = config
         self.warm = warm()
-        self.command = self.warm.call("run", str(config), *arguments, environment=environment)
+        self.command = self.warm.call("run", str(config), *arguments, **how)
 
     def said(self) -> str:
         return self.command.said()
@@ -175,10 +174,9 @@ def run_once(
 ) -> str:
     """`sequencer run CONFIG --once` to its end; what it said.
 
-    In the process that tests share; ``cold`` or a ``command`` want one of its own. ``how``: as for
-    `Service`.
+    In the process that tests share, or ``cold``, in one of its own. ``how``: as for that service.
     """
-    kind = Service if cold or "command" in how else WarmService
+    kind = Service if cold else WarmService
     with kind(config, "--once", *arguments, **how) as service:
         status = service.wait(limit_s)
         assert status == 0, service.said()

@@ -28,7 +28,6 @@ OTHER_FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
 
 LONG_FILES = {
-    "tests/streaming/test_config.py": (720, "one case for each key of the configuration"),
     "tests/streaming/verify/test_group_faults.py": (466, "one planted fault after the other"),
 }
 LONG_FUNCTIONS = {
@@ -101,6 +100,14 @@ def test_files_are_read_in_one_sitting():
 def test_functions_fit_on_a_screen():
     lengths = {key: length(node) for path in CODE for key, node in functions(path)}
     assert not list(too_long(lengths, lambda _: FUNCTION_LINES_MAX, LONG_FUNCTIONS))
+
+
+def test_tests_import_helpers_not_each_other():
+    """What several need is in a module of its own, which is no test."""
+    for path in (path for path in CODE if name(path).startswith("tests/")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            assert not module.rpartition(".")[2].startswith("test_"), f"{name(path)}: {module}"
 
 
 def rooms_imported(path):

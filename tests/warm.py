@@ -5,12 +5,14 @@ Here they start once. What runs is `sequencer`, called with a user's words; only
 when a command ends. Tests that look at a process or kill it use one of their own.
 
 `python -m tests.warm FD` takes a line of JSON with a command's words and environment from standard
-input, and writes a line with its exit status and its output to the file descriptor.
+input, and writes a line with its exit status and its output to the file descriptor. ``within``
+names a context manager that the command runs in, as "module:function".
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import io
 import json
 import os
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import redirect_stdout, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,11 +54,13 @@ class WarmProcess:
         os.close(write)
         self.last: Command | None = None
 
-    def call(self, *words: str, environment: dict[str, str] | None = None) -> Command:
+    def call(
+        self, *words: str, environment: dict[str, str] | None = None, within: str = ""
+    ) -> Command:
         """Start a command; the one before must have ended."""
         assert self.last is None or self.last.poll() is not None, "one command at a time"
         self.last = Command(self, self.log.stat().st_size)
-        line = json.dumps({"words": words, "environment": environment or {}})
+        line = json.dumps({"words": words, "environment": environment or {}, "within": within})
         assert self.process.stdin is not None
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
@@ -159,7 +163,7 @@ def serve(answers: io.TextIOBase) -> None:
         asked = json.loads(line)
         before = dict(os.environ)
         os.environ.update(asked["environment"])
-        with redirect_stdout(io.StringIO()) as out:
+        with redirect_stdout(io.StringIO()) as out, _manager(asked["within"]):
             status = _carry_out(asked["words"])
         os.environ.clear()
         os.environ.update(before)
@@ -173,6 +177,13 @@ def serve(answers: io.TextIOBase) -> None:
         answers.flush()
     if sessions:
         end_session(sessions[-1])
+
+
+def _manager(name: str) -> AbstractContextManager[Any]:
+    if not name:
+        return nullcontext()
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)()
 
 
 def _carry_out(words: list[str]) -> int:

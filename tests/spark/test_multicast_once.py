@@ -1,18 +1,16 @@
 """The multicast discipline through the real job, in all orders, judged by `sequencer verify`."""
 
 import json
-import time
 import uuid
 
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import run_once, status, verify, write_config
-from tests.spark.test_group_once import written
+from tests.spark.histories import written
 from tests.streaming.verify.worlds import random_multicasts
 
 pytestmark = pytest.mark.timeout(1800)
-NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 ORDERS = ("batch", "clock", "counter")
 WIDE = 1_000
 ROLES = ("output", "rejects", "events", "commands")
