@@ -1,6 +1,7 @@
 """Both producers against a real broker: batches are there once, in order, or not at all."""
 
 import random
+import threading
 import time
 
 import numpy as np
@@ -12,7 +13,10 @@ from kafka.errors import KafkaConnectionError
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import Fenced, KafkaUnavailable
+from streaming.kafka import brokers
 from streaming.kafka.brokers import Brokers
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.sink import outbox
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
 from streaming.sink.librdkafka import RecordProducer
@@ -186,13 +190,13 @@ def test_connections_break_at_any_moment(broker, topic_prefix, monkeypatch, deli
     turn = Brokers.turn
     broken = 0
 
-    def turned(brokers, seconds):
+    def turned(those, seconds):
         nonlocal broken
         if rng.random() < 0.1:
             broken += 1
-            for connection in list(brokers.manager._conns.values()):
+            for connection in list(those.manager._conns.values()):
                 connection.close(KafkaConnectionError("cut by the test"))
-        turn(brokers, seconds * rng.random())
+        turn(those, seconds * rng.random())
 
     monkeypatch.setattr(Brokers, "turn", turned)
     for batch in range(6):
@@ -202,6 +206,26 @@ def test_connections_break_at_any_moment(broker, topic_prefix, monkeypatch, deli
                 writer.write(plan.output, *some_rows(500 * batch + 100 * part, 100))
     assert broken > 5
     assert values(plan) == numbers(3_000)
+
+
+def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, monkeypatch):
+    """It is back within the limit: the batch goes on as if nothing had been."""
+    for module in (brokers, outbox):
+        monkeypatch.setattr(module, "SECONDS_MAX", 200)
+    with EmbeddedBroker(tmp_path / "kafka") as broker:
+        plan = make_plan(broker, topic_prefix, {})
+        for batch in range(2):
+            writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
+            with writer.batch(batch, "q"):
+                writer.write(plan.output, *some_rows(100 * batch, 50))
+                writer.producer._send()
+                broker.kill()
+                back = threading.Thread(target=broker.start)
+                back.start()
+                writer.write(plan.output, *some_rows(100 * batch + 50, 50))
+            back.join()
+        assert values(plan) == numbers(200)
+        assert Writer(plan, 0).begin_session("q") == 1
 
 
 def test_what_librdkafka_cannot_write_two_clients_read(broker, topic_prefix):
