@@ -49,7 +49,7 @@ class Slice:
     """Deliveries in order: message ``first + message[n]`` to subscriber ``who[place[n]]``.
 
     ``number`` and ``version`` (`group-sequence`, `group-version`) are those of the messages from
-    ``first`` on; what else is there, of the deliveries. ``stamps``: null (in the dictionary) where a
+    ``first`` on; what else is there, of the deliveries. ``stamps``: null, by its value, where a
     delivery has none; None where none has.
     """
 
