@@ -49,8 +49,8 @@ class Slice:
     """Deliveries in order: message ``first + message[n]`` to subscriber ``who[place[n]]``.
 
     ``number`` and ``version`` (`group-sequence`, `group-version`) are those of the messages from
-    ``first`` on; what else is there, of the deliveries. ``stamps``: null where a delivery has none;
-    None where none has.
+    ``first`` on; what else is there, of the deliveries. ``stamps``: null, by its value, where a
+    delivery has none; None where none has.
     """
 
     first: int
@@ -188,9 +188,7 @@ class Shard:
             found, begin = texts(views, which, message, numbered)
             kinds = Ragged(members.bounds, np.concatenate([each.kind for each in views]))
             index = begin[owner] + kinds.take(which).values
-            none = found.is_null().to_numpy(zero_copy_only=False)[index]
-            index = pa.array(index.astype(np.int32), mask=none)
-            stamps = pa.DictionaryArray.from_arrays(index, found)
+            stamps = pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), found)
         stop = int(message[-1]) + 1
         group = numbered.group[first:stop]
         return Slice(
