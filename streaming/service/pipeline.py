@@ -190,6 +190,8 @@ class Pipeline:
 
     def failure(self) -> SequencerError:
         """Why the query stopped, as one of our errors."""
+        if self.carrier is not None and isinstance(self.carrier.failure, SequencerError):
+            return self.carrier.failure  # the driver's own
         if self.carrier is not None and self.carrier.failure is not None:
             text = str(self.carrier.failure)
         else:

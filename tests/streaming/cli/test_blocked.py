@@ -1,0 +1,83 @@
+"""`sequencer status --blocked` on what a service left in its checkpoint."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sequencer.channels import Arrivals, Rules, ShardState, step
+from sequencer.labels import LinearLabels
+from streaming.arrow.totals import Totals
+from streaming.disciplines.channels.waiting import told_waiting
+from streaming.service.checkpoint import Checkpoint
+
+SHARDS = 4
+CHANNELS = 1_000
+
+
+def shard(number):
+    """A shard's totals and what it tells: one channel in ten waits for label 1."""
+    keys = [b"s%d-%04d" % (number, n) for n in range(CHANNELS)]
+    rows = [(key, b"0") for key in keys] + [(key, b"5") for key in keys[::10]]
+    columns = [pa.array(column, pa.binary()) for column in zip(*rows, strict=True)]
+    epochs, fin = pa.nulls(len(rows), pa.binary()), np.zeros(len(rows), dtype=bool)
+    before = ShardState.empty()
+    after = step(
+        before, Arrivals(*columns, epochs, fin), 1000 + number, Rules(LinearLabels())
+    ).state
+    totals = Totals(held=len(after.held), blocked=CHANNELS // 10, channels=CHANNELS)
+    return totals, told_waiting(before, after)
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(
+        f'[service]\ncheckpoint = "{tmp_path / "checkpoints"}"\n'
+        '[pipelines.p]\ndiscipline = "channel"\n[pipelines.quiet]\ndiscipline = "channel"\n'
+    )
+    found = {number: shard(number) for number in range(SHARDS)}
+    checkpoint = Checkpoint(str(tmp_path / "checkpoints"), "p")
+    shards = {str(number): asdict(totals) for number, (totals, _) in found.items()}
+    checkpoint.write_status({"shards": shards, "batch": 1, "batch_ms": 1, "at": "2026"})
+    checkpoint.write_waiting({number: text for number, (_, text) in found.items()})
+    return path
+
+
+def status(config, *arguments):
+    called = subprocess.run(
+        [sys.executable, "-m", "streaming.cli", "status", str(config), "--blocked", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return called.stdout
+
+
+def test_the_longest_come_first_and_all_of_them_for_programs(config):
+    found = json.loads(status(config, "--json"))["pipelines"]
+    assert set(found) == {"p"}
+    waiting = found["p"]["waiting"]
+    assert len(waiting) == SHARDS * CHANNELS // 10
+    assert [each["channel"] for each in waiting[:2]] == ["s0-0000", "s0-0010"]
+    assert waiting[-1] == {
+        "channel": f"s{SHARDS - 1}-0990",
+        "epoch": 0,
+        "next": 1,
+        "since": "1970-01-01T00:00:01.003Z",
+        "held": 1,
+    }
+    assert [each["since"] for each in waiting] == sorted(each["since"] for each in waiting)
+
+
+def test_people_get_the_first_and_how_many_more(config):
+    out = status(config)
+    assert "p: 400 blocked, 400 held" in out
+    assert "s0-0490" in out
+    assert "s0-0500" not in out
+    assert "… and 350 more; --json lists them" in out
