@@ -7,6 +7,7 @@ commands before its records. Who gets what and holds what is in `sequencer.multi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -80,25 +81,32 @@ class _End(NamedTuple):
 
 
 class BatchCore(Core):
-    """One shard: what its peers got and hold. ``clock``: commands and records so far, of all."""
+    """One shard: what its peers got and hold.
+
+    ``clock``: commands and records so far, of all. ``retire_after_ms`` is the plan's as of the
+    batch before: one that is repeated under other settings gives what it gave.
+    """
 
     def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
         super().__init__()
         self.plan = plan
         self.shard = shard
         self.clock = 0
+        self.retire_after_ms = plan.retire_after_ms
         self.nodes = Nodes(plan.retire_after_ms)
         self.peers = Peers.empty()
         self.holders = Holders.of(np.zeros(0, np.int64))
 
     def step(self, work: Work) -> Iterator[Write]:
         """Commands first, then what senders sent."""
+        self.nodes.remembered_ms = self.retire_after_ms
         told = self._retire(work.now_ms)
         ends = self._commands(work, told)
         yield from self._notices(ends)
         if len(work.records):
             yield from self._records(work, told)
         self.totals.channels = len(self.peers)
+        self.retire_after_ms = self.plan.retire_after_ms
         yield self.plan.events, output.events(told)
 
     def dump(self) -> bytes:
@@ -107,7 +115,7 @@ class BatchCore(Core):
         columns = [peers.keys, *(pa.array(getattr(peers, name)) for name in NUMBERS)]
         return join(
             [
-                b"%d" % self.clock,
+                json.dumps([self.clock, self.retire_after_ms]).encode(),
                 self.nodes.dump(),
                 to_state(pa.RecordBatch.from_arrays(columns, schema=PEERS)),
                 to_state(pa.RecordBatch.from_arrays([pa.array(pairs)], schema=PAIRS)),
@@ -116,8 +124,8 @@ class BatchCore(Core):
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        clock, nodes, peers, pairs = split(state, 4)
-        self.clock = int(clock)
+        head, nodes, peers, pairs = split(state, 4)
+        self.clock, self.retire_after_ms = json.loads(head)
         self.nodes.load(nodes)
         keys, *numbers = from_state(peers, PEERS).columns
         self.peers = Peers(keys, *(each.to_numpy().copy() for each in numbers))
@@ -128,7 +136,7 @@ class BatchCore(Core):
 
     def _retire(self, now_ms: int) -> list[Event]:
         """Forget peers that took no part for long and have no node; their handles go, too."""
-        peers, due_ms = self.peers, now_ms - self.plan.retire_after_ms
+        peers, due_ms = self.peers, now_ms - self.retire_after_ms
         idle = peers.last_ms < due_ms
         if not idle.any():
             return []
