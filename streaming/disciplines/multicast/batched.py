@@ -45,6 +45,7 @@ from streaming.disciplines.multicast.records import (
     delivered,
     notices_sent,
 )
+from streaming.disciplines.multicast.slices import Passed, deliveries
 
 LIMITS = Limits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
 SLICE_MAX = 500_000
@@ -246,7 +247,7 @@ class BatchCore(Core):
         rows = self._rows_of(messages, copies, now_ms)
         stamps = self.clock + 1 + np.arange(len(records), dtype=np.int64)
         sent = records.append_column("stamp", pa.array(stamps))
-        passed = _Passed(messages, given)
+        passed = Passed(messages, given)
         for first, stop in slices(copies.counts, SLICE_MAX):
             record, name = copies.of(first, stop)
             if len(record):
@@ -254,7 +255,7 @@ class BatchCore(Core):
                 added = passed.headers(record)
                 added["sequence"] = self.peers.number(peer, now_ms)
                 added["incarnation"] = self.peers.incarnation[peer]
-                yield self.plan.output, _deliveries(messages, sent, record, name, added)
+                yield self.plan.output, deliveries(messages, sent, record, name, added)
         for peer, node in copies.handles():
             self.holders.add(node, rows[peer])
         self._note_senders(messages, flat(records["key"]), now_ms)
@@ -305,53 +306,6 @@ class BatchCore(Core):
             self.totals.reject(REASONS[reason], int(count))
         some = records.take(pa.array(at)).combine_chunks()
         return output.rejects(some, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
-
-
-class _Passed:
-    """The headers `handles` and `handles-invalid` of deliveries."""
-
-    def __init__(self, messages: Messages, given: Bools) -> None:
-        self.given = given
-        self.invalid = given & (messages.invalid.sizes > 0)[messages.invalid.of]
-        self.of = messages.handles.of
-        none = pa.nulls(1, pa.binary())
-        self.none = len(messages.handles.starts) - 1
-        self.texts = pa.concat_arrays([messages.valid.texts(), none])
-        self.invalid_texts = pa.concat_arrays([messages.invalid.texts(), none])
-
-    def headers(self, record: Int64s) -> dict[str, Any]:
-        """Of deliveries of these records; no column where no record has the header."""
-        found = {}
-        if self.given[record].any():
-            at = np.where(self.given[record], self.of[record], self.none)
-            found["handles"] = copied(self.texts, at)
-        if self.invalid[record].any():
-            at = np.where(self.invalid[record], self.of[record], self.none)
-            found["handles-invalid"] = copied(self.invalid_texts, at)
-        return found
-
-
-def _deliveries(
-    messages: Messages, sent: pa.Table, record: Int64s, name: Int64s, added: dict[str, Any]
-) -> pa.Table:
-    """A slice of deliveries; what they share is there once."""
-    some, which = _present(record, len(sent))
-    names, destination = _present(name, len(messages.to.names))
-    peers, peer = _present(messages.names.peer[name], len(messages.names.peers))
-    return delivered(
-        sent.take(pa.array(some)),
-        which,
-        (messages.names.peers.take(pa.array(peers)), peer),
-        (messages.to.names.take(pa.array(names)), destination),
-        added,
-    )
-
-
-def _present(codes: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """The codes (below ``count``) that occur, ascending, and each code's place among them."""
-    there = np.zeros(count, np.bool_)
-    there[codes] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
 
 
 def _read(value: bytes | None) -> Command | Refused:
