@@ -1,10 +1,11 @@
 """Discipline `multicast`: any sender to any destinations, in one order.
 
 `settings` what users write; `plan` what workers know; `nodes` nodes by command, `records` what
-senders wrote and peers read, `events` what users are told, `describe` state for people. `batched`
-is a shard's step in the order of the batch. By clocks or the counter: `operator` (`batch` what it
-collects), `route` who lives where, `peers` the shard's peers, `rows` the records on their way,
-`codec` and `state` bytes.
+senders wrote and peers read, `events` what users are told, `describe` state for people.
+
+In the order of the batch: `batched` a shard's step, `slices` the deliveries that it writes. By
+clocks or the counter: `operator` a step (`batch` what it collects), `route` who lives where,
+`peers` the shard's peers, `rows` the records on their way, `codec` and `state` bytes.
 """
 
 from __future__ import annotations

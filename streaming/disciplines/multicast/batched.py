@@ -7,6 +7,7 @@ commands before its records. Who gets what and holds what is in `sequencer.multi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ from streaming.disciplines.multicast.records import (
     delivered,
     notices_sent,
 )
+from streaming.disciplines.multicast.slices import Passed, deliveries
 
 LIMITS = Limits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
 SLICE_MAX = 500_000
@@ -80,25 +82,32 @@ class _End(NamedTuple):
 
 
 class BatchCore(Core):
-    """One shard: what its peers got and hold. ``clock``: commands and records so far, of all."""
+    """One shard: what its peers got and hold.
+
+    ``clock``: commands and records so far, of all. ``retire_after_ms`` is the plan's as of the
+    batch before: one that is repeated under other settings gives what it gave.
+    """
 
     def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
         super().__init__()
         self.plan = plan
         self.shard = shard
         self.clock = 0
+        self.retire_after_ms = plan.retire_after_ms
         self.nodes = Nodes(plan.retire_after_ms)
         self.peers = Peers.empty()
         self.holders = Holders.of(np.zeros(0, np.int64))
 
     def step(self, work: Work) -> Iterator[Write]:
         """Commands first, then what senders sent."""
+        self.nodes.remembered_ms = self.retire_after_ms
         told = self._retire(work.now_ms)
         ends = self._commands(work, told)
         yield from self._notices(ends)
         if len(work.records):
             yield from self._records(work, told)
         self.totals.channels = len(self.peers)
+        self.retire_after_ms = self.plan.retire_after_ms
         yield self.plan.events, output.events(told)
 
     def dump(self) -> bytes:
@@ -107,7 +116,7 @@ class BatchCore(Core):
         columns = [peers.keys, *(pa.array(getattr(peers, name)) for name in NUMBERS)]
         return join(
             [
-                b"%d" % self.clock,
+                json.dumps([self.clock, self.retire_after_ms]).encode(),
                 self.nodes.dump(),
                 to_state(pa.RecordBatch.from_arrays(columns, schema=PEERS)),
                 to_state(pa.RecordBatch.from_arrays([pa.array(pairs)], schema=PAIRS)),
@@ -116,8 +125,8 @@ class BatchCore(Core):
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        clock, nodes, peers, pairs = split(state, 4)
-        self.clock = int(clock)
+        head, nodes, peers, pairs = split(state, 4)
+        self.clock, self.retire_after_ms = json.loads(head)
         self.nodes.load(nodes)
         keys, *numbers = from_state(peers, PEERS).columns
         self.peers = Peers(keys, *(each.to_numpy().copy() for each in numbers))
@@ -128,7 +137,7 @@ class BatchCore(Core):
 
     def _retire(self, now_ms: int) -> list[Event]:
         """Forget peers that took no part for long and have no node; their handles go, too."""
-        peers, due_ms = self.peers, now_ms - self.plan.retire_after_ms
+        peers, due_ms = self.peers, now_ms - self.retire_after_ms
         idle = peers.last_ms < due_ms
         if not idle.any():
             return []
@@ -238,7 +247,7 @@ class BatchCore(Core):
         rows = self._rows_of(messages, copies, now_ms)
         stamps = self.clock + 1 + np.arange(len(records), dtype=np.int64)
         sent = records.append_column("stamp", pa.array(stamps))
-        passed = _Passed(messages, given)
+        passed = Passed(messages, given)
         for first, stop in slices(copies.counts, SLICE_MAX):
             record, name = copies.of(first, stop)
             if len(record):
@@ -246,7 +255,7 @@ class BatchCore(Core):
                 added = passed.headers(record)
                 added["sequence"] = self.peers.number(peer, now_ms)
                 added["incarnation"] = self.peers.incarnation[peer]
-                yield self.plan.output, _deliveries(messages, sent, record, name, added)
+                yield self.plan.output, deliveries(messages, sent, record, name, added)
         for peer, node in copies.handles():
             self.holders.add(node, rows[peer])
         self._note_senders(messages, flat(records["key"]), now_ms)
@@ -297,53 +306,6 @@ class BatchCore(Core):
             self.totals.reject(REASONS[reason], int(count))
         some = records.take(pa.array(at)).combine_chunks()
         return output.rejects(some, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
-
-
-class _Passed:
-    """The headers `handles` and `handles-invalid` of deliveries."""
-
-    def __init__(self, messages: Messages, given: Bools) -> None:
-        self.given = given
-        self.invalid = given & (messages.invalid.sizes > 0)[messages.invalid.of]
-        self.of = messages.handles.of
-        none = pa.nulls(1, pa.binary())
-        self.none = len(messages.handles.starts) - 1
-        self.texts = pa.concat_arrays([messages.valid.texts(), none])
-        self.invalid_texts = pa.concat_arrays([messages.invalid.texts(), none])
-
-    def headers(self, record: Int64s) -> dict[str, Any]:
-        """Of deliveries of these records; no column where no record has the header."""
-        found = {}
-        if self.given[record].any():
-            at = np.where(self.given[record], self.of[record], self.none)
-            found["handles"] = copied(self.texts, at)
-        if self.invalid[record].any():
-            at = np.where(self.invalid[record], self.of[record], self.none)
-            found["handles-invalid"] = copied(self.invalid_texts, at)
-        return found
-
-
-def _deliveries(
-    messages: Messages, sent: pa.Table, record: Int64s, name: Int64s, added: dict[str, Any]
-) -> pa.Table:
-    """A slice of deliveries; what they share is there once."""
-    some, which = _present(record, len(sent))
-    names, destination = _present(name, len(messages.to.names))
-    peers, peer = _present(messages.names.peer[name], len(messages.names.peers))
-    return delivered(
-        sent.take(pa.array(some)),
-        which,
-        (messages.names.peers.take(pa.array(peers)), peer),
-        (messages.to.names.take(pa.array(names)), destination),
-        added,
-    )
-
-
-def _present(codes: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """The codes (below ``count``) that occur, ascending, and each code's place among them."""
-    there = np.zeros(count, np.bool_)
-    there[codes] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
 
 
 def _read(value: bytes | None) -> Command | Refused:
