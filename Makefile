@@ -36,7 +36,7 @@ test-only: $(READY)
 soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
 	@$(BIN)/python -m pytest -m slow
 
-bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: a quarter of an hour)
+bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (20 minutes)
 	@$(BIN)/python bench/channels.py
 
 bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (20 minutes)
