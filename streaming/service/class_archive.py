@@ -64,11 +64,11 @@ class ClassArchive:
 
     def _clean(self) -> None:
         """Remove what nobody has used for long: of other jars or Javas, or never finished."""
-        limit = time.time() - UNUSED_DAYS_MAX * DAY_SECONDS
-        for other in self._folder.glob("classes-*"):
-            with contextlib.suppress(OSError):
-                if other.stat().st_mtime < limit:
-                    other.unlink()
+        for pattern, days in (("classes-*.jsa", UNUSED_DAYS_MAX), ("classes-*-new", 1)):
+            for other in self._folder.glob(pattern):
+                with contextlib.suppress(OSError):
+                    if other.stat().st_mtime < time.time() - days * DAY_SECONDS:
+                        other.unlink()
 
 
 def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None:

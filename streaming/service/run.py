@@ -16,7 +16,7 @@ from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import connection, topics
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.session import spark_session
+from streaming.service.session import spark_session, start_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,20 +49,22 @@ class Service:
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
-        with self._signals():
+        with self._signals(), start_jvm(self.config) as jvm:  # starts while Kafka is asked
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
             checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
             for checkpoint in checkpoints:
                 checkpoint.claim()
-            with spark_session(self.config) as session:
+            with spark_session(self.config, jvm) as session:
                 self._listen()  # Spark's own handlers came with the session
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
                 try:
                     self._work(pipelines)
                 finally:
                     self._stop(pipelines)
+                if any(each.progress.batch >= 0 for each in pipelines):
+                    jvm.worked()
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(

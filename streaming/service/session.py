@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streaming.config import Config
+from streaming.disciplines import DISCIPLINES
 from streaming.kafka.jars import spark_jars
 from streaming.service.checkpoint import is_local
+from streaming.service.class_archive import class_archive
+from streaming.service.jvm import Jvm, quietly, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STOP_SECONDS_MAX = 20
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
@@ -44,6 +47,9 @@ PYTHON_WORKERS = {
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
 
+PRELOAD = "SEQUENCER_PRELOAD"
+"""See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
+
 LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -53,7 +59,6 @@ LOCAL_CHECKPOINT = {
 """On a local folder rename is atomic; Spark's own way there starts a process for each file, which
 takes half of the time between two batches."""
 
-LOCAL_FILES_JAR = "hadoop-bare-naked-local-fs"
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
 }
@@ -61,70 +66,65 @@ LOCAL_FILES = {
 each of Spark's two logs, in every batch."""
 
 
-@contextmanager
-def spark_session(config: Config) -> Iterator[SparkSession]:
-    """The session that all pipelines share; it and its JVM are gone afterwards."""
+def start_jvm(config: Config) -> Jvm:
+    """Start the JVM of :func:`spark_session`; there is much to do until it listens."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (a second to import)
-
+    own = {name: str(value) for name, value in config.spark.items()}
     settings = {
         "spark.master": "local[*]",
         "spark.app.name": config.service.name,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings()}",
         **PYTHON_WORKERS,
+        f"spark.executorEnv.{PRELOAD}": ",".join(_operators(config)),
         **(LOCAL_CHECKPOINT if is_local(config.service.checkpoint) else {}),
-        **{name: str(value) for name, value in config.spark.items()},
+        **own,
         **SESSION,
     }
-    jars = [str(path) for path in spark_jars()]
-    settings["spark.jars"] = ",".join([*jars, *filter(None, [settings.get("spark.jars")])])
-    files = [each for each in jars if LOCAL_FILES_JAR in each]
-    if files and settings["spark.master"].startswith("local"):
-        # On the class path of Java itself: Spark needs it before it has its own jars.
-        path = [*files, *filter(None, [settings.get("spark.driver.extraClassPath")])]
+    jars = spark_jars()
+    if settings["spark.master"].startswith("local"):
+        # On the class path of Java itself: only from there are classes kept (ClassArchive), and
+        # Spark needs the file system before it has jars of its own.
+        path = [*map(str, jars), *filter(None, [own.get("spark.driver.extraClassPath")])]
         settings = {**LOCAL_FILES, **settings, "spark.driver.extraClassPath": os.pathsep.join(path)}
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    try:
-        yield session
-    finally:
-        _end_session(session)
+    else:
+        settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
+    given = own.get("spark.driver.extraJavaOptions", "")
+    archive = class_archive([*jars, *sorted(spark_home().glob("jars/*.jar"))], given)
+    options = [f"-Dlog4j2.configurationFile={_log_settings()}", given]
+    options += [archive.options()] if archive is not None else []
+    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    return Jvm(settings, archive)
+
+
+@contextmanager
+def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSession]:
+    """The session that all pipelines share; it and its JVM are gone afterwards.
+
+    ``jvm``: one that was started before (:func:`start_jvm`).
+    """
+    with jvm or start_jvm(config) as java:
+        java.connect()
+        from pyspark.sql import SparkSession  # noqa: PLC0415  (a second to import)
+
+        builder = SparkSession.builder
+        for name, value in java.settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            stopper = threading.Thread(target=quietly(session.stop), daemon=True)
+            stopper.start()
+            stopper.join(STOP_SECONDS_MAX)
+
+
+def _operators(config: Config) -> list[str]:
+    """Modules of the operators that the configured pipelines run."""
+    names = sorted({each.discipline for each in config.pipelines.values()})
+    return [f"{DISCIPLINES[name].build.__module__}.operator" for name in names]
 
 
 def _log_settings() -> str:
     return (Path(__file__).parent / "log4j2.properties").as_uri()
-
-
-def _end_session(session: SparkSession) -> None:
-    """Stop Spark and its JVM, by force where it does not end by itself."""
-    from pyspark import SparkContext  # noqa: PLC0415
-
-    gateway = SparkContext._gateway  # noqa: SLF001  (PySpark keeps the JVM's process there)
-    process = getattr(gateway, "proc", None)
-    stopper = threading.Thread(target=_quietly(session.stop), daemon=True)
-    stopper.start()
-    stopper.join(20)
-    if gateway is not None:
-        _quietly(gateway.shutdown)()
-    if process is not None:
-        if process.stdin is not None:
-            _quietly(process.stdin.close)()
-        try:
-            process.wait(10)
-        except Exception:  # noqa: BLE001  (whatever it was, the JVM must go)
-            process.kill()
-    SparkContext._gateway = None  # noqa: SLF001
-    SparkContext._jvm = None  # noqa: SLF001
-
-
-def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
-    def act() -> None:
-        with contextlib.suppress(Exception):  # ending: nothing is left to protect
-            action()
-
-    return act
