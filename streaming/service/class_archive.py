@@ -63,7 +63,13 @@ class ClassArchive:
         self.new.unlink(missing_ok=True)
 
     def _clean(self) -> None:
-        """Remove what nobody has used for long: of other jars or Javas, or never finished."""
+        """Remove others for the same jars, and what nobody has used for long.
+
+        That is: of other jars or Javas, or never finished.
+        """
+        for twin in self._folder.glob(f"{self._name}-*.jsa"):
+            if twin != self.path:
+                twin.unlink(missing_ok=True)
         for pattern, days in (("classes-*.jsa", UNUSED_DAYS_MAX), ("classes-*-new", 1)):
             for other in self._folder.glob(pattern):
                 with contextlib.suppress(OSError):

@@ -32,7 +32,7 @@ THRESHOLDS = (100_000, 50, 100)
 """So many new objects (`gc.set_threshold`) before garbage is collected within a task."""
 PRELOAD = "SEQUENCER_PRELOAD"
 """Modules of the pipelines' own that a worker needs, with commas between them."""
-SINK_MODULES = ("pyspark.worker", "pandas", "streaming.sink.sink")
+SINK_MODULES = ("pyspark.worker", "streaming.sink.sink")
 SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
