@@ -107,4 +107,4 @@ def _whole(path: Path) -> bool:
 
 def _mark(file: Path) -> str:
     told = file.stat()
-    return f"{file} {told.st_size} {told.st_mtime_ns}"
+    return f"{file} {told.st_size} {int(told.st_mtime)}"  # an image keeps whole seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -46,6 +47,18 @@ PYTHON_WORKERS = {
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
+
+COMPILE_LESS = (
+    "-XX:Tier4InvocationThreshold=15000",
+    "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=45000",
+    "-XX:Tier4BackEdgeThreshold=200000",
+)
+"""Java's second compiler waits three to five times as long as usual: most of what it compiles in
+the first minute runs in that minute only, and what records pass through gets there in seconds."""
+
+SERIAL_CORES_MAX = 2
+"""On so few cores a collector with threads of its own takes them from the work."""
 
 PRELOAD = "SEQUENCER_PRELOAD"
 """See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
@@ -92,10 +105,18 @@ def start_jvm(config: Config) -> Jvm:
         settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
     given = own.get("spark.driver.extraJavaOptions", "")
     archive = class_archive([*jars, *sorted(spark_home().glob("jars/*.jar"))], given)
-    options = [f"-Dlog4j2.configurationFile={_log_settings()}", given]
+    options = _java_options(given)
     options += [archive.options()] if archive is not None else []
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
     return Jvm(settings, archive)
+
+
+def _java_options(given: str) -> list[str]:
+    """What the driver's JVM is told; ``given`` is the user's own, and comes after ours."""
+    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *COMPILE_LESS]
+    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", given):
+        options.append("-XX:+UseSerialGC")
+    return [*options, given]
 
 
 @contextmanager
