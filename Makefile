@@ -42,7 +42,7 @@ soak: $(READY) ## the long forms: random kills, broker outages, thousands of sim
 coverage: $(READY) ## lines and branches that the short form of the tests reaches, Spark's workers left out
 	@$(BIN)/python -m pytest $(SHORT) --cov --cov-report=term --quiet
 
-bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: a quarter of an hour)
+bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (20 minutes)
 	@$(BIN)/python bench/channels.py
 
 bench-sink: $(READY) ## what the sink costs for a record, beside librdkafka (a minute)

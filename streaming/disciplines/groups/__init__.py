@@ -110,6 +110,10 @@ GROUP = Discipline(
     name="group",
     settings=GroupPipeline,
     key="subscriber",
+    operators=(
+        "streaming.disciplines.groups.batch.operator",
+        "streaming.disciplines.groups.network.operator",
+    ),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
     counted=("transit",),
     fixed={

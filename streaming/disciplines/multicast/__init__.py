@@ -78,6 +78,10 @@ MULTICAST = Discipline(
     name="multicast",
     settings=MulticastPipeline,
     key="peer",
+    operators=(
+        "streaming.disciplines.multicast.batched",
+        "streaming.disciplines.multicast.operator",
+    ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
     counted=("transit", "undelivered", "notices"),
     fixed={"order": Fixed("set the pipeline's order back")},
