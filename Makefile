@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak bench bench-groups bench-multicast figures clean
+.PHONY: help setup demo test check test-only soak coverage bench bench-sink bench-groups bench-multicast figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,14 +30,23 @@ check: $(READY) ## lint and types
 
 test: check test-only ## lint, types and all tests in their short form
 
+# Two processes: what needs Kafka or Spark runs in one of them, the rest in whichever is free.
+SHORT := -m 'not slow' -n 2 --dist loadgroup
+
 test-only: $(READY)
-	@$(BIN)/python -m pytest -m 'not slow'
+	@$(BIN)/python -m pytest $(SHORT)
 
 soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
 	@$(BIN)/python -m pytest -m slow
 
-bench: $(READY) ## throughput and latency beside a stateless Spark copy (channels: a quarter of an hour)
+coverage: $(READY) ## lines and branches that the short form of the tests reaches, Spark's workers left out
+	@$(BIN)/python -m pytest $(SHORT) --cov --cov-report=term --quiet
+
+bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (20 minutes)
 	@$(BIN)/python bench/channels.py
+
+bench-sink: $(READY) ## what the sink costs for a record, beside librdkafka (a minute)
+	@$(BIN)/python bench/sink.py
 
 bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (20 minutes)
 	@$(BIN)/python bench/groups.py
@@ -50,4 +59,4 @@ figures: $(READY) ## measure and draw the figures, tables included, of docs (som
 		--page docs/overlaps.md --page docs/multicast-protocols.md > /dev/null
 
 clean: ## remove what make made
-	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*

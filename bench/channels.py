@@ -1,57 +1,108 @@
-"""Throughput and latency of channels beside a stateless Spark copy, all in one run on one broker.
+"""Channels beside a stateless Spark copy at its best, all in one run on one broker: a table.
 
-What is counted is the mean of messages read and written: with few messages to a channel most are
-held in the first half and written in the second.
+Throughput is counted in records read after the first quarter of them, by the clock. Reading and
+writing differ where labels are disordered and channels many: then most records are held in the
+first part and written in the last; records written are in the JSON, too.
 
-    python bench/channels.py                  # the whole (a quarter of an hour on two cores)
-    python bench/channels.py --messages 200000 --no-latency
+    python bench/channels.py                                    # the whole
+    python bench/channels.py --runs 1 --scale 0.1 --only throughput
 """
 
+import json
+import platform
 import statistics
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from harness import (
     KINDS,
     create,
     fill,
-    job,
     measured,
     options,
+    rates,
     say,
     send_paced,
     summary,
     warm_broker,
-    warm_rate,
+    watched_job,
 )
+from picture import draw
+from service import seconds_to_output
 
 CHANNELS = 10_000
 WINDOW = 20
-WARM_UP_SECONDS = 90  # the JVM's compiler is busy for some minutes at such small batches
+WARM_UP_SECONDS = 60  # the JVM's compiler is busy for some minutes at such small batches
+BATCH, BATCH_BYTES = 200_000, 200 * 2**20
+PARTS = ("throughput", "latency", "start")
+
+
+class Topic(NamedTuple):
+    """One input: so many messages of so many bytes."""
+
+    name: str
+    channels: int
+    size: int
+    messages: int
+    kinds: tuple[str, ...] = KINDS
+
+
+TOPICS = (
+    Topic("channels-10k", CHANNELS, 100, 4_000_000),
+    Topic("channels-1m", 1_000_000, 100, 4_000_000, ("exactly-once",)),
+    Topic("values-1kb", CHANNELS, 1_000, 1_000_000, ("copy", "exactly-once")),
+    Topic("values-10kb", CHANNELS, 10_000, 100_000, ("copy", "exactly-once")),
+)
 
 
 def main():
     parser = options(__doc__, rate=5_000, seconds=30)
-    parser.add_argument("--messages", type=int, default=1_000_000, help="measured; as many warm up")
-    parser.add_argument("--many", type=int, default=500_000, help="channels of the second topic")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages")
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
+    parser.add_argument("--output", type=Path, default=Path("bench-channels.json"))
     given = parser.parse_args()
+    parts = set(given.only) - ({"latency"} if given.no_latency else set())
+    found = {"machine": machine(), "throughput": {}, "latency": {}, "start": {}}
     with warm_broker() as bootstrap:
-        rates = {}
-        for channels in (CHANNELS, given.many):
-            topic = f"in-{channels}"
-            say(f"writing {2 * given.messages:,} messages of {channels:,} channels")
-            fill(bootstrap, topic, disordered(2 * given.messages, channels))
+        if "throughput" in parts:
+            for topic in TOPICS:
+                throughput(bootstrap, topic, given, found["throughput"])
+        if "latency" in parts:
             for kind in KINDS:
-                rates[channels, kind] = throughput(bootstrap, topic, kind, given.messages)
-        table_throughput(rates)
-        if not given.no_latency:
-            table_latency({kind: latency(bootstrap, kind, given) for kind in KINDS}, given)
+                found["latency"][kind] = latency(bootstrap, kind, given)
+        if "start" in parts:
+            turns = [seconds_to_output(bootstrap, turn) for turn in range(given.runs)]
+            found["start"] = {name: [turn[name] for turn in turns] for name in turns[0]}
+            say(f"seconds to output: {found['start']}")
+    given.output.write_text(json.dumps(found, indent=1) + "\n")
+    draw(found, given.output.with_suffix(".png"))
+    print("\n".join(table(found)))
+
+
+def machine():
+    """What this was measured on."""
+    told = dict(line.split(":", 1) for line in lines("/proc/cpuinfo") if ":" in line)
+    memory = next(line.split()[1] for line in lines("/proc/meminfo"))
+    return {
+        "processor": {k.strip(): v.strip() for k, v in told.items()}.get("model name", ""),
+        "cores": len([line for line in lines("/proc/cpuinfo") if line.startswith("processor")]),
+        "memory_gib": round(int(memory) / 2**20),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def lines(file):
+    return Path(file).read_text().splitlines()
 
 
 def disordered(count, channels):
     """`count` messages, each channel's labels disordered within a window of 20."""
     rng = np.random.default_rng(1)
-    rounds = count // channels
+    rounds = max(1, count // channels)
     place = np.arange(rounds)[None, :] + rng.uniform(0, WINDOW, (channels, rounds))
     labels = np.argsort(place, axis=1, kind="stable")
     for turn in range(rounds):
@@ -59,15 +110,24 @@ def disordered(count, channels):
             yield b"c%07d" % channel, [("label", b"%d" % label)]
 
 
-def throughput(bootstrap, topic, kind, messages):
-    output = f"{topic}-{kind}"
-    create(bootstrap, output, f"{output}.rejects", f"{output}.events")
-    batches = job(
-        kind, bootstrap, topic, output, "--batch", str(messages // 4), "--until", str(2 * messages)
-    )
-    rate = warm_rate([each for each in batches if each[0] > messages // 8])
-    say(f"{topic} {kind}: {rate:,.0f} messages/s warm")
-    return rate
+def throughput(bootstrap, topic, given, found):
+    """Run each kind of job, one after the other, so many times."""
+    count = round(topic.messages * given.scale)
+    channels = min(topic.channels, count // 4)
+    count -= count % channels
+    say(f"writing {count:,} messages of {topic.size:,} bytes, {channels:,} channels")
+    fill(bootstrap, topic.name, disordered(count, channels), topic.size)
+    limit = min(BATCH, BATCH_BYTES // topic.size, count // 8)
+    for run in range(given.runs):
+        for kind in topic.kinds:
+            output = f"{topic.name}-{kind}-{run}"
+            create(bootstrap, output, f"{output}.rejects", f"{output}.events")
+            asked = (bootstrap, topic.name, output, "--batch", str(limit), "--until", str(count))
+            batches, memory = watched_job(kind, *asked)
+            read, written = rates(batches)
+            say(f"{output}: {read:,.0f} read/s, {written:,.0f} written/s, {memory['all']:,.0f} MiB")
+            one = found.setdefault(f"{topic.name} {kind}", {"size": topic.size, "runs": []})
+            one["runs"].append({"read": read, "written": written, "memory_mib": memory})
 
 
 def latency(bootstrap, kind, given):
@@ -75,12 +135,13 @@ def latency(bootstrap, kind, given):
     topic, output = f"lat-{kind}", f"lat-{kind}-out"
     create(bootstrap, topic, output, f"{output}.rejects", f"{output}.events")
     send = partial(send_paced, bootstrap, topic, in_order, given.rate)
-    found, spent = measured([kind, bootstrap, topic, output], send, WARM_UP_SECONDS, given.seconds)
-    for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset"):
-        say(f"  {kind} {name}: {statistics.median(s.get(name, 0) for _, _, s, *_ in spent):.0f} ms")
-    p50, p99, _ = summary(found, spent)
-    say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(found):,} messages")
-    return p50, p99
+    asked = [kind, bootstrap, topic, output, "--linger", "0"]  # the copy's best, here
+    spent_ms, batches = measured(asked, send, WARM_UP_SECONDS, given.seconds)
+    p50, p99, batch = summary(spent_ms, batches)
+    say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(spent_ms):,} messages")
+    phases = ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset")
+    spent = {name: statistics.median(each[2].get(name, 0) for each in batches) for name in phases}
+    return {"p50_ms": p50, "p99_ms": p99, "batch_ms": batch, "phases_ms": spent}
 
 
 def in_order(number):
@@ -89,22 +150,41 @@ def in_order(number):
     return b"c%07d" % channel, [("label", b"%d" % label)]
 
 
-def table_throughput(rates):
-    print("\n| channels | job | messages/s | of the copy |\n|---|---|---|---|")
-    for (channels, kind), rate in rates.items():
-        print(f"| {channels:,} | {kind} | {rate:,.0f} | {rate / rates[channels, 'copy']:.2f} |")
-    few, many = sorted({channels for channels, _ in rates})
-    for kind in KINDS[1:]:
-        print(
-            f"\n{kind}: {many:,} channels at {rates[many, kind] / rates[few, kind]:.2f} of {few:,}"
-        )
+def middle(values):
+    """Median and spread, as a table says them."""
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):,.0f} ({low:,.0f} to {high:,.0f})"
 
 
-def table_latency(found, given):
-    print(f"\nAt {given.rate:,} messages/s:\n")
-    print("| job | p50 ms | p99 ms | p50 / copy |\n|---|---|---|---|")
-    for kind, (p50, p99) in found.items():
-        print(f"| {kind} | {p50:.0f} | {p99:.0f} | {p50 / found['copy'][0]:.1f} |")
+def table(found):
+    """Lines of Markdown: what the page on performance shows."""
+    yield "| what | records read/s, median and spread | of the copy | peak memory MiB |"
+    yield "|---|---|---|---|"
+    medians = {}
+    for name, one in found["throughput"].items():
+        topic, kind = name.split()
+        read = [run["read"] for run in one["runs"]]
+        memory = max(run["memory_mib"]["all"] for run in one["runs"])
+        medians[name] = statistics.median(read)
+        copy = medians.get(f"{topic} copy")
+        ratio = f"{medians[name] / copy:.2f}" if copy else ""
+        yield f"| {topic}, {kind} | {middle(read)} | {ratio} | {memory:,.0f} |"
+    few, many = medians.get("channels-10k exactly-once"), medians.get("channels-1m exactly-once")
+    if few and many:
+        yield f"\n1,000,000 channels at {many / few:.2f} of the rate of 10,000."
+    if found["latency"]:
+        yield "\n| job | p50 ms | p99 ms | p50 of the copy | p99 |\n|---|---|---|---|---|"
+        copy = found["latency"]["copy"]
+        for kind, one in found["latency"].items():
+            of = [one[name] / copy[name] for name in ("p50_ms", "p99_ms")]
+            times = f"{one['p50_ms']:.0f} | {one['p99_ms']:.0f}"
+            yield f"| {kind} | {times} | {of[0]:.1f} | {of[1]:.1f} |"
+    if found["start"]:
+        yield "\n| from | to the next delivery, s |\n|---|---|"
+        for name, values in found["start"].items():
+            told = ", ".join(f"{each:.1f}" for each in sorted(values))
+            yield f"| {name} | {told} |"
+    yield f"\n{json.dumps(found['machine'])}"
 
 
 if __name__ == "__main__":

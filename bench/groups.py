@@ -5,6 +5,7 @@ Systems", section 4.1. Rates are of the second half of a job's batches, in recor
 are to the copy of the same run.
 
     python bench/groups.py                    # 8, 16, 32 and 64 groups
+    python bench/groups.py --groups 1024 --subscribers 100000 --sequencing batch --no-stamps
     python bench/groups.py --groups 32 --records 500000 --no-latency
 """
 
@@ -13,7 +14,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
@@ -35,8 +36,8 @@ from harness import (
 
 from sequencer.overlaps.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.disciplines.groups.operator import ingress, subscriber_shard
-from streaming.disciplines.groups.plan import GroupPlan
+from streaming.disciplines.groups.network.operator import ingress, subscriber_shard
+from streaming.disciplines.groups.plan import NetworkPlan
 
 SUBSCRIBERS = 128
 WARM_UP_SECONDS = 50
@@ -58,28 +59,33 @@ def main():
     parser.add_argument("--groups", type=int, nargs="+", default=[8, 16, 32, 64])
     parser.add_argument("--records", type=int, default=2_000_000, help="written by each job")
     parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--subscribers", type=int, default=SUBSCRIBERS)
+    parser.add_argument("--sequencing", nargs="+", default=["batch", "network"])
+    parser.add_argument("--no-stamps", dest="stamps", action="store_false")
     given = parser.parse_args()
     rows = []
     with warm_broker() as bootstrap:
         for count in given.groups:
-            groups = membership(count)
+            groups = membership(count, given.subscribers)
             fan_out = statistics.mean(map(len, groups.values()))
-            row = Row(count, fan_out, hops(groups, given.nodes), rates={}, latencies={})
+            trips = hops(groups, given.nodes) if "network" in given.sequencing else [0]
+            row = Row(count, fan_out, trips, rates={}, latencies={})
             topic = f"in-{count}"
             messages = round(given.records / fan_out)
             fill_by_senders(bootstrap, topic, (to_group(each) for each in drawn(groups, messages)))
-            for kind in KINDS:
+            for kind in (KINDS[0], *product(KINDS[1:], given.sequencing)):
                 row.rates[kind] = throughput(bootstrap, topic, kind, groups, given, messages)
-            row.stamps = stamps_bytes(bootstrap, f"{topic}-exactly-once")
+            if given.stamps:
+                row.stamps = stamps_bytes(bootstrap, f"{topic}-exactly-once-{given.sequencing[0]}")
             if not given.no_latency:
-                for kind in ("copy", "exactly-once"):
+                for kind in ("copy", *product(["exactly-once"], given.sequencing)):
                     row.latencies[kind] = latency(bootstrap, kind, groups, given, count)
             rows.append(row)
     table(rows)
 
 
-def membership(count):
-    groups = zipf_groups(np.random.default_rng(1), names("s", SUBSCRIBERS), count)
+def membership(count, subscribers):
+    groups = zipf_groups(np.random.default_rng(1), names("s", subscribers), count)
     return {name: sorted(members) for name, members in groups.items()}
 
 
@@ -95,21 +101,34 @@ def to_group(name):
 
 
 def throughput(bootstrap, topic, kind, groups, given, messages):
-    output = f"{topic}-{kind}"
+    output = f"{topic}-{told(kind)}"
     create(bootstrap, *(f"{output}{role}" for role in ROLES))
     batches = job(
-        kind, bootstrap, topic, output, "--batch", str(max(1000, messages // 12)), "--until",
-        str(int(given.records * 0.9)), "--groups", json.dumps(groups), "--nodes", str(given.nodes),
-    )  # fmt: skip
-    say(f"{topic} {kind}: {(rate := warm_rate(batches)):,.0f} records/s warm")
+        *command(kind, bootstrap, topic, output, groups, given),
+        *("--batch", str(max(1000, messages // 12)), "--until", str(int(given.records * 0.9))),
+    )
+    say(f"{topic} {told(kind)}: {(rate := warm_rate(batches)):,.0f} records/s warm")
     return rate
 
 
+def told(kind):
+    """A job's name: the copy, or its delivery and sequencing."""
+    return kind if isinstance(kind, str) else "-".join(kind)
+
+
+def command(kind, bootstrap, topic, output, groups, given):
+    """The arguments of a job."""
+    words = [bootstrap, topic, output, "--groups", json.dumps(groups)]
+    if isinstance(kind, str):
+        return [kind, *words]
+    delivery, sequencing = kind
+    words += ["--sequencing", sequencing, "--nodes", str(given.nodes)]
+    return [delivery, *words, *([] if given.stamps else ["--no-stamps"])]
+
+
 def latency(bootstrap, kind, groups, given, count):
-    topic, output = f"lat-{count}-{kind}", f"lat-{count}-{kind}-out"
+    topic, output = f"lat-{count}-{told(kind)}", f"lat-{count}-{told(kind)}-out"
     create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
-    command = [kind, bootstrap, topic, output]
-    command += ["--groups", json.dumps(groups), "--nodes", str(given.nodes)]
     known, rng = list(groups), np.random.default_rng(3)
 
     def record(number):
@@ -117,15 +136,16 @@ def latency(bootstrap, kind, groups, given, count):
 
     per_second = given.rate / statistics.mean(map(len, groups.values()))
     send = partial(send_paced, bootstrap, topic, record, per_second)
-    p50, p99, batch = summary(*measured(command, send, WARM_UP_SECONDS, given.seconds))
-    say(f"latency {count} {kind}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")
+    words = command(kind, bootstrap, topic, output, groups, given)
+    p50, p99, batch = summary(*measured(words, send, WARM_UP_SECONDS, given.seconds))
+    say(f"latency {count} {told(kind)}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")
     return p50, p99, batch
 
 
 def hops(groups, nodes):
     """Trips through the transit topic for each pair of a group and a subscriber of it."""
     roles = dict.fromkeys(("output", "rejects", "events", "commands", "transit"), "")
-    plan = GroupPlan(
+    plan = NetworkPlan(
         service="", pipeline="", inputs=(), partitions={}, shards=2, groups=groups, nodes=nodes,
         **roles,
     )  # fmt: skip
@@ -156,17 +176,18 @@ def stamps_bytes(bootstrap, topic, count=20_000):
 
 def table(rows):
     print(
-        "\n| groups | records/message | at-least-once of the copy | exactly-once of the copy "
-        "| exactly-once records/s | hops, median and most | stamps, bytes | vector, bytes |"
+        "\n| groups | records/message | job | of the copy | records/s | hops, median and most "
+        "| stamps, bytes | vector, bytes |\n|---|---|---|---|---|---|---|---|"
     )
-    print("|---|---|---|---|---|---|---|---|")
     for row in rows:
-        ratios = [row.rates[kind] / row.rates["copy"] for kind in KINDS[1:]]
-        print(
-            f"| {row.groups} | {row.fan_out:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} "
-            f"| {row.rates['exactly-once']:,.0f} | {statistics.median(row.hops):.0f}, "
-            f"{max(row.hops)} | {row.stamps:.0f} | {VECTOR_BYTES} |"
-        )
+        for kind, rate in row.rates.items():
+            trips = f"{statistics.median(row.hops):.0f}, {max(row.hops)}"
+            ratio = rate / row.rates["copy"]
+            print(
+                f"| {row.groups} | {row.fan_out:.1f} | {told(kind)} | {ratio:.2f} | {rate:,.0f} "
+                f"| {trips if 'network' in kind else ''} | {row.stamps:.0f} "
+                f"| {VECTOR_BYTES} |"
+            )
     if rows and rows[0].latencies:
         print(
             "\n| groups | job | p50 ms | p99 ms | p50 / copy | ms a batch |"
@@ -176,7 +197,8 @@ def table(rows):
             for kind, (p50, p99, batch) in row.latencies.items():
                 ratio = p50 / row.latencies["copy"][0]
                 print(
-                    f"| {row.groups} | {kind} | {p50:.0f} | {p99:.0f} | {ratio:.1f} | {batch:.0f} |"
+                    f"| {row.groups} | {told(kind)} | {p50:.0f} | {p99:.0f} | {ratio:.1f} "
+                    f"| {batch:.0f} |"
                 )
 
 

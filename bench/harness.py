@@ -6,6 +6,7 @@ ratio to the copy's of the same run: absolute figures belong to one machine on o
 
 import argparse
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from process_tree import peak
 
 from streaming.kafka.embedded import EmbeddedBroker
 
@@ -57,8 +59,8 @@ def create(bootstrap, *names):
         future.result(60)
 
 
-def fill(bootstrap, topic, records):
-    """Write messages of 100 bytes, (key, headers) each, as fast as it goes."""
+def fill(bootstrap, topic, records, size=SIZE):
+    """Write messages of so many bytes, (key, headers) each, as fast as it goes."""
     create(bootstrap, topic)
     producer = Producer(
         {
@@ -68,7 +70,7 @@ def fill(bootstrap, topic, records):
             "partitioner": "murmur2_random",
         }
     )
-    value = bytes(SIZE)
+    value = random.Random(1).randbytes(size)
     for key, headers in records:
         while True:
             try:
@@ -105,15 +107,35 @@ def send_paced(bootstrap, topic, record, per_second, stop):
 
 
 def job(kind, *arguments):
-    """The batches of a job that runs until it has written what `--until` says."""
-    done = subprocess.run(
+    """The batches of a job that runs until it has done what `--until` says."""
+    return watched_job(kind, *arguments)[0]
+
+
+def watched_job(kind, *arguments):
+    """The same, and the highest memory of its processes (MiB by kind)."""
+    process = subprocess.Popen(
         [sys.executable, str(JOB), kind, *arguments],
         stdout=subprocess.PIPE,
         text=True,
-        check=True,
-        timeout=3600,
+        start_new_session=True,
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    with peak(process.pid) as memory:
+        said, _ = process.communicate(timeout=3600)
+    assert process.returncode == 0, f"{kind} failed"
+    return json.loads(said.splitlines()[-1]), memory
+
+
+def rates(batches):
+    """Records/s read and written after the first quarter, by the clock."""
+    total, read, skipped = sum(rows for rows, *_ in batches), 0, 0
+    for skipped, (rows, *_) in enumerate(batches):  # noqa: B007
+        if read >= total / 4:
+            break
+        read += rows
+    kept = batches[skipped:]
+    seconds = (kept[-1][-1] + kept[-1][1] - kept[0][-1]) / 1000
+    written = batches[-1][4] - (batches[skipped - 1][4] if skipped else 0)
+    return sum(rows for rows, *_ in kept) / seconds, written / seconds
 
 
 def warm_rate(batches):

@@ -1,8 +1,9 @@
 """One job of the benchmark in a process of its own: a stateless copy, or one of the pipelines.
 
-Prints one JSON line: the batches (rows, ms, phases, records written so far, ms of the clock at
-the start) in order; for channels the mean of records read and written. `--seconds` runs so long
-(for latency); without it the job stops when it has written `--until` records. With `--groups`
+Prints one JSON line: the batches (rows, ms, phases, records done so far, records written so far, ms
+of the clock at the start) in order; done are for channels the mean of records read and written,
+else the records written. `--seconds` runs so long (for latency); without it the job stops when it
+has done `--until` records. `--linger` is the producer's of the copy, in ms. With `--groups`
 (JSON) it is the discipline `group`, and the copy writes each message as often as its group has
 members; with `--order` it is `multicast`, and the copy writes each message as often as its header
 `to` has names.
@@ -23,9 +24,10 @@ from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.groups.operator import first_ingress
-from streaming.disciplines.groups.plan import GroupPlan
-from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.groups.batch.codec import encode_first
+from streaming.disciplines.groups.network.operator import first_ingress
+from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
+from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import spark_session
 
@@ -37,6 +39,13 @@ STOCK = {
     ),
 }
 """The copy runs as Spark comes, without what the service sets."""
+BEST = {
+    "kafka.linger.ms": "20",
+    "kafka.compression.type": "lz4",
+    "kafka.batch.size": str(256 * 1024),
+    "kafka.max.request.size": str(4 * 2**20),
+}
+"""How Spark's Kafka sink writes fastest; with Kafka's defaults it is three times slower."""
 SESSION = {"service": {"name": "bench"}, "pipelines": {"p": {"discipline": "channel"}}}
 
 
@@ -50,18 +59,24 @@ def main():
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--until", type=int, default=0, help="stop after so many records written")
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--linger", type=int, default=20)
+    parser.add_argument("--driver-memory", default="4g")
+    parser.add_argument("--spark", type=json.loads, default={}, help="more properties (JSON)")
     parser.add_argument("--groups", type=json.loads, default={})
+    parser.add_argument("--sequencing", choices=["batch", "network"], default="batch")
     parser.add_argument("--nodes", type=int, default=4)
-    parser.add_argument("--order", choices=["", "clock", "counter"], default="")
+    parser.add_argument("--no-stamps", dest="stamps", action="store_false")
+    parser.add_argument("--order", choices=["", "batch", "clock", "counter"], default="")
     given = parser.parse_args()
     tables = {
         **SESSION,
         "kafka": {"bootstrap_servers": given.bootstrap},
         "spark": {
             "spark.master": "local[2]",
-            "spark.driver.memory": "4g",
+            "spark.driver.memory": given.driver_memory,
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
             **(STOCK if given.kind == "copy" else {}),
+            **given.spark,
         },
     }
     folder = tempfile.mkdtemp(prefix="bench-")
@@ -80,9 +95,10 @@ def main():
                     p["durationMs"]["triggerExecution"],
                     p["durationMs"],
                     done,
+                    written,
                     began(p),
                 )
-                for p, done in zip(busy(query), job.written, strict=False)
+                for p, (done, written) in zip(busy(query), job.totals, strict=False)
             ]
         print(json.dumps(told))
     finally:
@@ -99,9 +115,9 @@ def began(progress):
 
 
 def wait_for(job, query, count, limit_s=1800):
-    """Wait until the job has written so many records."""
+    """Wait until the job has done so many records."""
     deadline = time.monotonic() + limit_s
-    while (job.written or [0])[-1] < count:
+    while (job.totals or [(0, 0)])[-1][0] < count:
         if not query.isActive or time.monotonic() > deadline:
             raise SystemExit(f"the query did not finish: {job.failure or query.exception()}")
         time.sleep(0.2)
@@ -122,9 +138,10 @@ class Copy:
         self.query = self.failure = None
 
     @property
-    def written(self):
-        """Records written after each batch, as far as Spark says."""
-        return list(accumulate(max(p["sink"]["numOutputRows"], 0) for p in busy(self.query)))
+    def totals(self):
+        """Records done and written after each batch, as far as Spark says."""
+        written = accumulate(max(p["sink"]["numOutputRows"], 0) for p in busy(self.query))
+        return [(each, each) for each in written]
 
     def start(self, folder):
         source = (
@@ -143,6 +160,7 @@ class Copy:
             rows.writeStream.format("kafka")
             .option("kafka.bootstrap.servers", self.given.bootstrap)
             .option("topic", self.given.output)
+            .options(**{**BEST, "kafka.linger.ms": str(self.given.linger)})
             .option("checkpointLocation", folder)
             .trigger(processingTime="0 milliseconds")
             .start()
@@ -163,7 +181,7 @@ class Ordered:
 
     def __init__(self, session, given):
         self.session, self.given = session, given
-        self.written = []
+        self.totals = []
 
     def start(self, folder):
         plan = self.plan()
@@ -183,7 +201,7 @@ class Ordered:
         totals = progress.totals()
         exchanges = self.given.groups or self.given.order
         done = totals.delivered if exchanges else (totals.seen + totals.delivered) / 2
-        self.written.append(done)
+        self.totals.append((done, totals.delivered))
 
     def plan(self):
         given = self.given
@@ -202,13 +220,21 @@ class Ordered:
             "producer": {"bootstrap.servers": given.bootstrap},
         }
         topics = {"commands": commands, "transit": transit}
+        if given.order == "batch":
+            return BatchMulticastPlan(**common, commands=commands, shards=2)
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
             rules = Rules(LinearLabels())
             return ChannelPlan(**common, shards=16, commands=commands, rules=rules)
         groups = {name: tuple(members) for name, members in given.groups.items()}
-        plan = GroupPlan(**common, **topics, shards=2, groups=groups, nodes=given.nodes)
+        if given.sequencing == "batch":
+            membership = encode_first(groups)
+            return BatchPlan(
+                **common, commands=commands, shards=2, membership=membership, stamps=given.stamps
+            )
+        network = {"groups": groups, "nodes": given.nodes, "stamps": given.stamps}
+        plan = NetworkPlan(**common, **topics, shards=2, **network)
         return replace(plan, ingress=first_ingress(plan))
 
 

@@ -5,7 +5,7 @@ The front door: the names that most users want, each loaded when it is first ask
 
 - Channels: `labels`, `proxy` (in process), `channels` (many at once); the text's `actors`.
 - What is there of a topic: `availability`.
-- Groups that share subscribers: `overlaps`.
+- Groups that share subscribers: `overlaps` (a network of atoms), `groups` (the order of a batch).
 - Multicast by clocks or by a counter: `multicast`; tried out by `checking`.
 - What must hold of deliveries: `judging`. The group protocol in a simulated network: `simulation`.
 """

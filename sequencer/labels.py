@@ -264,12 +264,12 @@ def parse_numbers(texts: pa.Array) -> Int64s:
     if digits_max == 0:
         return np.full(count, -1, dtype=np.int64)
     data = np.frombuffer(data_buffer, np.uint8)
-    places = np.arange(digits_max)  # from the right
-    here = places < lengths[:, None]
-    digits = data[np.where(here, offsets[1:, None] - 1 - places, 0)] - np.uint8(48)
+    powers = np.arange(digits_max)  # from the right
+    here = powers < lengths[:, None]
+    digits = data[np.where(here, offsets[1:, None] - 1 - powers, 0)] - np.uint8(48)
     digits[~here] = 0
     good &= (digits <= 9).all(axis=1)  # what is no digit wraps past 9
-    values = digits @ np.uint64(10) ** places.astype(np.uint64)
+    values = digits @ np.uint64(10) ** powers.astype(np.uint64)
     good &= values <= np.uint64(LABEL_MAX)
     return np.where(good, values, np.uint64(0)).astype(np.int64) - ~good
 

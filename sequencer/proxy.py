@@ -44,7 +44,7 @@ class Sequence(Protocol[L]):
 
 
 class LabelProxy(Generic[L, M]):
-    """Attaches the next label to each message and passes the pair on (``ordered_label_beh``).
+    """A proxy that attaches the next label to each message (``ordered_label_beh``).
 
     >>> from sequencer.labels import LinearLabels
     >>> label = LabelProxy(print, LinearLabels())
@@ -110,7 +110,7 @@ class Arrival(enum.Enum):
 
 
 class OrderedProxy(Generic[M]):
-    """Takes ``(label, message)`` in any order and gives messages to the delegate in label order.
+    """A proxy that takes ``(label, message)`` in any order and delivers in label order.
 
     A label that never comes keeps everything behind it held, up to ``held_max`` messages and
     ``window`` labels ahead of the next one expected (for cyclic labels below half the cycle; by
@@ -189,9 +189,9 @@ class OrderedProxy(Generic[M]):
         """
         label, message = arrival
         rules = self._rules
-        place = rules.labels.position(label, self._frontier + rules.search)
-        position = self._position(place)
-        reason = self._judge(place, position, message)
+        in_cycle = rules.labels.position(label, self._frontier + rules.search)
+        position = self._position(in_cycle)
+        reason = self._judge(in_cycle, position, message)
         if reason is None:
             self._held[position] = message
         else:
@@ -201,18 +201,18 @@ class OrderedProxy(Generic[M]):
         self._deliver()
         return reason or (Arrival.DELIVERED if position < self._frontier else Arrival.HELD)
 
-    def _position(self, place: int) -> int:
-        """The place on the endless line of positions; cyclic ones near the frontier (RFC 1982)."""
+    def _position(self, in_cycle: int) -> int:
+        """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""
         cycle = self._rules.labels.cycle
         if cycle is None:
-            return place
-        ahead = (place - self._frontier) % cycle
+            return in_cycle
+        ahead = (in_cycle - self._frontier) % cycle
         return self._frontier + (ahead if ahead <= self._rules.window else ahead - cycle)
 
-    def _judge(self, place: int, position: int, message: M) -> Arrival | None:
+    def _judge(self, in_cycle: int, position: int, message: M) -> Arrival | None:
         """The first reason against the message, if there is one."""
         rules = self._rules
-        if place < 0 or (rules.labels.searched and position >= self._frontier + rules.search):
+        if in_cycle < 0 or (rules.labels.searched and position >= self._frontier + rules.search):
             return Arrival.BAD_LABEL
         if position < 0 or position - self._frontier > rules.window:
             return Arrival.OUTSIDE_WINDOW

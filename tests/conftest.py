@@ -16,9 +16,29 @@ import pytest
 
 from streaming.kafka.embedded import EmbeddedBroker
 from tests import secure_broker as secure
+from tests import warm
 
 GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")
 CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Tests are short: what Java's second compiler would win, it would not live to give back."""
+
+
+def pytest_configure() -> None:
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several processes (`pytest -n 2 --dist loadgroup`), one of them has Kafka and Spark."""
+    for item in items:
+        if {"broker", "secure_broker"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("kafka"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ends_the_warm_process() -> Iterator[None]:
+    yield
+    warm.end()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,21 @@
-"""Running the service as users do: the command in a process of its own."""
+"""Running the service as users do: the command, in a process of its own or in the shared one."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from streaming import cli
+from tests.warm import python_path, warm
 
 RUN_SECONDS_MAX = 420
 STOP_SECONDS_MAX = 60
@@ -45,21 +51,70 @@ def write_config(folder: Path, bootstrap: str, pipelines: dict[str, dict], **ser
     return path
 
 
-class Service:
-    """`sequencer run CONFIG`; ends with the test, whatever happens."""
+def channel_topics(prefix: str) -> dict[str, str]:
+    """The topics of a channel pipeline, under a test's prefix."""
+    names = {"input": "in", "output": "out"}
+    roles = ("input", "output", "rejects", "events", "commands")
+    return {role: prefix + names.get(role, role) for role in roles}
+
+
+class Running:
+    """A service at work; ends with the test, whatever happens."""
+
+    config: Path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def said(self) -> str:
+        raise NotImplementedError
+
+    def poll(self, limit_s: float = 0) -> int | None:
+        """The exit status; None where it runs still after ``limit_s``."""
+        raise NotImplementedError
+
+    def send(self, number: int) -> None:
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        raise NotImplementedError
+
+    def wait(self, limit_s: float = RUN_SECONDS_MAX) -> int:
+        status = self.poll(limit_s)
+        if status is None:
+            self.kill()
+            raise AssertionError(f"the service ran longer than {limit_s} s:\n{self.said()}")
+        return status
+
+    def until(self, condition: Callable[[], Any], limit_s: float = RUN_SECONDS_MAX) -> Any:
+        """Wait for a condition (a function) to give something true; its value."""
+        deadline = time.monotonic() + limit_s
+        while not (found := condition()):
+            assert self.poll() is None, f"the service ended:\n{self.said()}"
+            assert time.monotonic() < deadline, f"nothing within {limit_s} s:\n{self.said()}"
+            time.sleep(0.2)
+        return found
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.send(number)
+        return self.wait(STOP_SECONDS_MAX)
+
+
+class Service(Running):
+    """`sequencer run CONFIG` in a process of its own."""
 
     def __init__(
         self,
         config: Path,
         *arguments: str,
         environment: dict[str, str] | None = None,
-        command: tuple[str, ...] = ("-m", "streaming.cli"),
     ):
         self.config = config
         self.log = config.parent / f"run-{time.monotonic_ns()}.log"
-        words = [sys.executable, *command, "run", str(config), *arguments]
-        root = str(Path(__file__).parents[1])
-        path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+        words = [sys.executable, "-m", "streaming.cli", "run", str(config), *arguments]
         kept = {k: v for k, v in os.environ.items() if k != "SEQUENCER_BOOTSTRAP_SERVERS"}
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
@@ -69,39 +124,20 @@ class Service:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=config.parent,
-                env={**kept, "PYTHONPATH": path, **(environment or {})},
+                env={**kept, "PYTHONPATH": python_path(), **(environment or {})},
             )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.kill()
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait(self, limit_s: float = RUN_SECONDS_MAX) -> int:
+    def poll(self, limit_s: float = 0) -> int | None:
         try:
             return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            self.kill()
-            raise AssertionError(
-                f"the service ran longer than {limit_s} s:\n{self.said()}"
-            ) from None
+            return None
 
-    def until(self, condition, limit_s: float = RUN_SECONDS_MAX):
-        """Wait for a condition (a function) to give something true; its value."""
-        deadline = time.monotonic() + limit_s
-        while not (found := condition()):
-            assert self.process.poll() is None, f"the service ended:\n{self.said()}"
-            assert time.monotonic() < deadline, f"nothing within {limit_s} s:\n{self.said()}"
-            time.sleep(0.2)
-        return found
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
+    def send(self, number: int) -> None:
         self.process.send_signal(number)
-        return self.wait(STOP_SECONDS_MAX)
 
     def kill(self) -> None:
         """kill -9 of the driver and its JVM; the workers end with the JVM."""
@@ -110,43 +146,77 @@ class Service:
             self.process.wait(10)
 
 
-def run_once(config: Path, *arguments: str, limit_s: float = RUN_SECONDS_MAX, **how: Any) -> str:
-    """`sequencer run CONFIG --once` to its end; what it said. ``how``: as for `Service`."""
-    with Service(config, "--once", *arguments, **how) as service:
+class WarmService(Running):
+    """`sequencer run CONFIG` in the process that tests share; ``how``: as for its `call`."""
+
+    def __init__(self, config: Path, *arguments: str, **how: Any):
+        self.config = config
+        self.warm = warm()
+        self.command = self.warm.call("run", str(config), *arguments, **how)
+
+    def said(self) -> str:
+        return self.command.said()
+
+    def poll(self, limit_s: float = 0) -> int | None:
+        return self.command.poll(limit_s)
+
+    def send(self, number: int) -> None:
+        self.warm.process.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9 where it is still running; the process starts anew for the next test."""
+        if self.poll() is None:
+            self.warm.kill()
+
+
+def run_once(
+    config: Path, *arguments: str, limit_s: float = RUN_SECONDS_MAX, cold: bool = False, **how: Any
+) -> str:
+    """`sequencer run CONFIG --once` to its end; what it said.
+
+    In the process that tests share, or ``cold``, in one of its own. ``how``: as for that service.
+    """
+    kind = Service if cold else WarmService
+    with kind(config, "--once", *arguments, **how) as service:
         status = service.wait(limit_s)
         assert status == 0, service.said()
         return service.said()
 
 
 def status(config: Path) -> dict[str, Any]:
-    return _json("status", str(config))["pipelines"]
+    return called_json("status", str(config))["pipelines"]
 
 
 def inspect(config: Path, *arguments: str) -> dict[str, Any]:
-    return _json("inspect", str(config), *arguments)
+    """In the process that tests share, for it takes Spark to read a state."""
+    command = warm().call("inspect", str(config), *arguments, "--json")
+    assert command.poll(RUN_SECONDS_MAX) == 0, command.said()
+    return json.loads(command.said().splitlines()[-1])
 
 
-def _json(*arguments: str) -> dict[str, Any]:
+def called(*arguments: object) -> tuple[int, str, str]:
+    """`sequencer` in this process: status, standard output, standard error."""
+    before = sys.argv
+    sys.argv = ["sequencer", *map(str, arguments)]
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            cli.main()
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue(), err.getvalue()
+    finally:
+        sys.argv = before
+    raise AssertionError("a command ends with a status")
+
+
+def called_json(*arguments: object) -> Any:
     """What a command says with --json."""
-    said = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", *arguments, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=True,
-        cwd=Path(__file__).parents[1],
-    )
-    return json.loads(said.stdout)
+    code, out, err = called(*arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
 
 
-def verify(config: Path, *arguments: str, limit_s: float = 300) -> tuple[int, str]:
+def verify(config: Path, *arguments: str) -> tuple[int, str]:
     """`sequencer verify CONFIG`: its exit status, and what it said."""
-    said = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", "verify", str(config), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=limit_s,
-        check=False,
-        cwd=Path(__file__).parents[1],
-    )
-    return said.returncode, said.stdout + said.stderr
+    code, out, err = called("verify", config, *arguments)
+    return code, out + err

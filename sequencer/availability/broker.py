@@ -29,7 +29,7 @@ TOPICS_MAX = 16_384
 
 
 class IdTaken(Exception):  # noqa: N818  (names the state that the caller met)
-    """Somebody has this id, or the topic is past it; nothing was reserved."""
+    """An id that somebody has, or that the topic is past; nothing was reserved."""
 
 
 class LocalBroker:

@@ -11,7 +11,7 @@ from sequencer.availability.ring import Entry, State, TopicRing
 
 
 class DraftSettled(Exception):  # noqa: N818  (names the state that the caller met)
-    """The draft was published or abandoned before; the call took no effect."""
+    """A draft that was published or abandoned before; the call took no effect."""
 
 
 class Tree:

@@ -18,7 +18,7 @@ DEPTH_MAX = 16
 
 
 class State(enum.IntEnum):
-    """Where an entry stands; it leaves OPEN once."""
+    """The states of an entry; it leaves OPEN once."""
 
     OPEN = 0
     PUBLISHED = 1

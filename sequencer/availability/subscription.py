@@ -22,7 +22,7 @@ class Mode(enum.Enum):
 
 
 class BrokerClosed(Exception):  # noqa: N818  (an end, not a malfunction)
-    """The broker was closed; nothing more can be published, and all was read."""
+    """The end: the broker was closed, and nothing is left to read or can be published."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ REASONS = tuple(reason.name.lower().replace("_", "-") for reason in Reason)
 class Event:
     """Something that users are told: ``gap``, ``fin``, ``epoch`` or ``retired``.
 
-    ``place`` makes the event's id: with the channel and incarnation it names one event for ever.
+    ``position`` is the frontier at that moment (0 for a new epoch). It makes the event's id: with
+    channel, incarnation and epoch it names one event of its kind for ever.
     ``fields`` are JSON values; gap bounds are labels, half-open.
     """
 
@@ -48,7 +49,7 @@ class Event:
     channel: bytes
     incarnation: int
     epoch: int
-    place: int
+    position: int
     fields: dict[str, int | str]
 
 

@@ -50,11 +50,11 @@ class Channel:
     held: dict[int, Waiting] = field(default_factory=dict)
     skipped: list[tuple[int, int]] = field(default_factory=list)
 
-    def arrive(self, place: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
-        """Take one record whose label is at ``place`` of its sequence (within the cycle)."""
+    def arrive(self, in_cycle: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
+        """Take one record; ``in_cycle`` is its label's position within the cycle."""
         newer = self.exists and epoch > self.epoch
         fresh = newer or not self.exists
-        position = self.position(place, 0 if fresh else self.frontier)
+        position = self.position(in_cycle, 0 if fresh else self.frontier)
         if self.exists:
             self.active_ms = now_ms
         reason = self._judge(position, epoch, fresh=fresh)
@@ -68,12 +68,12 @@ class Channel:
             self._take_over(epoch, now_ms)
         self._accept(position, Waiting(row, now_ms, fin), now_ms)
 
-    def position(self, place: int, frontier: int) -> int:
-        """The place on the endless line of positions; cyclic ones near the frontier (RFC 1982)."""
+    def position(self, in_cycle: int, frontier: int) -> int:
+        """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""
         cycle = self.rules.labels.cycle
         if cycle is None:
-            return place
-        ahead = (place - frontier) % cycle
+            return in_cycle
+        ahead = (in_cycle - frontier) % cycle
         return frontier + ahead if ahead <= self.rules.window else frontier + ahead - cycle
 
     def _judge(self, position: int, epoch: int, *, fresh: bool) -> Reason | None:  # noqa: PLR0911

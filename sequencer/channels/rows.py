@@ -1,4 +1,4 @@
-"""The tables that a step works on: channels, and messages to place."""
+"""The tables that a step works on: channels, and messages to put in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Table:
 
 @dataclass(slots=True)
 class Rows:
-    """Messages to place; parallel arrays."""
+    """Messages to put in order; parallel arrays."""
 
     row: Int64s
     channel: Int64s

@@ -102,16 +102,18 @@ class ShardState:
     def without(self, gone: Bools) -> ShardState:
         """The same without the channels of the mask ``gone``, which hold nothing."""
         keep = ~gone
-        place = np.cumsum(keep) - 1
+        kept_row = np.cumsum(keep) - 1
         kept = keep[self.skipped.channel]
         numbers: dict[str, Any] = {name: column[keep] for name, column in self.columns().items()}
         return replace(
             self,
             keys=self.keys.filter(pa.array(keep)),
             **numbers,
-            held=replace(self.held, channel=place[self.held.channel]),
+            held=replace(self.held, channel=kept_row[self.held.channel]),
             skipped=Skipped(
-                place[self.skipped.channel[kept]], self.skipped.first[kept], self.skipped.stop[kept]
+                kept_row[self.skipped.channel[kept]],
+                self.skipped.first[kept],
+                self.skipped.stop[kept],
             ),
         )
 

@@ -67,13 +67,13 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
     now_ms = max(now_ms, state.clock_ms)
     held_count = len(state.held)
     table, codes = _open_table(state, arrivals)
-    reasons, place, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
+    reasons, in_cycle, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
     good = np.flatnonzero(reasons == REJECTED_NOT)
     code = codes[good]
     _begin_new(table, code, epoch[good], now_ms)
 
     fin = arrivals.fin[good]
-    position, unusual_row = _positions(table, code, place[good], epoch[good], fin, state, rules)
+    position, unusual_row = _positions(table, code, in_cycle[good], epoch[good], fin, state, rules)
     unusual = np.zeros(len(table.keys), dtype=np.bool_)
     unusual[code[unusual_row]] = True
     touched = np.zeros(len(table.keys), dtype=np.bool_)
@@ -96,7 +96,7 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
     chosen = np.flatnonzero(unusual[code])
     plain.take(
         code[chosen],
-        place[good[chosen]],
+        in_cycle[good[chosen]],
         epoch[good[chosen]],
         good[chosen] + held_count,
         fin[chosen],
@@ -130,7 +130,7 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
 def _judge_alone(
     arrivals: Arrivals, codes: Int64s, table: Table, held_count: int, rules: Rules
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Int64s, Int64s]:
-    """Faults that a record shows by itself: (reasons, label places, epochs), parallel."""
+    """Faults that a record shows by itself: (reasons, positions in the cycle, epochs)."""
     blank = pa.scalar(b"", arrivals.label.type)
     horizon = 0
     if rules.labels.searched:
@@ -138,19 +138,19 @@ def _judge_alone(
         # step finds out.
         furthest = int(table.columns["frontier"].max(initial=0)) + held_count + len(arrivals)
         horizon = furthest + rules.search
-    place = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
+    in_cycle = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
     if arrivals.epoch.null_count == len(arrivals):
         epoch = np.zeros(len(arrivals), dtype=np.int64)
     else:
         epoch = parse_numbers(pc.fill_null(arrivals.epoch, pa.scalar(b"0", arrivals.epoch.type)))
     reasons = np.full(len(arrivals), REJECTED_NOT)
     reasons[epoch < 0] = Reason.BAD_EPOCH
-    reasons[place < 0] = Reason.BAD_LABEL
+    reasons[in_cycle < 0] = Reason.BAD_LABEL
     if arrivals.label.null_count:
         missing = pc.is_null(arrivals.label).to_numpy(zero_copy_only=False)
         reasons[missing] = Reason.MISSING_LABEL
     reasons[codes < 0] = Reason.MISSING_CHANNEL
-    return reasons, place, epoch
+    return reasons, in_cycle, epoch
 
 
 def _begin_new(table: Table, code: Int64s, epoch: Int64s, now_ms: int) -> None:
@@ -164,7 +164,7 @@ def _begin_new(table: Table, code: Int64s, epoch: Int64s, now_ms: int) -> None:
 def _positions(
     table: Table,
     code: Int64s,
-    place: Int64s,
+    in_cycle: Int64s,
     epoch: Int64s,
     fin: Bools,
     state: ShardState,
@@ -173,7 +173,7 @@ def _positions(
     """Positions of the good rows, and which rows make their channel unusual."""
     columns = table.columns
     frontier = columns["frontier"][code]
-    ahead = place - frontier
+    ahead = in_cycle - frontier
     new = code >= table.known
     unusual = fin | (epoch != columns["epoch"][code]) | (columns["fin"][code] != NONE)
     cycle = rules.labels.cycle

@@ -25,9 +25,9 @@ class PlainChannels:
         self.delivered_channel: list[int] = []
         self.channels: dict[int, Channel] = {}
 
-    def take(self, code: Int64s, place: Int64s, epoch: Int64s, row: Int64s, fin: Bools) -> None:
+    def take(self, code: Int64s, in_cycle: Int64s, epoch: Int64s, row: Int64s, fin: Bools) -> None:
         """Feed rows, in order of arrival, to their channels."""
-        columns = (code.tolist(), place.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
+        columns = (code.tolist(), in_cycle.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
         for each, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
             self.open(each).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
             self.tag(each)

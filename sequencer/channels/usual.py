@@ -19,7 +19,7 @@ from sequencer.channels.state import NONE, Bools, Int64s
 class Settled:
     """The vectorised part's results; ``unusual`` also has the channels whose buffer filled up.
 
-    ``held`` are places in the rows that were given, sorted by (channel, position).
+    ``held`` counts rows as they were given, sorted by (channel, position).
     """
 
     unusual: Bools

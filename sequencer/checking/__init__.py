@@ -2,7 +2,7 @@
 
 `scenarios` what is sent and what is seen, `trials` a scenario on its way through a bus,
 `requirements` bus1's and kdbus' by their names, `interleavings` all of a small trial or random
-ones of a large one.
+ones of a large one, `cost` what a message costs, in comparisons.
 """
 
 from sequencer.checking.interleavings import Coverage, Finding, explore, sample
@@ -10,8 +10,8 @@ from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
 from sequencer.checking.scenarios import (
     Dequeued,
     Destroy,
+    Evidence,
     Finished,
-    Record,
     Scenario,
     Send,
 )
@@ -23,9 +23,9 @@ __all__ = [
     "Coverage",
     "Dequeued",
     "Destroy",
+    "Evidence",
     "Finding",
     "Finished",
-    "Record",
     "Scenario",
     "Send",
     "Trial",

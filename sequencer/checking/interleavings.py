@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from sequencer.checking.scenarios import Action, Record
+    from sequencer.checking.scenarios import Action, Evidence
     from sequencer.checking.trials import Trial
 
 STATES_MAX = 5_000_000
@@ -51,12 +51,12 @@ class TooManyStatesError(RuntimeError):
 
 def explore(
     trial: Trial,
-    judge: Callable[[Record, bool], Anomaly | None],
+    judge: Callable[[Evidence, bool], Anomaly | None],
     *,
     reduced: bool = False,
     states_max: int = STATES_MAX,
 ) -> Finding | Coverage:
-    """Try every interleaving; `judge(record, ended)` is asked once for each different record.
+    """Try every interleaving; `judge(evidence, ended)` is asked once for each different evidence.
 
     Also checks that nothing starves: where all that was started before a message ended has
     ended, the message can be dequeued, whatever else is on its way.
@@ -72,7 +72,7 @@ def explore(
             actions = here.actions()
             ends += not actions
             case = (here.record_key(), not actions)
-            anomaly = None if case in judged else judge(here.record(), case[1])
+            anomaly = None if case in judged else judge(here.evidence(), case[1])
             judged.add(case)
             anomaly = anomaly or starvation(here)
             if anomaly:
@@ -92,7 +92,7 @@ def explore(
 
 
 def sample(
-    trial: Trial, judge: Callable[[Record, bool], Anomaly | None], rng: Random
+    trial: Trial, judge: Callable[[Evidence, bool], Anomaly | None], rng: Random
 ) -> Finding | int:
     """One random interleaving, judged at its end; returns the number of actions.
 
@@ -112,7 +112,7 @@ def sample(
         anomaly = starvation(trial) if len(done) % 5 == 0 else None
         if anomaly:
             return Finding(anomaly, tuple(done))
-    anomaly = judge(trial.record(), True)  # noqa: FBT003 -- the position is the protocol of judges
+    anomaly = judge(trial.evidence(), True)  # noqa: FBT003 -- the position is the protocol of judges
     return Finding(anomaly, tuple(done)) if anomaly else len(done)
 
 
@@ -124,7 +124,9 @@ def starvation(trial: Trial) -> Anomaly | None:
     """
     flying = [before for message, before in trial.before.items() if message not in trial.outcomes]
     due = set(trial.outcomes).intersection(*(before.ended for before in flying))
-    expected = {part: peers for part, peers in trial.record().expected().items() if part[0] in due}
+    expected = {
+        part: peers for part, peers in trial.evidence().expected().items() if part[0] in due
+    }
     if not _missing(expected, trial):
         return None
     drained = trial.fork()
@@ -143,7 +145,7 @@ def starvation(trial: Trial) -> Anomaly | None:
 def _missing(
     expected: dict[tuple[str, str | None], set[str]], trial: Trial
 ) -> list[tuple[tuple[str, str | None], str]]:
-    got = {peer: set(parts) for peer, parts in trial.record().parts().items()}
+    got = {peer: set(parts) for peer, parts in trial.evidence().parts().items()}
     return [
         (part, peer)
         for part, peers in expected.items()

@@ -1,7 +1,7 @@
-"""The requirements of bus1 and kdbus by their names, judged from a trial's record.
+"""The requirements of bus1 and kdbus by their names, judged from a trial's evidence.
 
-Sources: bus1 wiki, "Message ordering", and kdbus, "Message Ordering". `bus1(record, ended)` and
-`kdbus(record, ended)` give the first requirement that does not hold, with a witness. While a
+Sources: bus1 wiki, "Message ordering", and kdbus, "Message Ordering". `bus1(evidence, ended)` and
+`kdbus(evidence, ended)` give the first requirement that does not hold, with a witness. While a
 trial goes on, losses are not looked for; when it has `ended`, everything must be there.
 """
 
@@ -28,106 +28,106 @@ from sequencer.multicast.words import Delivery, Notice
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
-    Check = Callable[["Record", bool], Anomaly | None]
+    Check = Callable[["Evidence", bool], Anomaly | None]
 
-    from sequencer.checking.scenarios import Record
+    from sequencer.checking.scenarios import Evidence
     from sequencer.multicast.words import Stamp
 
 
-def bus1(record: Record, ended: bool) -> Anomaly | None:
+def bus1(evidence: Evidence, ended: bool) -> Anomaly | None:
     """The first of bus1's requirements that is broken, or None.
 
     What a sender has read itself is below its stamps, so with that one order of all messages
     exists. What others have read, and told it by other means, is below them only where a queue
     gets both messages.
     """
-    return _first(BUS1, record, ended)
+    return _first(BUS1, evidence, ended)
 
 
-def kdbus(record: Record, ended: bool) -> Anomaly | None:
+def kdbus(evidence: Evidence, ended: bool) -> Anomaly | None:
     """The first of kdbus' requirements that is broken, or None.
 
     One counter gives more than bus1's clocks do: one order of all messages that agrees with
     what happened before what, also among messages that no receiver has in common.
     """
-    return _first(KDBUS, record, ended)
+    return _first(KDBUS, evidence, ended)
 
 
 def only(name: str, checks: Mapping[str, Check]) -> Check:
     """A judge that looks at one requirement."""
 
-    def judge(record: Record, ended: bool) -> Anomaly | None:
-        anomaly = checks[name](record, ended)
+    def judge(evidence: Evidence, ended: bool) -> Anomaly | None:
+        anomaly = checks[name](evidence, ended)
         return None if anomaly is None else replace(anomaly, name=name)
 
     return judge
 
 
-def _first(checks: Mapping[str, Check], record: Record, ended: bool) -> Anomaly | None:
+def _first(checks: Mapping[str, Check], evidence: Evidence, ended: bool) -> Anomaly | None:
     # One order for everything, which is nearly always there, is more than any check of an order.
-    ordered = acyclic(record.messages(), _causes(record, "seen", "ended")) is None
+    ordered = acyclic(evidence.messages(), _causes(evidence, "seen", "ended")) is None
     for name, check in checks.items():
-        anomaly = None if ordered and name in ORDERS else check(record, ended)
+        anomaly = None if ordered and name in ORDERS else check(evidence, ended)
         if anomaly is not None:
             return replace(anomaly, name=name)
     return None
 
 
-def _causes(record: Record, *kinds: str) -> list[tuple[str, str]]:
+def _causes(evidence: Evidence, *kinds: str) -> list[tuple[str, str]]:
     """What had happened before a send, of these kinds, and the sender's own earlier sends."""
     causes = {
         (cause, effect)
-        for effect, before in record.before.items()
+        for effect, before in evidence.before.items()
         for kind in kinds
         for cause in getattr(before, kind)
     }
     # Sorted, so that the same trial gives the same witness.
-    return sorted(causes.union(*(pairwise(messages) for messages in record.sent().values())))
+    return sorted(causes.union(*(pairwise(messages) for messages in evidence.sent().values())))
 
 
-def _one_order(record: Record, *kinds: str) -> Anomaly | None:
+def _one_order(evidence: Evidence, *kinds: str) -> Anomaly | None:
     """All histories, and all causes of these kinds, fit into one order of all messages."""
-    return acyclic(record.messages(), _causes(record, *kinds) if kinds else ())
+    return acyclic(evidence.messages(), _causes(evidence, *kinds) if kinds else ())
 
 
-def _causality(record: Record, *kinds: str) -> Anomaly | None:
-    return causality(record.messages(), _causes(record, *kinds))
+def _causality(evidence: Evidence, *kinds: str) -> Anomaly | None:
+    return causality(evidence.messages(), _causes(evidence, *kinds))
 
 
-def _sender_order(record: Record) -> Anomaly | None:
-    return sender_order(record.messages(), record.sent())
+def _sender_order(evidence: Evidence) -> Anomaly | None:
+    return sender_order(evidence.messages(), evidence.sent())
 
 
-def _locality(record: Record) -> Anomaly | None:
+def _locality(evidence: Evidence) -> Anomaly | None:
     """No step of a message touched a queue besides the sender's and the destinations'."""
-    for message, peer in sorted(record.strayed):
+    for message, peer in sorted(evidence.strayed):
         return Anomaly("", (Fact(f"{message} is not for {peer}, but touched its queue"),))
     return None
 
 
-def _right_places(record: Record) -> Anomaly | None:
+def _right_places(evidence: Evidence) -> Anomaly | None:
     """Nobody got what was not for it; a message still under way may be at all its destinations."""
     allowed: dict[Hashable, set[Hashable]] = {}
-    for send in record.scenario.sends:
+    for send in evidence.scenario.sends:
         for name in send.to if isinstance(send, Send) else ():
             node = name[1:] if name[0] == "@" else None
-            peer = record.scenario.nodes[node] if node else name
+            peer = evidence.scenario.nodes[node] if node else name
             allowed.setdefault((send.id, node), set()).add(peer)
-    return membership(record.parts(), allowed)
+    return membership(evidence.parts(), allowed)
 
 
-def _once(record: Record, ended: bool) -> Anomaly | None:
+def _once(evidence: Evidence, ended: bool) -> Anomaly | None:
     if ended:
-        for send in record.scenario.sends:
-            if send.id in record.before and send.id not in record.outcomes:
+        for send in evidence.scenario.sends:
+            if send.id in evidence.before and send.id not in evidence.outcomes:
                 return Anomaly("", (Fact(f"{send.id} was never sent to its end"),))
-    return exactly_once(record.parts(), record.expected(), complete=ended)
+    return exactly_once(evidence.parts(), evidence.expected(), complete=ended)
 
 
-def _stamps(record: Record) -> Anomaly | None:
+def _stamps(evidence: Evidence) -> Anomaly | None:
     """Histories rise in the stamps, all copies of a message have one, and no two messages one."""
     stamps: dict[Hashable, Stamp] = {}
-    for history in record.histories.values():
+    for history in evidence.histories.values():
         for delivery in history:
             if stamps.setdefault(delivery.message, delivery.stamp) != delivery.stamp:
                 both = (stamps[delivery.message], delivery.stamp)
@@ -137,46 +137,46 @@ def _stamps(record: Record) -> Anomaly | None:
         other = taken.setdefault(stamp, message)
         if other != message:
             return Anomaly("", (Stamped(other, stamp), Stamped(message, stamp)))
-    return stamp_order(record.messages(), stamps)
+    return stamp_order(evidence.messages(), stamps)
 
 
-def _ends(record: Record) -> Iterator[tuple[Destroy, Stamp]]:
-    for send in record.scenario.sends:
-        outcome = record.outcomes.get(send.id)
+def _ends(evidence: Evidence) -> Iterator[tuple[Destroy, Stamp]]:
+    for send in evidence.scenario.sends:
+        outcome = evidence.outcomes.get(send.id)
         if isinstance(send, Destroy) and outcome and outcome.stamp is not None:
             yield send, outcome.stamp
 
 
-def _destination_nodes(record: Record) -> Anomaly | None:
+def _destination_nodes(evidence: Evidence) -> Anomaly | None:
     """Delivered if ordered before the node's destruction, not if after.
 
     Ordered by stamps, and by what can be seen: a message sent after the destruction had ended
     comes too late, a destruction started after the message had ended does.
     """
-    for end, end_stamp in _ends(record):
-        for send in record.scenario.sends:
-            outcome = record.outcomes.get(send.id)
+    for end, end_stamp in _ends(evidence):
+        for send in evidence.scenario.sends:
+            outcome = evidence.outcomes.get(send.id)
             if not (isinstance(send, Send) and outcome and f"@{end.node}" in send.to):
                 continue
             refused = outcome.refusal is not None
             lost = refused or end.node in outcome.gone
             wrong = not refused and (outcome.stamp < end_stamp) == lost  # type: ignore[operator]
-            wrong |= not lost and end.id in record.before[send.id].ended
-            wrong |= lost and send.id in record.before[end.id].ended
+            wrong |= not lost and end.id in evidence.before[send.id].ended
+            wrong |= lost and send.id in evidence.before[end.id].ended
             if wrong:
                 text = f"{send.id} ({outcome.stamp}) was {'not ' * lost}delivered to {end.node}"
                 return Anomaly("", (Fact(text), Fact(f"destroyed by {end.id} at {end_stamp}")))
     return None
 
 
-def _passed_handles(record: Record, ended: bool) -> Anomaly | None:
+def _passed_handles(evidence: Evidence, ended: bool) -> Anomaly | None:
     """A handle is valid if its message is ordered before the destruction, else invalid.
 
     So a valid handle is never received after the notice, and is followed by it; and a notice
     comes as known exactly to those who got a valid handle.
     """
-    ends = {end.node: (end, stamp) for end, stamp in _ends(record)}
-    for peer, history in record.histories.items():
+    ends = {end.node: (end, stamp) for end, stamp in _ends(evidence)}
+    for peer, history in evidence.histories.items():
         held: set[str] = set()
         for delivery in history:
             if isinstance(delivery, Notice):
@@ -186,7 +186,7 @@ def _passed_handles(record: Record, ended: bool) -> Anomaly | None:
                 held.discard(delivery.node)
                 continue
             held.update(delivery.handles)
-            wrong = _wrong_handle(record, delivery, ends)
+            wrong = _wrong_handle(evidence, delivery, ends)
             if wrong is None:
                 wrong = _after_notice(history, delivery)
             if wrong:
@@ -198,21 +198,21 @@ def _passed_handles(record: Record, ended: bool) -> Anomaly | None:
 
 
 def _wrong_handle(
-    record: Record, delivery: Delivery, ends: dict[str, tuple[Destroy, Stamp]]
+    evidence: Evidence, delivery: Delivery, ends: dict[str, tuple[Destroy, Stamp]]
 ) -> str | None:
     for node in (*delivery.handles, *delivery.handles_invalid):
         valid = node in delivery.handles
         if node not in ends:
             if not valid and all(
-                not isinstance(s, Destroy) or s.node != node or s.id not in record.before
-                for s in record.scenario.sends
+                not isinstance(s, Destroy) or s.node != node or s.id not in evidence.before
+                for s in evidence.scenario.sends
             ):
                 return f"handle {node} is invalid, though nobody destroys the node"
             continue
         end, stamp = ends[node]
         wrong = valid != (delivery.stamp < stamp)
-        wrong |= valid and end.id in record.before[str(delivery.message)].ended
-        wrong |= not valid and str(delivery.message) in record.before[end.id].ended
+        wrong |= valid and end.id in evidence.before[str(delivery.message)].ended
+        wrong |= not valid and str(delivery.message) in evidence.before[end.id].ended
         if wrong:
             state = "valid" if valid else "invalid"
             return f"handle {node} is {state} at {delivery.stamp}, destroyed at {stamp}"
@@ -228,28 +228,28 @@ def _after_notice(history: tuple[Delivery | Notice, ...], delivery: Delivery) ->
 
 
 _COMMON: dict[str, Check] = {
-    "destinations": lambda record, _: _right_places(record),
+    "destinations": lambda evidence, _: _right_places(evidence),
     "exactly-once": _once,
-    "stamps": lambda record, _: _stamps(record),
-    "destination-node": lambda record, _: _destination_nodes(record),
+    "stamps": lambda evidence, _: _stamps(evidence),
+    "destination-node": lambda evidence, _: _destination_nodes(evidence),
     "passed-handle": _passed_handles,
 }
 BUS1: dict[str, Check] = {
-    "consistency": lambda record, _: _one_order(record),
-    "causality": lambda record, _: _one_order(record, "own"),
-    "causality-side-channel": lambda record, _: _causality(record, "seen", "ended"),
-    "sender-order": lambda record, _: _sender_order(record),
-    "locality": lambda record, _: _locality(record),
+    "consistency": lambda evidence, _: _one_order(evidence),
+    "causality": lambda evidence, _: _one_order(evidence, "by_sender"),
+    "causality-side-channel": lambda evidence, _: _causality(evidence, "seen", "ended"),
+    "sender-order": lambda evidence, _: _sender_order(evidence),
+    "locality": lambda evidence, _: _locality(evidence),
     **_COMMON,
 }
 """bus1's requirements by name."""
 KDBUS: dict[str, Check] = {
-    "local-queue-order": lambda record, _: _sender_order(record),
-    "atomicity": lambda record, _: _one_order(record),
-    "local-dequeue-order": lambda record, _: _one_order(record, "own"),
-    "causality-dequeued": lambda record, _: _one_order(record, "seen"),
-    "causality-queued": lambda record, _: _one_order(record, "ended"),
-    "one-order": lambda record, _: _one_order(record, "seen", "ended"),
+    "local-queue-order": lambda evidence, _: _sender_order(evidence),
+    "atomicity": lambda evidence, _: _one_order(evidence),
+    "local-dequeue-order": lambda evidence, _: _one_order(evidence, "by_sender"),
+    "causality-dequeued": lambda evidence, _: _one_order(evidence, "seen"),
+    "causality-queued": lambda evidence, _: _one_order(evidence, "ended"),
+    "one-order": lambda evidence, _: _one_order(evidence, "seen", "ended"),
     **_COMMON,
 }
 """kdbus' requirements by name; starvation is looked for by the exploration itself."""

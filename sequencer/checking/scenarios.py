@@ -1,6 +1,6 @@
 """What is sent in a trial of a bus, and what was seen of it from outside.
 
-All that is judged is in the `Record`: deliveries, ends of transactions, and what had been seen
+All that is judged is in the `Evidence`: deliveries, ends of transactions, and what had been seen
 before each send was started.
 """
 
@@ -94,15 +94,16 @@ class Action(NamedTuple):
 class Before(NamedTuple):
     """What had happened when a send was started, seen from outside.
 
-    `own`: its sender had dequeued these; `seen`: anyone had; `ended`: their sending had ended.
+    `by_sender`: its sender had dequeued these; `seen`: anyone had; `ended`: their sending had
+    ended.
     """
 
-    own: frozenset[str]
+    by_sender: frozenset[str]
     seen: frozenset[str]
     ended: frozenset[str]
 
 
-class Outcome(NamedTuple):
+class SendEnd(NamedTuple):
     """How the sending of a message ended."""
 
     stamp: Stamp | None
@@ -111,7 +112,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Record:
+class Evidence:
     """A trial seen from outside.
     `strayed`: (message, peer) where a step of the message changed the queue of a peer that is
     neither its sender nor a destination.
@@ -120,7 +121,7 @@ class Record:
     scenario: Scenario
     histories: Mapping[str, tuple[Delivery | Notice, ...]]
     before: Mapping[str, Before]
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, SendEnd]
     strayed: frozenset[tuple[str, str]]
 
     def messages(self) -> dict[str, tuple[Any, ...]]:
@@ -136,7 +137,7 @@ class Record:
         The node is None for a delivery to the peer itself. Messages that are not sent yet, or
         were refused, are left out, and so are the notices of destructions.
         """
-        places: dict[tuple[str, str | None], set[str]] = {}
+        expected: dict[tuple[str, str | None], set[str]] = {}
         for send in self.scenario.sends:
             outcome = self.outcomes.get(send.id)
             if isinstance(send, Destroy) or outcome is None or outcome.refusal is not None:
@@ -144,10 +145,10 @@ class Record:
             for name in send.to:
                 node = name[1:] if name[0] == "@" else None
                 if node is None:
-                    places.setdefault((send.id, None), set()).add(name)
+                    expected.setdefault((send.id, None), set()).add(name)
                 elif node not in outcome.gone:
-                    places.setdefault((send.id, node), set()).add(self.scenario.nodes[node])
-        return places
+                    expected.setdefault((send.id, node), set()).add(self.scenario.nodes[node])
+        return expected
 
     def parts(self) -> dict[str, tuple[Any, ...]]:
         """Each peer's deliveries as (message, node), without notices."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, Self
 
-from sequencer.checking.scenarios import Action, Before, Finished, Outcome, Record, Send
+from sequencer.checking.scenarios import Action, Before, Evidence, Finished, Send, SendEnd
 from sequencer.multicast.counter_messages import COUNTER
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Trial:
         self.numbers: dict[Any, int] = {}
         self.histories: dict[str, tuple[Delivery | Notice, ...]] = {}
         self.before: dict[str, Before] = {}
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, SendEnd] = {}
         self.strayed: frozenset[tuple[str, str]] = frozenset()
         self._known: dict[tuple[str, str], int] = {}
         self._names: dict[tuple[str, int], str] = {}
@@ -131,9 +131,9 @@ class Trial:
         """Equal for two forks of one trial if and only if their records are."""
         return tuple(self._noted.values())
 
-    def record(self) -> Record:
+    def evidence(self) -> Evidence:
         """What was seen so far."""
-        return Record(
+        return Evidence(
             self.scenario,
             self.histories.copy(),
             self.before.copy(),
@@ -143,9 +143,9 @@ class Trial:
 
     def _start(self, send: Send | Destroy) -> None:
         sender = self.scenario.sender(send)
-        own = frozenset(str(delivery.message) for delivery in self.histories[sender])
+        by_sender = frozenset(str(delivery.message) for delivery in self.histories[sender])
         seen = frozenset(str(d.message) for history in self.histories.values() for d in history)
-        self.before[send.id] = Before(own, seen, frozenset(self.outcomes))
+        self.before[send.id] = Before(by_sender, seen, frozenset(self.outcomes))
         self._note("before", send.id, self.before[send.id])
         if isinstance(send, Send):
             transaction = self.bus.send(send.id, send.sender, send.to, send.handles)
@@ -164,7 +164,7 @@ class Trial:
         was = self.bus.party(peer).queue.state() if outside else None
         for transaction in self.bus.do(request):
             message = self._names[transaction.number]
-            outcome = Outcome(
+            outcome = SendEnd(
                 transaction.stamp, tuple(sorted(transaction.gone)), transaction.refusal
             )
             self.outcomes[message] = outcome
@@ -193,7 +193,7 @@ class Trial:
         return any(delivery.message == event.message for delivery in history)
 
     def _note(self, kind: str, name: str, fact: Any) -> None:
-        """Follow up the record's key: what was noted under this name, and now the fact."""
+        """Follow up the evidence's key: what was noted under this name, and now the fact."""
         noted = (kind, name, self._noted[kind, name], fact)
         self._noted[kind, name] = self.numbers.setdefault(noted, len(self.numbers))
 

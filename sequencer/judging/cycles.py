@@ -55,13 +55,13 @@ class Knot:
     rows: tuple[tuple[int, list[int]], ...]
     effects: dict[int, list[int]]
 
-    def places(self) -> dict[int, list[tuple[int, int]]]:
+    def occurrences(self) -> dict[int, list[tuple[int, int]]]:
         """For each message the (row, position in the row) of every row that has it."""
-        found: dict[int, list[tuple[int, int]]] = {}
+        occurrences: dict[int, list[tuple[int, int]]] = {}
         for number, (_, row) in enumerate(self.rows):
             for position, message in enumerate(row):
-                found.setdefault(message, []).append((number, position))
-        return found
+                occurrences.setdefault(message, []).append((number, position))
+        return occurrences
 
 
 class DeliveryGraph:
@@ -152,11 +152,11 @@ def inverted_pair(knot: Knot) -> tuple[Hop, Hop] | None:
     """
     distinct = {tuple(row): (receiver, row) for receiver, row in knot.rows}
     knot = Knot(tuple(distinct.values()), {})
-    places = knot.places()
+    occurrences = knot.occurrences()
     for number, (receiver, row) in enumerate(knot.rows):
         latest: dict[int, tuple[int, int]] = {}
         for message in row:
-            for other, position in places[message]:
+            for other, position in occurrences[message]:
                 if other <= number:
                     continue
                 before, earlier = latest.get(other, (-1, -1))
@@ -174,12 +174,12 @@ def shortest_cycle(knot: Knot, enough: int) -> tuple[Hop, ...]:
     Exact while messages times deliveries of the knot stay below SEARCH_STEPS_MAX; in larger
     knots the shortest cycle through the first messages.
     """
-    places = knot.places()
-    starts = sorted(places.keys() | knot.effects.keys())
+    occurrences = knot.occurrences()
+    starts = sorted(occurrences.keys() | knot.effects.keys())
     work = sum(len(row) for _, row in knot.rows) + sum(map(len, knot.effects.values()))
     best: tuple[Hop, ...] = ()
     for start in starts[: max(1, SEARCH_STEPS_MAX // max(1, work))]:
-        cycle = _cycle_through(knot, places, start)
+        cycle = _cycle_through(knot, occurrences, start)
         if cycle and (not best or len(cycle) < len(best)):
             best = cycle
             if len(best) <= enough:
@@ -188,7 +188,7 @@ def shortest_cycle(knot: Knot, enough: int) -> tuple[Hop, ...]:
 
 
 def _cycle_through(
-    knot: Knot, places: dict[int, list[tuple[int, int]]], start: int
+    knot: Knot, occurrences: dict[int, list[tuple[int, int]]], start: int
 ) -> tuple[Hop, ...]:
     """Breadth-first search; linear, since each row is walked once from its end towards its start.
 
@@ -201,7 +201,7 @@ def _cycle_through(
     while queue and start not in came_by:
         message = queue.popleft()
         ahead = [Hop(message, effect, -1) for effect in knot.effects.get(message, ())]
-        for number, position in places.get(message, ()):
+        for number, position in occurrences.get(message, ()):
             receiver, row = knot.rows[number]
             stretch = row[position + 1 : walked[number]]
             walked[number] = min(walked[number], position + 1)
@@ -231,9 +231,9 @@ def effect_first(knot: Knot) -> tuple[Hop, ...] | None:
     for cause, effects in knot.effects.items():
         for effect in effects:
             causes[numbers[effect]].append(numbers[cause])
-    found: tuple[Hop, ...] | None = None
+    shortest: tuple[Hop, ...] | None = None
     for looked_at, (receiver, row) in enumerate(knot.rows):
-        if found and looked_at * len(order) > SEARCH_STEPS_MAX:
+        if shortest and looked_at * len(order) > SEARCH_STEPS_MAX:
             break
         position = [-1] * len(order)
         for at, message in enumerate(row):
@@ -242,11 +242,11 @@ def effect_first(knot: Knot) -> tuple[Hop, ...] | None:
         early = _effect_too_early(causes, position)
         if early is not None:
             chain = _chain_from_later(causes, early, position)
-            if found is None or len(chain) < len(found):
+            if shortest is None or len(chain) < len(shortest):
                 way = [order[number] for number in chain]
                 hops = (Hop(one, two, -1) for one, two in pairwise(way))
-                found = (Hop(way[-1], way[0], receiver), *hops)
-    return found
+                shortest = (Hop(way[-1], way[0], receiver), *hops)
+    return shortest
 
 
 def _causes_first(effects: dict[int, list[int]]) -> list[int]:

@@ -1,9 +1,11 @@
 """Multicast by bus1's clocks or kdbus' counter: one order that every receiver agrees with.
 
-`words` what is said, `clock_queue` and `counter_queue` the queues, `nodes` nodes and handles,
-`clock_peer` and `counter_peer` who answers, `transaction` and its two protocols who asks,
-`sender_line` several messages of one sender on their way, `bus` all of it in one process,
-`shard` a part of it, exchanging messages with the others.
+- What is said: `words`, and the steps of each protocol, `clock_messages` and `counter_messages`.
+- Who answers: `clock_peer` and `counter_peer`, with their queues, `clock_queue` and
+  `counter_queue`, and what they keep of `nodes` (destinations that a peer owns) and handles.
+- Who asks: a `transaction`, by `clock_transaction` or `counter_transaction`; `sender_line`, several
+  messages of one sender on their way.
+- All of it in one process: `bus`; a part of it, exchanging messages with the others: `shard`.
 """
 
 from sequencer.multicast.bus import Bus, ClockBus, CounterBus

@@ -16,7 +16,14 @@ from sequencer.multicast.counter_messages import COUNTER
 from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
 from sequencer.multicast.counter_transaction import CounterTransaction
 from sequencer.multicast.sender_line import SenderLine
-from sequencer.multicast.words import Destination, Destruction, Limits, Message, ProtocolError
+from sequencer.multicast.words import (
+    Destination,
+    Destruction,
+    LetGo,
+    Limits,
+    Message,
+    ProtocolError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -26,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class Bus(ABC):
-    """Peers by name, made when first named. Nodes are written `@name`, as destinations too."""
+    """Peers by name, made when first named, and a line for every sender.
+
+    Nodes (addressable objects of peers) are written `@name`, as destinations too.
+    """
 
     transaction_type: ClassVar[type[Transaction]]
     line_type: ClassVar[type[SenderLine]] = SenderLine
@@ -36,12 +46,17 @@ class Bus(ABC):
         self.lines: dict[str, SenderLine] = {}
         self.parties: dict[str, Any] = {}
         self.owners: dict[str, str] = {}
+        self.let_go: tuple[LetGo, ...] = ()
         self._shared_parties: set[str] = set()
         self._shared_lines: set[str] = set()
 
     @abstractmethod
     def _new_party(self, name: str) -> Any:
         """Whoever answers requests under this name."""
+
+    @abstractmethod
+    def keeper(self, owner: str) -> str:
+        """Who answers for an owner's nodes."""
 
     @abstractmethod
     def _keep_node(self, node: str, owner: str) -> None:
@@ -80,12 +95,23 @@ class Bus(ABC):
         owner = self._owner(node)
         return self.line(owner).send(Destruction(message, owner, _bare(node)))
 
+    def release(self, peer: str, node: str) -> None:
+        """Let a peer give back its handle to a node, if it has one; who keeps it hears later."""
+        keeper = self.keeper(self._owner(node))
+        self.let_go += self.party(peer).release(_bare(node), keeper)
+
     def requests(self) -> list[Request]:
         """All steps that can be carried out now, in any order."""
-        return [request for line in self.lines.values() for request in line.requests()]
+        asked = [request for line in self.lines.values() for request in line.requests()]
+        return [*asked, *self.let_go]
 
     def do(self, request: Request) -> list[Transaction]:
         """Carry out one step and hand over its replies; returns the transactions that ended."""
+        if isinstance(request, LetGo):
+            at = self.let_go.index(request)
+            self.let_go = (*self.let_go[:at], *self.let_go[at + 1 :])
+            self.party(request.peer).handle(request)
+            return []
         self.line(request.transaction.sender).asked(request)
         ended = []
         for reply in self.party(request.peer).handle(request):
@@ -132,7 +158,7 @@ class Bus(ABC):
         """An independent bus in the same state; what neither changes stays shared."""
         other = type(self)(self.limits)
         other.parties, other.lines = self.parties.copy(), self.lines.copy()
-        other.owners = self.owners.copy()
+        other.owners, other.let_go = self.owners.copy(), self.let_go
         self._shared_parties, self._shared_lines = set(self.parties), set(self.lines)
         other._shared_parties = set(self.parties)  # noqa: SLF001 -- of the same class
         other._shared_lines = set(self.lines)  # noqa: SLF001 -- likewise
@@ -142,11 +168,12 @@ class Bus(ABC):
         """All there is to know: tuples of frozen values; `load` takes them back."""
         parties = tuple((name, party.state()) for name, party in sorted(self.parties.items()))
         lines = tuple((name, line.state()) for name, line in sorted(self.lines.items()))
-        return (parties, lines, tuple(sorted(self.owners.items())))
+        let_go = tuple(sorted(self.let_go, key=repr))
+        return (parties, lines, tuple(sorted(self.owners.items())), let_go)
 
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from; the limits stay."""
-        parties, lines, owners = state
+        parties, lines, owners, self.let_go = state
         self.parties, self.lines, self.owners = {}, {}, dict(owners)
         self._shared_parties, self._shared_lines = set(), set()
         for name, inner in parties:
@@ -161,7 +188,7 @@ class Bus(ABC):
 
 
 class ClockBus(Bus):
-    """bus1: every queue has its own clock, and nothing is shared by all.
+    """A bus by bus1: every queue has its own clock, and nothing is shared by all.
 
     >>> bus = ClockBus()
     >>> sent = bus.send("m1", "ann", ["bob", "eve"])
@@ -176,12 +203,16 @@ class ClockBus(Bus):
     def _new_party(self, name: str) -> Peer:
         return self.peer_type(name, self.limits)
 
+    def keeper(self, owner: str) -> str:
+        """The owner itself."""
+        return owner
+
     def _keep_node(self, node: str, owner: str) -> None:
         self.party(owner).create_node(node)
 
 
 class CounterBus(Bus):
-    """kdbus: one counter for all messages.
+    """A bus by kdbus: one counter for all messages.
 
     >>> bus = CounterBus()
     >>> sent = bus.send("m1", "ann", ["bob", "eve"])
@@ -199,6 +230,11 @@ class CounterBus(Bus):
         if name == COUNTER:
             return self.counter_type(nodes_max=limits.nodes_max, holders_max=limits.holders_max)
         return self.peer_type(name, entries_max=limits.entries_max)
+
+    def keeper(self, owner: str) -> str:
+        """The counter."""
+        del owner
+        return COUNTER
 
     def _keep_node(self, node: str, owner: str) -> None:
         del owner

@@ -72,9 +72,13 @@ class Enqueue(Request):
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Request):
-    """To a destination: remove the block; nothing of the message comes here."""
+    """To a destination: remove the block; nothing of the message comes here.
+
+    `registered` are those of the handles that its owner was told of.
+    """
 
     handles: tuple[str, ...]
+    registered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

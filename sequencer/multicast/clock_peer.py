@@ -33,6 +33,7 @@ from sequencer.multicast.nodes import (
 from sequencer.multicast.words import (
     Delivery,
     Done,
+    LetGo,
     LimitError,
     Limits,
     Notice,
@@ -44,6 +45,7 @@ from sequencer.multicast.words import (
     Request,
     Stamp,
     clone,
+    let_go,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Answers for one queue. `create_node` and `dequeue` are the owner's own calls."""
+    """A receiver: its queue, nodes and handles. `create_node` and `dequeue` are its own calls."""
 
     queue_type = ClockQueue
 
@@ -98,6 +100,10 @@ class Peer:
         valid, invalid = self.handles.receive(parcel.handles, dead)
         return Delivery(parcel.message, entry.stamp, parcel.node, valid, invalid, parcel.payload)
 
+    def release(self, node: str, keeper: str) -> tuple[LetGo, ...]:
+        """Give a handle back, to the node's owner; a later delivery may bring it again."""
+        return let_go(self.name, keeper, node, self.handles.release(node))
+
     def state(self) -> tuple[Any, ...]:
         """All there is to know of queue, nodes and handles; `load` takes it back."""
         return (self.queue.state(), self.nodes.state(), self.handles.state())
@@ -121,7 +127,7 @@ class Peer:
         node = request.node if isinstance(request, Register | Begin) else None
         return Refused(request.transaction, self.name, reason, str(error), node)
 
-    def _do(self, request: Request) -> tuple[Reply, ...]:  # noqa: PLR0911 -- a table of steps
+    def _do(self, request: Request) -> tuple[Reply, ...]:  # noqa: C901, PLR0911 -- a table of steps
         match request:
             case Block():
                 return self._do_block(request)
@@ -141,6 +147,8 @@ class Peer:
                 return self._do_cancel(request)
             case Begin():
                 return self._do_begin(request)
+            case LetGo():
+                return self._do_let_go(request)
         raise ProtocolError(f"{self.name} does not know {request}")
 
     def _do_probe(self, request: Probe) -> tuple[Reply, ...]:
@@ -179,8 +187,8 @@ class Peer:
     def _do_tick(self, request: Tick) -> tuple[Reply, ...]:
         self.queue.sync(request.maximum)
         stamp = Stamp(self.queue.tick(), self.name)
-        own = Stamped(request.transaction, self.name, stamp)
-        return (own, *self._destroy(request.destroys, stamp))
+        stamped = Stamped(request.transaction, self.name, stamp)
+        return (stamped, *self._destroy(request.destroys, stamp))
 
     def _do_sync(self, request: Sync) -> tuple[Reply, ...]:
         self.queue.sync(request.stamp.timestamp)
@@ -194,13 +202,20 @@ class Peer:
     def _do_enqueue(self, request: Enqueue) -> tuple[Reply, ...]:
         contents = [(parcel, request.dead) for parcel in request.parcels]
         self.queue.queue(request.transaction, request.stamp, contents)
-        self.handles.split(request.parcels[0].handles, len(contents))
+        passed = request.parcels[0].handles
+        self.handles.split(passed, len(contents))
+        self.handles.registered(node for node in passed if node not in request.dead)
         return (Done(request.transaction, self.name),)
 
     def _do_cancel(self, request: Cancel) -> tuple[Reply, ...]:
         self.queue.unblock(request.transaction)
         self.handles.cancel(request.handles)
+        self.handles.registered(request.registered)
         return (Done(request.transaction, self.name),)
+
+    def _do_let_go(self, request: LetGo) -> tuple[Reply, ...]:
+        self.nodes.let_go(request.node, request.transaction.sender, request.count)
+        return ()
 
     def _do_arrive(self, request: Arrive) -> tuple[Reply, ...]:
         gone = self._gone(request.parcels)
@@ -208,8 +223,8 @@ class Peer:
         if not left:
             return (Stamped(request.transaction, self.name, None, gone),)
         stamp = self.queue.arrive(request.transaction.sender, request.estimate, left)
-        own = Stamped(request.transaction, self.name, stamp, gone)
-        return (own, *self._destroy(request.destroys, stamp))
+        stamped = Stamped(request.transaction, self.name, stamp, gone)
+        return (stamped, *self._destroy(request.destroys, stamp))
 
     def _destroy(self, node: str | None, stamp: Stamp) -> tuple[Reply, ...]:
         if node is None:

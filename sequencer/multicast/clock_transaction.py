@@ -53,11 +53,12 @@ class ClockTransaction(Transaction):
     visible_phases: ClassVar[frozenset[str]] = Transaction.ended_phases | {"queue", "cancel"}
     stamped_phases: ClassVar[frozenset[str]] = visible_phases | {"sync"}
     plain: ClassVar[tuple[str, ...]] = (*Transaction.plain, "maximum")
-    containers: ClassVar[tuple[str, ...]] = (*Transaction.containers, "blocked")
+    containers: ClassVar[tuple[str, ...]] = (*Transaction.containers, "blocked", "registered")
 
     def _start(self) -> None:
         self.maximum = 0
         self.blocked: dict[str, None] = {}
+        self.registered: set[str] = set()
         self._enter("begin" if self._destroys() else "probe", (self.task.sender,))
 
     @property
@@ -129,7 +130,7 @@ class ClockTransaction(Transaction):
         return Enqueue(self.number, target, self._stamp(), left, self.dead)
 
     def _ask_cancel(self, target: str) -> Request:
-        return Cancel(self.number, target, self._handles())
+        return Cancel(self.number, target, self._handles(), tuple(sorted(self.registered)))
 
     def _ask_arrive(self, target: str) -> Request:
         return Arrive(self.number, target, self.maximum, self.parcels[target], self._destroys())
@@ -169,6 +170,8 @@ class ClockTransaction(Transaction):
             # Above the destruction's timestamp, so that the stamps tell what was decided here.
             self.maximum = max(self.maximum, reply.destroyed.timestamp)
             self.dead = tuple(sorted((*self.dead, reply.node)))
+        else:
+            self.registered.add(reply.node)
 
     def _take_stamped(self, reply: Stamped) -> None:
         self.stamp = reply.stamp

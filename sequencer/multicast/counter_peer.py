@@ -27,13 +27,16 @@ from sequencer.multicast.words import (
     NODES_MAX,
     Delivery,
     Done,
+    LetGo,
     LimitError,
     Notice,
     ProtocolError,
     Refusal,
     Refused,
     Stamp,
+    TransactionId,
     clone,
+    let_go,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +57,9 @@ class GlobalCounter:
                 return (self._read(request),)
             if isinstance(request, Increment):
                 return (self._increment(request),)
+            if isinstance(request, LetGo):
+                self.nodes.let_go(request.node, request.transaction.sender, request.count)
+                return ()
         except LimitError as error:
             return (Refused(request.transaction, COUNTER, Refusal.NO_ROOM, str(error)),)
         except UnknownNodeError as error:
@@ -106,7 +112,7 @@ class GlobalCounter:
 
 
 class CounterPeer:
-    """Answers for one queue; `dequeue` is the owner's own call."""
+    """A receiver and its queue; `dequeue` is its own call."""
 
     queue_type = CounterQueue
 
@@ -114,6 +120,7 @@ class CounterPeer:
         self.name = name
         self.queue = self.queue_type(name, entries_max=entries_max)
         self.held: frozenset[str] = frozenset()
+        self.registered: dict[str, int] = {}
 
     def handle(self, request: Request) -> tuple[Reply, ...]:
         """Carry out `CopyIn`, `Commit` or `Drop`, each of them one atomic step."""
@@ -126,6 +133,7 @@ class CounterPeer:
             except LimitError as error:
                 return (Refused(token, self.name, Refusal.NO_ROOM, str(error)),)
         elif isinstance(request, Commit):
+            self._register(token, request.dead)
             contents = [(parcel, request.dead) for parcel in request.parcels]
             self.queue.commit(token, request.stamp, contents)
         elif isinstance(request, Drop):
@@ -148,24 +156,56 @@ class CounterPeer:
         if parcel.notice:
             known = parcel.node in self.held
             self.held -= {parcel.node}
+            self.registered.pop(parcel.node, None)
             return Notice(parcel.message, stamp, parcel.node, known)
         valid = tuple(node for node in parcel.handles if node not in dead)
         invalid = tuple(node for node in parcel.handles if node in dead)
         self.held |= frozenset(valid)
         return Delivery(parcel.message, stamp, parcel.node, valid, invalid, parcel.payload)
 
+    def release(self, node: str, keeper: str) -> tuple[LetGo, ...]:
+        """Give a handle back; a later delivery may bring it again."""
+        self.held -= {node}
+        return let_go(self.name, keeper, node, self._take_back(node))
+
+    def release_all(self) -> tuple[tuple[str, int], ...]:
+        """Give all handles back: nodes and the registrations that may be taken back, sorted."""
+        nodes = sorted(self.registered)
+        self.held = frozenset()
+        return tuple((node, count) for node in nodes if (count := self._take_back(node)))
+
     def state(self) -> tuple[Any, ...]:
         """All there is to know; `load` takes it back."""
-        return (self.queue.state(), tuple(sorted(self.held)))
+        return (
+            self.queue.state(),
+            tuple(sorted(self.held)),
+            tuple(sorted(self.registered.items())),
+        )
 
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from."""
-        queue, held = state
+        queue, held, registered = state
         self.queue.load(queue)
-        self.held = frozenset(held)
+        self.held, self.registered = frozenset(held), dict(registered)
 
     def copy(self) -> Self:
         """An independent peer in the same state."""
         other = clone(self)
         other.queue = self.queue.copy()
+        other.registered = self.registered.copy()
         return other
+
+    def _register(self, token: TransactionId, dead: tuple[str, ...]) -> None:
+        """Count what the counter noted for this peer when it gave the message its number."""
+        for node in self.queue.contents(token)[0].handles:
+            if node not in dead:
+                self.registered[node] = self.registered.get(node, 0) + 1
+
+    def _take_back(self, node: str) -> int:
+        """The registrations for a handle, if none is on its way."""
+        for instance in self.queue.instances():
+            first = instance.contents[0]
+            parcel = first if instance.stamp is None else first[0]
+            if node in parcel.handles:
+                return 0
+        return self.registered.pop(node, 0)

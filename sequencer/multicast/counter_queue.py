@@ -98,6 +98,10 @@ class CounterQueue:
             raise ProtocolError(f"{self.name}: {self._heap[at]} is committed; it was kept")
         self._remove(at)
 
+    def contents(self, token: Hashable) -> tuple[Any, ...]:
+        """What a copy has to give out."""
+        return self._heap[self._place(token)].contents
+
     def front(self) -> tuple[Stamp, Any] | None:
         """The least copy's stamp and next content; None if it has no seq: the queue is empty."""
         if not self._heap or self._heap[0].stamp is None:

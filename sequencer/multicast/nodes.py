@@ -1,4 +1,6 @@
-"""Nodes, and handles to them: what an owner and what a receiver of handles keep.
+"""Nodes and handles to them: what an owner and what a receiver of handles keep.
+
+A node is an addressable object of a peer here; in `overlaps` it is what hosts atoms.
 
 Source: bus1 wiki, "Message ordering", section "Other events". A node is destroyed by a message
 like any other: a notice, from the node's owner to itself and to everyone who has, or is about to
@@ -31,14 +33,14 @@ class UnknownNodeError(ProtocolError):
 
 @dataclass(slots=True)
 class _Node:
-    holders: set[str] = field(default_factory=set)
+    holders: dict[str, int] = field(default_factory=dict)
     destroying: bool = False
     destroyed: Stamp | None = None
     waiting: list[Any] = field(default_factory=list)
 
     def state(self) -> tuple[Any, ...]:
         waiting = tuple(self.waiting)
-        return (tuple(sorted(self.holders)), self.destroying, self.destroyed, waiting)
+        return (tuple(sorted(self.holders.items())), self.destroying, self.destroyed, waiting)
 
 
 class OwnedNodes:
@@ -46,6 +48,9 @@ class OwnedNodes:
 
     Bounds: `nodes_max` nodes, destroyed ones included until they are forgotten; `holders_max`
     peers with a handle to one node, and as many registrations waiting for one stamp.
+
+    Each message that may give a peer a handle registers it once. Peers count the registrations that
+    they know of, and take back so many when they let go (`LetGo`): who has any left is a holder.
     """
 
     def __init__(
@@ -93,13 +98,22 @@ class OwnedNodes:
 
     def add_holders(self, node: str, holders: Iterable[str]) -> None:
         """Note that these peers have a handle, or may get one. LimitError: none was added."""
-        record = self._get(node)
-        together = record.holders.union(holders)
-        if len(together) > self.holders_max:
+        record, more = self._get(node), dict.fromkeys(holders)
+        if len(record.holders) + len(more.keys() - record.holders.keys()) > self.holders_max:
             raise LimitError(
                 f"{self.owner}: node {node} may have {self.holders_max} holders; none was added"
             )
-        record.holders = together
+        for holder in more:
+            record.holders[holder] = record.holders.get(holder, 0) + 1
+
+    def let_go(self, node: str, holder: str, count: int) -> None:
+        """Take back registrations of a peer; nothing happens where the node is gone."""
+        record = self._nodes.get(node)
+        if record is None or holder not in record.holders:
+            return
+        record.holders[holder] -= count
+        if record.holders[holder] <= 0:
+            del record.holders[holder]
 
     def holders(self, node: str) -> tuple[str, ...]:
         """Who has a handle, or may get one, sorted."""
@@ -126,7 +140,7 @@ class OwnedNodes:
         waiting = tuple(record.waiting)
         record.destroyed = stamp
         record.waiting = []
-        record.holders = set()
+        record.holders = {}
         return waiting
 
     def state(self) -> tuple[Any, ...]:
@@ -145,7 +159,7 @@ class OwnedNodes:
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from."""
         self._nodes = {
-            name: _Node(set(holders), destroying, destroyed and Stamp(*destroyed), list(waiting))
+            name: _Node(dict(holders), destroying, destroyed and Stamp(*destroyed), list(waiting))
             for name, (holders, destroying, destroyed, waiting) in state
         }
 
@@ -162,6 +176,9 @@ class HandleTable:
     remembered only while a message that carries the handle has a block or an entry in the queue
     (`expect` to `receive` or `cancel`): a message that comes later learns of the destruction
     when it registers. `handles_max` bounds the handles held plus those on the way.
+
+    `registered` counts what the nodes' keepers have noted for this receiver, to be taken back when
+    it lets go of a handle; a handle that is on its way keeps it noted.
     """
 
     def __init__(self, holder: str, *, handles_max: int = HANDLES_MAX) -> None:
@@ -170,6 +187,7 @@ class HandleTable:
         self._held: set[str] = set()
         self._expected: dict[str, int] = {}
         self._gone: set[str] = set()
+        self._registered: dict[str, int] = {}
 
     @property
     def held(self) -> frozenset[str]:
@@ -210,7 +228,24 @@ class HandleTable:
         valid = tuple(node for node in handles if node not in refused)
         self._held.update(valid)
         self.cancel(handles)
+        for node in refused.intersection(handles):
+            self._forget_if_gone(node)
         return valid, tuple(node for node in handles if node in refused)
+
+    def registered(self, handles: Iterable[str]) -> None:
+        """A message that is here now, or was cancelled, had registered these once each."""
+        for node in handles:
+            self._registered[node] = self._registered.get(node, 0) + 1
+
+    def release(self, node: str) -> int:
+        """Give a handle back; returns the registrations that may be taken back."""
+        self._held.discard(node)
+        return 0 if node in self._expected else self._registered.pop(node, 0)
+
+    def release_all(self) -> tuple[tuple[str, int], ...]:
+        """The same for all: nodes and registrations, sorted."""
+        nodes = sorted(self._held | self._registered.keys())
+        return tuple((node, count) for node in nodes if (count := self.release(node)))
 
     def notice(self, node: str) -> bool:
         """The node's notice is dequeued now; returns whether its handle was held."""
@@ -218,24 +253,33 @@ class HandleTable:
             self._gone.add(node)
         known = node in self._held
         self._held.discard(node)
+        self._forget_if_gone(node)
         return known
 
     def state(self) -> tuple[Any, ...]:
         """All there is to know, in plain tuples."""
-        expected = tuple(sorted(self._expected.items()))
-        return (tuple(sorted(self._held)), expected, tuple(sorted(self._gone)))
+        expected, registered = sorted(self._expected.items()), sorted(self._registered.items())
+        held, gone = sorted(self._held), sorted(self._gone)
+        return (tuple(held), tuple(expected), tuple(gone), tuple(registered))
 
     def copy(self) -> Self:
         """Independent, in the same state."""
         other = clone(self)
         other._held, other._gone = self._held.copy(), self._gone.copy()  # noqa: SLF001 -- likewise
         other._expected = self._expected.copy()  # noqa: SLF001 -- likewise
+        other._registered = self._registered.copy()  # noqa: SLF001 -- likewise
         return other
 
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from."""
-        held, expected, gone = state
+        held, expected, gone, registered = state
         self._held, self._expected, self._gone = set(held), dict(expected), set(gone)
+        self._registered = dict(registered)
+
+    def _forget_if_gone(self, node: str) -> None:
+        """Of a destroyed node nobody keeps what could be taken back."""
+        if node not in self._expected:
+            self._registered.pop(node, None)
 
     def _add(self, handles: Iterable[str]) -> None:
         for node in handles:

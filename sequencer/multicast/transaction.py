@@ -145,7 +145,7 @@ class Transaction(ABC):
         plain, sets, parcels = state
         for name, value in zip(self.plain, plain, strict=True):
             setattr(self, name, value)
-        for name, values in zip(self.containers, sets, strict=True):
+        for name, values in zip(self.containers, sets, strict=False):  # older ones have fewer
             kind = type(getattr(self, name))
             setattr(self, name, dict.fromkeys(values) if kind is dict else set(values))
         self.parcels = dict(parcels)

@@ -1,6 +1,7 @@
 """The words of multicast: what is sent, what lies in a queue, what is delivered, who asks whom.
 
-A transaction lives with its sender and asks peers for steps; a peer answers. All are plain
+A *node* is an addressable object of a peer here (in `overlaps` it hosts atoms). A transaction lives
+with its sender and asks peers for steps; a peer answers. All are plain
 values: whether a request is carried out by a call in the same process or travels between shards
 as a record makes no difference to the protocols.
 """
@@ -57,14 +58,14 @@ class LimitError(RuntimeError):
 
 
 class Stamp(NamedTuple):
-    """A message's place: stamps compare by timestamp, then by the sender's name."""
+    """What orders messages: stamps compare by timestamp, then by the sender's name."""
 
     timestamp: int
     sender: str
 
 
 class TransactionId(NamedTuple):
-    """Names one transaction: the sender and the number of the transaction there, from 0."""
+    """The name of one transaction: the sender, and its number there, from 0."""
 
     sender: str
     serial: int
@@ -80,7 +81,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A peer, or a node that `peer` owns."""
+    """A peer, or a node: an addressable object that `peer` owns."""
 
     peer: str
     node: str | None = None
@@ -163,11 +164,29 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class LetGo(Request):
+    """To whoever keeps `node`: a peer has no handle to it any more, and none is on its way there.
+
+    The peer is the transaction's sender; there is no such transaction, and no reply. `count`: the
+    registrations for the peer that this takes back. Others, of messages that the peer does not
+    know of yet, stay, so it does not matter when this is carried out.
+    """
+
+    node: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What `peer` answers to a request of `transaction`."""
 
     transaction: TransactionId
     peer: str
+
+
+def let_go(peer: str, keeper: str, node: str, count: int) -> tuple[LetGo, ...]:
+    """What a peer that gave a handle back has to tell the node's keeper, if anything."""
+    return (LetGo(TransactionId(peer, -1), keeper, node, count),) if count else ()
 
 
 @dataclass(frozen=True, slots=True)

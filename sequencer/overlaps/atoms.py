@@ -122,8 +122,8 @@ class ViewAtom:
             # Each group has an ingress of its own.
             from_.setdefault((before, group if before is None else ""), []).append(group)
         return tuple(
-            Reroute(self.view, self.atom.pair, before, tuple((g, self.following[g]) for g in some))
-            for (before, _), some in from_.items()
+            Reroute(self.view, self.atom.pair, before, tuple((g, self.following[g]) for g in names))
+            for (before, _), names in from_.items()
         )
 
     def reroute(self, request: Reroute) -> Rerouted | None:
@@ -150,8 +150,8 @@ class ViewAtom:
                 else:
                     after.setdefault(target, []).append(group)
             onward.notices = [
-                Rerouted(self.view, target, notice.previous, tuple(some))
-                for target, some in after.items()
+                Rerouted(self.view, target, notice.previous, tuple(groups))
+                for target, groups in after.items()
             ]
             return onward
         self.previous.update(dict.fromkeys(notice.groups, notice.previous))

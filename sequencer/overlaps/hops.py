@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.overlaps.tables import Ints, Ragged
+from sequencer.ragged import Ints, Ragged
 
 DELIVER = -1
 """The position of a message that has left its last atom."""
@@ -85,16 +85,6 @@ class Hops:
             _joined([part.atom for part in parts]),
             _joined([part.stamp for part in parts]),
         )
-
-
-def ranks(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """How many equal keys come before each; and the distinct keys with their counts."""
-    distinct, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    order = np.argsort(inverse, kind="stable")
-    starts = np.cumsum(counts) - counts
-    rank = np.empty(len(keys), np.int64)
-    rank[order] = np.arange(len(keys)) - np.repeat(starts, counts)
-    return rank, distinct, counts.astype(np.int64)
 
 
 def appended(one: Ragged, other: Ragged) -> Ragged:

@@ -30,6 +30,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sequencer.change import ChangeError, require_change
 from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.ordering import (
     DUPLICATE,
@@ -40,14 +41,6 @@ from sequencer.overlaps.ordering import (
     Receiver,
 )
 from sequencer.overlaps.overlaps import Pair, components
-
-
-class ChangeError(ValueError):
-    """A change of groups that was refused; no group was changed. `reason` is a word for it."""
-
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(text)
-        self.reason = reason
 
 
 class RemovedGroupError(ValueError):
@@ -87,18 +80,17 @@ class Views:
 
     def add(self, group: str, members: Collection[str]) -> View:
         """Open a view with a new group (a removed name may come again)."""
-        if group in self.groups:
-            raise ChangeError("group-exists", f"{group} exists; use set to change its members")
+        require_change("add", group, members, self.groups)
         return self._open(group, members)
 
     def set(self, group: str, members: Collection[str]) -> View:
         """Open a view in which a group has other members."""
-        self._existing(group)
+        require_change("set", group, members, self.groups)
         return self._open(group, members)
 
     def remove(self, group: str) -> int:
         """End a group without a new view; returns the view in which it ends."""
-        self._existing(group)
+        require_change("remove", group, (), self.groups)
         del self.groups[group]
         number = self.starts[group][-1]
         self.removed.add((group, number))
@@ -129,8 +121,6 @@ class Views:
         self.joins = _kept(self.joins, below)
 
     def _open(self, group: str, members: Collection[str]) -> View:
-        if not members:
-            raise ChangeError("no-members", f"{group} would have no members; remove it instead")
         if len(self.views) >= self.views_max:
             raise ChangeError(
                 "too-many-views",
@@ -139,20 +129,17 @@ class Views:
             )
         changed = {**self.groups, group: frozenset(members)}
         connected = next(part for part in components(changed) if group in part)
-        some = {name: changed[name] for name in connected}
-        view = View(self.latest + 1, some, require(build(some, nodes_max=self.nodes_max), some))
+        groups = {name: changed[name] for name in connected}
+        graph = require(build(groups, nodes_max=self.nodes_max), groups)
+        view = View(self.latest + 1, groups, graph)
         self.groups = changed
         self.latest = view.number
         self.views[view.number] = view
         for name in connected:
             self.starts.setdefault(name, []).append(view.number)
-        for member in sorted(frozenset().union(*some.values())):
+        for member in sorted(frozenset().union(*groups.values())):
             self.joins.setdefault(member, []).append(view.number)
         return view
-
-    def _existing(self, group: str) -> None:
-        if group not in self.groups:
-            raise ChangeError("unknown-group", f"there is no group {group}; add it first")
 
     def _first(self, numbers: Collection[int], after: int) -> View | None:
         ordered = list(numbers)
@@ -290,7 +277,8 @@ class Subscriber:
             if following is None:
                 break
             groups = following.of(self.name)
-            pairs = frozenset(p for p, some in following.graph.atoms.items() if self.name in some)
+            atoms = following.graph.atoms.items()
+            pairs = frozenset(pair for pair, members in atoms if self.name in members)
             self.view, self.unended = following.number, set(groups)
             self.receiver = Receiver(self.name, groups, pairs, self.held_max)
             for _, message in sorted(self.later.pop(self.view, {}).items()):

@@ -78,16 +78,16 @@ def _costs(
     ends = np.zeros((len(nodes), len(sites.apart)))
     between = np.zeros((len(nodes), len(nodes)))
     for group, path in sorted(paths.items()):
-        own = sorted(members[group])
-        if not own:
+        receivers = sorted(members[group])
+        if not receivers:
             continue
-        away = np.array([sites.away[name] for name in own])
-        urgent = np.array([1.0 if urgency is None else urgency[name] for name in own])
+        away = np.array([sites.away[name] for name in receivers])
+        urgent = np.array([1.0 if urgency is None else urgency[name] for name in receivers])
         ends[row[path[0]]] += urgent.sum() * away.sum(axis=0)
-        ends[row[path[-1]]] += len(own) * (urgent @ away)
+        ends[row[path[-1]]] += len(receivers) * (urgent @ away)
         for first, second in pairwise(path):
-            between[row[first], row[second]] += urgent.sum() * len(own)
-            between[row[second], row[first]] += urgent.sum() * len(own)
+            between[row[first], row[second]] += urgent.sum() * len(receivers)
+            between[row[second], row[first]] += urgent.sum() * len(receivers)
     return ends, between
 
 
@@ -116,5 +116,5 @@ def _settled(start: Floats, ends: Floats, between: Floats, apart: Floats, room: 
 
 
 def _total(at: Ints, ends: Floats, between: Floats, apart: Floats) -> float:
-    own = ends[np.arange(len(at)), at].sum()
-    return float(own + (between * apart[np.ix_(at, at)]).sum() / 2)
+    outward = ends[np.arange(len(at)), at].sum()
+    return float(outward + (between * apart[np.ix_(at, at)]).sum() / 2)

@@ -80,15 +80,15 @@ def ordered_overlaps(groups: Membership) -> tuple[Overlap, ...]:
         first, second = (bit[name] for name in overlap.pair)
         near[first.bit_length() - 1] |= second
         near[second.bit_length() - 1] |= first
-    own: dict[str, int] = {}
+    memberships: dict[str, int] = {}
     for name in sorted(groups):
         for member in set(groups[name]):
-            own[member] = own.get(member, 0) | bit[name]
+            memberships[member] = memberships.get(member, 0) | bit[name]
     everything = (1 << len(bit)) - 1
 
     def on_ring(overlap: Overlap) -> bool:
         (member,) = overlap.members
-        foreign = everything & ~own[member]
+        foreign = everything & ~memberships[member]
         first, second = (near[bit[name].bit_length() - 1] & foreign for name in overlap.pair)
         return _connected(first, second, near, foreign)
 
@@ -101,10 +101,10 @@ def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
     if not names:
         return ()
     count, labels = connected_components(matrix @ matrix.T, directed=False)
-    found: list[list[str]] = [[] for _ in range(count)]
+    parts: list[list[str]] = [[] for _ in range(count)]
     for name, label in zip(names, labels, strict=True):
-        found[label].append(name)
-    return tuple(sorted(tuple(part) for part in found))
+        parts[label].append(name)
+    return tuple(sorted(tuple(part) for part in parts))
 
 
 def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
@@ -114,16 +114,16 @@ def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
         if seen & goal:
             return True
         lowest = waiting & -waiting
-        found = near[lowest.bit_length() - 1] & within & ~seen
-        seen |= found
-        waiting = (waiting ^ lowest) | found
+        fresh = near[lowest.bit_length() - 1] & within & ~seen
+        seen |= fresh
+        waiting = (waiting ^ lowest) | fresh
     return False
 
 
 def _matrix(groups: Membership) -> tuple[list[str], list[str], sparse.csr_matrix]:
     """Names of groups, names of subscribers, and a matrix with a 1 for each membership."""
     names = sorted(groups)
-    members = sorted({member for some in groups.values() for member in some})
+    members = sorted({member for subscribers in groups.values() for member in subscribers})
     column = {member: at for at, member in enumerate(members)}
     sizes = [len(set(groups[name])) for name in names]
     indices = [column[member] for name in names for member in sorted(set(groups[name]))]

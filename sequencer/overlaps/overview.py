@@ -63,10 +63,10 @@ def overview(
     paths: dict[str, Sequence[Pair]] = {}
     placed: dict[Pair, int] = {}
     for turn, part in enumerate(components(members)):
-        graph, some = arranged({name: members[name] for name in part}, nodes, turn)
+        graph, nodes_of = arranged({name: members[name] for name in part}, nodes, turn)
         atoms |= graph.atoms
         paths |= graph.paths
-        placed |= some
+        placed |= nodes_of
     whole = Graph(atoms, paths)
     receiver, limit = busiest(members, rates)
     return Overview(

@@ -1,4 +1,4 @@
-"""Which node hosts which atoms, and whether that keeps the paper's limit of load.
+"""Which sequencing node hosts which atoms, and whether that keeps the paper's limit of load.
 
 "Decentralized Message Ordering for Publish/Subscribe Systems", sections 3.3 and 4.3: atoms of
 related overlaps share a node, and no node orders more messages than the busiest receiver gets.
@@ -103,14 +103,14 @@ def check_load(
     graph: Graph, groups: Membership, nodes: Placement, rates: Rates | None = None
 ) -> tuple[Overload, ...]:
     """All nodes that order more messages than the busiest receiver gets."""
-    some = checked_rates(groups, rates)
-    receiver, limit = busiest(groups, some)
+    known_rates = checked_rates(groups, rates)
+    receiver, limit = busiest(groups, known_rates)
     ordered = _ordered({pair: nodes[pair] for pair in graph.atoms})
     return tuple(
         Overload(node, load, tuple(sorted(names)), receiver, limit)
         for node, names in sorted(ordered.items())
         # Sums of the same rates in another order may differ in the last digits.
-        if (load := sum(some[name] for name in sorted(names))) > limit * (1 + 1e-9)
+        if (load := sum(known_rates[name] for name in sorted(names))) > limit * (1 + 1e-9)
     )
 
 
@@ -142,7 +142,7 @@ def _stretches(line: Line, nodes: Placement) -> tuple[list[int], tuple[int, ...]
 
 def _ordered(nodes: Placement) -> dict[int, set[str]]:
     """The groups whose messages each node numbers."""
-    found: dict[int, set[str]] = {}
+    groups_of: dict[int, set[str]] = {}
     for pair, node in nodes.items():
-        found.setdefault(node, set()).update(pair)
-    return found
+        groups_of.setdefault(node, set()).update(pair)
+    return groups_of

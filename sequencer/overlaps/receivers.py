@@ -17,8 +17,9 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops, ranks
-from sequencer.overlaps.tables import Ints, Ragged, Tables
+from sequencer.overlaps.hops import Hops
+from sequencer.overlaps.tables import Tables
+from sequencer.ragged import Ints, Ragged, ranks
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class Receivers:
 
 
 class _Search:
-    """Finds what can be delivered: each message after its predecessors in its line and atoms.
+    """A search for what can be delivered: messages after those before them in line and atoms.
 
     Of several that can be delivered it takes the one that came first. Where one shard numbers all
     messages they can be delivered as they come, and a sender's order holds across groups.

@@ -1,8 +1,8 @@
 """Which shards a group's messages pass: the sequencing graph of a view, laid over shards.
 
 A *view* is the graph of some connected groups from one change on (membership.py says why changes
-need views). Its nodes live in shards; a path becomes the stretches (`Run`) that it spends in one
-shard without leaving it. Each group has a *line* in each of its views, each overlap an *atom*; both
+need views). Its nodes live in shards; a path becomes a `Stretch` for each time that it
+stays in one shard. Each group has a *line* in each of its views, each overlap an *atom*; both
 have numbers that are never used again, so that messages can name them in eight bytes.
 
 How `network` differs from the protocol by message (membership.py): atoms do not retire one by one,
@@ -21,8 +21,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from sequencer.change import GROUPS_MAX, require_change, require_room
 from sequencer.overlaps.graph import Graph, build, require
-from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.overlaps import Pair, components
 from sequencer.overlaps.placement import place
 
@@ -33,7 +33,7 @@ IDLE_SHARE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Stretch:
     """A stretch of a path in one shard; ``atoms`` are places in the view's pairs that number."""
 
     shard: int
@@ -54,7 +54,7 @@ class RoutedView:
     first_atom: int
     groups: Mapping[str, tuple[str, ...]]
     pairs: tuple[Pair, ...]
-    paths: Mapping[str, tuple[Run, ...]]
+    paths: Mapping[str, tuple[Stretch, ...]]
     after: tuple[int, ...] = ()
 
     def line(self, group: str) -> int:
@@ -95,7 +95,7 @@ def _routed(
     for name in members:
         stretches = groupby(graph.paths[name], lambda pair: shards[placed[pair]])
         paths[name] = tuple(
-            Run(shard, tuple(place_of[pair] for pair in passed if name in pair))
+            Stretch(shard, tuple(place_of[pair] for pair in passed if name in pair))
             for shard, passed in stretches
         )
     return RoutedView(0, 0, 0, members, pairs, paths)
@@ -133,7 +133,7 @@ class Directory:
     nodes: int
     shard_of: Callable[[int], int]
     remember_ms: int
-    groups_max: int = 100_000
+    groups_max: int = GROUPS_MAX
     latest: int = 0
     next_line: int = 0
     next_atom: int = 0
@@ -149,16 +149,11 @@ class Directory:
 
     def change(self, op: str, group: str, members: Collection[str], now_ms: int) -> Change:
         """Add a group, set its members, or remove it. ChangeError where that is refused."""
-        if op == "add" and group in self.groups:
-            raise ChangeError("group-exists", f"{group} exists; use set to change its members")
-        if op != "add" and group not in self.groups:
-            raise ChangeError("unknown-group", f"there is no group {group}; add it first")
+        require_change(op, group, members, self.groups)
         if op == "remove":
             return self._remove(group, now_ms)
-        if not members:
-            raise ChangeError("no-members", f"{group} would have no members; remove it instead")
-        if op == "add" and len(self.groups) >= self.groups_max:
-            raise ChangeError("too-many-groups", f"there are {self.groups_max} groups, the limit")
+        if op == "add":
+            require_room(len(self.groups), self.groups_max)
         self.groups[group] = tuple(sorted(set(members)))
         self.removed.pop(group, None)
         part = next(part for part in components(self.groups) if group in part)
@@ -189,11 +184,11 @@ class Directory:
 
     def load(self, text: str) -> None:
         """Become what ``to_json`` was taken from."""
-        found: dict[str, Any] = json.loads(text)
+        fields_by_name: dict[str, Any] = json.loads(text)
         for name in _PLAIN:
-            setattr(self, name, found[name])
+            setattr(self, name, fields_by_name[name])
         self.groups = {name: tuple(members) for name, members in self.groups.items()}
-        self.views = {int(at): _view(fields) for at, fields in found["views"].items()}
+        self.views = {int(at): _view(fields) for at, fields in fields_by_name["views"].items()}
 
     def _remove(self, group: str, now_ms: int) -> Change:
         number = self.view_of.pop(group)
@@ -234,8 +229,8 @@ class Directory:
     def _before(self, members: set[str]) -> Iterable[int]:
         """Lines of views that some of these subscribers are in."""
         for view in self.views.values():
-            for at, some in enumerate(view.groups.values()):
-                if not members.isdisjoint(some):
+            for at, others in enumerate(view.groups.values()):
+                if not members.isdisjoint(others):
                     yield view.first_line + at
 
 
@@ -250,7 +245,7 @@ def _view(fields: dict[str, Any]) -> RoutedView:
         {name: tuple(members) for name, members in sorted(fields["groups"].items())},
         tuple((first, second) for first, second in fields["pairs"]),
         {
-            name: tuple(Run(run["shard"], tuple(run["atoms"])) for run in runs)
+            name: tuple(Stretch(run["shard"], tuple(run["atoms"])) for run in runs)
             for name, runs in sorted(fields["paths"].items())
         },
         tuple(fields["after"]),

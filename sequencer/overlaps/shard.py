@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import DELIVER, Hops, appended, ranks
+from sequencer.overlaps.hops import DELIVER, Hops, appended
 from sequencer.overlaps.receivers import Receivers
 from sequencer.overlaps.routes import Change, Directory
-from sequencer.overlaps.tables import Ints, Ragged, Tables, tables
+from sequencer.overlaps.tables import Tables, tables
+from sequencer.ragged import Ints, Ragged, ranks
 
 UNKNOWN_GROUP = "unknown-group"
 REMOVED_GROUP = "removed-group"

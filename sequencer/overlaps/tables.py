@@ -14,43 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sequencer.overlaps.routes import Directory, RoutedView
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Ragged:
-    """Lists of numbers, one behind the other: list n is ``values[bounds[n] : bounds[n + 1]]``."""
-
-    bounds: Ints
-    values: Ints
-
-    @classmethod
-    def of(cls, lists: Iterable[Iterable[int]]) -> Ragged:
-        """From any lists."""
-        taken = [list(each) for each in lists]
-        lengths = np.array([len(each) for each in taken], dtype=np.int64)
-        values = np.array([value for each in taken for value in each], dtype=np.int64)
-        return cls(np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), values)
-
-    @property
-    def lengths(self) -> Ints:
-        """The length of each list."""
-        return np.diff(self.bounds)
-
-    def __len__(self) -> int:
-        return len(self.bounds) - 1
-
-    def take(self, which: Ints) -> Ragged:
-        """Some of the lists, in the order of ``which``."""
-        lengths = self.lengths[which]
-        bounds = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        at = np.arange(bounds[-1]) + np.repeat(self.bounds[which] - bounds[:-1], lengths)
-        return Ragged(bounds, self.values[at])
-
-    def owners(self) -> Ints:
-        """For each value the list that it is in."""
-        return np.repeat(np.arange(len(self)), self.lengths)
+from sequencer.ragged import Ints, Ragged
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +57,11 @@ class Tables:
 def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tables:
     """Compile the directory for a shard; ``home`` gives the shard of a subscriber."""
     views = [directory.views[number] for number in sorted(directory.views)]
-    everyone = sorted({each for view in views for some in view.groups.values() for each in some})
-    homes = {each: home(each) for each in everyone}
-    local = tuple(each for each in everyone if homes[each] == shard)
-    place = {each: at for at, each in enumerate(local)}
+    memberships = [members for view in views for members in view.groups.values()]
+    everyone = sorted({member for members in memberships for member in members})
+    homes = {subscriber: home(subscriber) for subscriber in everyone}
+    local = tuple(subscriber for subscriber in everyone if homes[subscriber] == shard)
+    place = {subscriber: at for at, subscriber in enumerate(local)}
     runs = [run for view in views for path in view.paths.values() for run in path]
     base = {view.number: at for view, at in zip(views, _bases(views), strict=True)}
     atoms = [
@@ -105,7 +70,6 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         for path in view.paths.values()
         for run in path
     ]
-    memberships = [some for view in views for some in view.groups.values()]
     paths = [path for view in views for path in view.paths.values()]
     return Tables(
         shard=shard,
@@ -115,8 +79,10 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
         first_run=np.concatenate(([0], np.cumsum(_ints(map(len, paths))))).astype(np.int64),
         run_shard=_ints(run.shard for run in runs),
         run_atoms=Ragged.of(atoms),
-        targets=Ragged.of(sorted({homes[each] for each in some}) for some in memberships),
-        members=Ragged.of([place[each] for each in some if each in place] for some in memberships),
+        targets=Ragged.of(sorted({homes[name] for name in members}) for members in memberships),
+        members=Ragged.of(
+            [place[name] for name in members if name in place] for members in memberships
+        ),
         removed=np.array(
             [name not in directory.groups for view in views for name in view.groups], np.bool_
         ),
@@ -141,18 +107,18 @@ def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
 def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
     first, second = view.pairs[at]
     others = set(view.groups[second])
-    return (each in others for each in view.groups[first] if each in place)
+    return (member in others for member in view.groups[first] if member in place)
 
 
 def _pair_lines(views: list[RoutedView]) -> Ints:
     """For each atom the places of its two lines; shape (atoms, 2)."""
-    found: list[tuple[int, int]] = []
+    pair_lines: list[tuple[int, int]] = []
     before = 0
     for view in views:
         at = {name: before + n for n, name in enumerate(view.groups)}
-        found += [(at[first], at[second]) for first, second in view.pairs]
+        pair_lines += [(at[first], at[second]) for first, second in view.pairs]
         before += len(view.groups)
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(pair_lines, dtype=np.int64).reshape(-1, 2)
 
 
 def _ints(values: Iterable[int]) -> Ints:

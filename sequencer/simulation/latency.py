@@ -1,9 +1,11 @@
 """Figure 2: what ordering costs in time, as *latency stretch*.
 
 "Decentralized Message Ordering for Publish/Subscribe Systems", section 4.2: each host sends a
-message to each of its groups, through the sequencing network and directly; times are averaged, and
-the ratio of the averages is the stretch of the host that receives. Here too; messages from a host
-to itself are left out, as their direct way takes no time at all.
+message to each of its groups, through the sequencing network and directly; "we average the results
+and index them by destination nodes". That can be read in two ways, and both are measured: a
+receiver's *ratio of averages* (all its times until delivery, against all its direct ones), and its
+*average of ratios* (of one delivery each), in which neighbours with next to no direct way count
+most. Messages from a host to itself are left out, as their direct way takes no time at all.
 """
 
 from __future__ import annotations
@@ -13,23 +15,33 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sequencer.simulation.counts import Track
 from sequencer.simulation.plan import Ground, Plan, ground, network, plan
-from sequencer.simulation.topology import Floats, Shape, Topology, transit_stub
+from sequencer.simulation.topology import Floats, Ints, Shape, Topology, transit_stub
 from sequencer.simulation.workload import clustered_hosts, names, zipf_groups
+
+# Hosts that are less apart are neighbours, or of one cluster: any detour is a large ratio.
+NEIGHBOURS_MS = 1.0
+CLUSTER_MS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Of one run, an entry for each subscriber that gets anything from others, by name.
 
-    `delivered` until delivery, `arrived` until arrival (what is held on top is the difference),
-    `pairs` are ratios of single (sender, group, receiver) deliveries, unsorted.
+    Ratios of averages: `delivered` until delivery, `arrived` until arrival (what is held on top is
+    the difference). Averages of ratios: `ratios`, `apart` without senders that are neighbours,
+    `far` without all of the own cluster. `pairs` are ratios of single (sender, group, receiver)
+    deliveries, unsorted.
     """
 
     delivered: Floats
     arrived: Floats
+    ratios: Floats
+    apart: Floats
+    far: Floats
     pairs: Floats
     messages: int
     deliveries: int
@@ -76,23 +88,35 @@ def _stretch(
     size = len(number)
     total = np.bincount(receivers, direct, size)
     some = total > 0
-    apart = direct > 0
+    ratios = np.divide(delivered, direct, out=np.zeros_like(delivered), where=direct > 0)
     return Stretch(
         np.bincount(receivers, delivered, size)[some] / total[some],
         np.bincount(receivers, arrived, size)[some] / total[some],
-        delivered[apart] / direct[apart],
+        _averages(receivers, ratios, direct > 0),
+        _averages(receivers, ratios, direct >= NEIGHBOURS_MS),
+        _averages(receivers, ratios, direct >= CLUSTER_MS),
+        ratios[direct > 0],
         messages,
         len(keys),
     )
+
+
+def _averages(receivers: Ints, ratios: Floats, some: NDArray[np.bool_]) -> Floats:
+    """The average of each receiver's ratios, if it has any among these deliveries."""
+    _, own, counts = np.unique(receivers[some], return_inverse=True, return_counts=True)
+    found: Floats = np.bincount(own, ratios[some], len(counts)) / counts
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class StretchOf:
     """Figure 2 at one number of groups, over all runs.
 
-    `values` are stretches of all subscribers in all runs, sorted; `nodes` the mean number of
-    sequencing nodes, `pairs_median` the median ratio of single deliveries, `held` the mean share
-    of the time to delivery that a message waits at its receiver.
+    `values` are the ratios of averages of all subscribers in all runs, sorted, with `mean`, `p90`
+    and `most`; `ratios` their averages of ratios, sorted, too, with `ratios_mean` and
+    `ratios_most`; `apart_…` where neighbours are left out, `far_…` where the own cluster is.
+    `nodes` is the mean number of sequencing nodes, `pairs_median` the median ratio of single
+    deliveries, `held` the mean share of the time to delivery that a message waits at its receiver.
     """
 
     groups: int
@@ -101,6 +125,13 @@ class StretchOf:
     mean: float
     p90: float
     most: float
+    ratios: Floats
+    ratios_mean: float
+    ratios_most: float
+    apart_mean: float
+    apart_most: float
+    far_mean: float
+    far_most: float
     pairs_median: float
     held: float
     nodes: float
@@ -158,9 +189,17 @@ def settled(topology: Topology, rng: np.random.Generator, subscribers: int) -> G
     return ground(topology, dict(zip(names("H", subscribers), hosts, strict=True)))
 
 
+def mean_and_most(values: Floats) -> tuple[float, float]:
+    """Both 0 if there are no values: hosts of one cluster alone have none that is far."""
+    return (float(values.mean()), float(values.max())) if len(values) else (0.0, 0.0)
+
+
 def _joined(count: int, some: list[tuple[Stretch, int]]) -> StretchOf:
     values = np.sort(np.concatenate([each.delivered for each, _ in some]))
     arrived = np.concatenate([each.arrived for each, _ in some])
+    ratios = np.sort(np.concatenate([each.ratios for each, _ in some]))
+    apart = np.concatenate([each.apart for each, _ in some])
+    far = np.concatenate([each.far for each, _ in some])
     return StretchOf(
         count,
         len(some),
@@ -168,8 +207,12 @@ def _joined(count: int, some: list[tuple[Stretch, int]]) -> StretchOf:
         float(values.mean()),
         float(np.percentile(values, 90)),
         float(values.max()),
+        ratios,
+        *mean_and_most(ratios),
+        *mean_and_most(apart),
+        *mean_and_most(far),
         float(np.median(np.concatenate([each.pairs for each, _ in some]))),
-        float(1 - arrived.mean() / values.mean()),
+        max(0.0, float(1 - arrived.mean() / values.mean())),
         float(np.mean([nodes for _, nodes in some])),
         sum(each.deliveries for each, _ in some),
     )

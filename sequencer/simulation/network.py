@@ -2,9 +2,10 @@
 
 What runs is the protocol by message: `links` between machines, `membership` for ingress and
 subscribers, `atoms`. (The service runs it by batch: sequencer/overlaps/shard.py;
-tests/sequencer/overlaps/test_both_forms.py holds both together.) Each ordered pair of machines has
-one link, so all edges between the atoms of two nodes keep their order, and nothing that is lost,
-repeated or reordered below is seen above.
+tests/sequencer/overlaps/test_both_forms.py holds both together.)
+
+Each ordered pair of machines has one link, so all edges between the atoms of two nodes keep their
+order, and nothing that is lost, repeated or reordered below is seen above.
 """
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ section 4.4: every host in every group with the same probability, the *occupancy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from sequencer.simulation.topology import Ints, Topology
+from sequencer.simulation.topology import Floats, Ints, Topology
 
 Groups = dict[str, frozenset[str]]
 
@@ -46,6 +48,21 @@ def zipf_groups(
         name: frozenset(subscribers[at] for at in rng.choice(len(subscribers), size, replace=False))
         for name, size in zip(names("G", groups), sizes, strict=True)
     }
+
+
+def nearest_groups(rng: np.random.Generator, delays: Mapping[str, Floats], groups: int) -> Groups:
+    """Groups with sizes after Zipf: the hosts nearest to one that is drawn, itself included.
+
+    `delays`: host -> its delays to all hosts, in the order of their names.
+    """
+    hosts = sorted(delays)
+    sizes = zipf_sizes(groups, len(hosts))
+    found = {}
+    for name, size in zip(names("G", groups), sizes, strict=True):
+        centre = hosts[int(rng.integers(len(hosts)))]
+        nearest = np.argsort(delays[centre], kind="stable")[:size]
+        found[name] = frozenset(hosts[at] for at in nearest)
+    return found
 
 
 def occupied_groups(

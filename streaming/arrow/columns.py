@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -20,6 +21,11 @@ def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
         merged = column.combine_chunks()
         return merged.chunk(0) if isinstance(merged, pa.ChunkedArray) else merged
     return column
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column without a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def last_headers(

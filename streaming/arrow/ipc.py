@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
 import pyarrow as pa
 
 SMALL_BYTES_MAX = 256 * 2**10
@@ -17,7 +21,7 @@ def to_ipc(table: pa.Table) -> bytes:
     return data
 
 
-def from_ipc(data: bytes) -> pa.Table:
+def from_ipc(data: bytes | pa.Buffer) -> pa.Table:
     """The table of an Arrow IPC stream; its columns point into ``data``."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
@@ -45,6 +49,17 @@ def from_state(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """The inverse of :func:`to_state`."""
     size = int.from_bytes(data[:8], "little")
     return from_body(_codec(size).decompress(memoryview(data)[8:], size), schema)
+
+
+def join(parts: Sequence[bytes]) -> bytes:
+    """Some blobs as one."""
+    return struct.pack(f">{len(parts)}I", *map(len, parts)) + b"".join(parts)
+
+
+def split(data: bytes, count: int) -> list[bytes]:
+    """The inverse of :func:`join` of so many."""
+    sizes = struct.unpack_from(f">{count}I", data)
+    return [data[first:stop] for first, stop in pairwise(accumulate(sizes, initial=4 * count))]
 
 
 def _codec(size: int) -> pa.Codec:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.arrow.totals import Totals
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
 """One row (or some, where it is much) for each topic that a shard writes to; one row of the shard
@@ -42,6 +44,8 @@ Event = tuple[bytes, dict[str, Any]]
 
 def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataFrame:
     """A shard's rows of OUTPUT; counts the batch in ``totals`` where it writes anything."""
+    import pandas as pd  # noqa: PLC0415  (half a second to import, and the sink needs none)
+
     filled = [(topic, to_ipc(part)) for topic, rows in writes for part in _parts(rows)]
     wrote_before = totals.batches > 0
     totals.batches += bool(filled)
@@ -68,6 +72,8 @@ def output_row(
     shard: int, topic: str = "", rows: bytes = b"", totals: str = "", *, wrote_before: bool
 ) -> pd.DataFrame:
     """One row of OUTPUT."""
+    import pandas as pd  # noqa: PLC0415
+
     columns = (shard, topic, rows, totals, wrote_before)
     names = ("shard", "topic", "rows", "totals", "wrote_before")
     return pd.DataFrame({name: [value] for name, value in zip(names, columns, strict=True)})

@@ -26,6 +26,7 @@ class Totals:
     gaps: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     undelivered: int = 0
+    notices: int = 0
     held: int = 0
     blocked: int = 0
     channels: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,13 +38,14 @@ def graph(
         bool, typer.Option("--json", help="The graph for programs, not a picture.")
     ] = False,
 ) -> None:
-    """Draw the groups, atoms and sequencing nodes of a pipeline of discipline "group", as SVG.
+    """Draw the groups of a pipeline of discipline "group" and their overlaps, as SVG.
 
-    Shown are the groups of CONFIG, the first membership, on its nodes: the path of each group
-    through its atoms, and how many messages each node orders, where every group counts as 1, beside
-    what the busiest receiver gets. A browser shows names, members and counts under the pointer, and
-    one group's path apart from the rest. Needs neither Kafka nor Spark; the picture goes to
-    standard output unless a file is given. docs/groups-graph.md tells how to read it.
+    Shown are the groups of CONFIG, the first membership, and the overlaps of two or more common
+    subscribers. With sequencing = "network" also the nodes: the path of each group through its
+    atoms, and how many messages each node orders, where every group counts as 1, beside what the
+    busiest receiver gets. A browser shows names, members and counts under the pointer, and one
+    group apart from the rest. Needs neither Kafka nor Spark; the picture goes to standard output
+    unless a file is given. docs/groups-graph.md tells how to read it.
 
     With --running: the groups that commands have made of them, as the events topic tells, and the
     messages that each group had, counted in the input. The service may run meanwhile, or not.
@@ -54,7 +56,7 @@ def graph(
     """
     from sequencer.overlaps.overview import overview  # noqa: PLC0415  (a quick --help)
     from streaming.config import load_config  # noqa: PLC0415
-    from streaming.graph import drawn, summary  # noqa: PLC0415
+    from streaming.graph import draw_overlaps, drawn, sizes, summary  # noqa: PLC0415
 
     settings = load_config(config)
     name, chosen = _chosen(settings, pipeline)
@@ -62,9 +64,17 @@ def graph(
         from streaming.cli.memberships import now  # noqa: PLC0415
 
         groups, messages = now(settings, name)
-        view = overview(groups, chosen.sequencing_nodes, messages)
     else:
-        view = overview(chosen.groups, chosen.sequencing_nodes)
+        groups, messages = {each: list(some) for each, some in chosen.groups.items()}, None
+    if chosen.sequencing == "batch":
+        if as_json:
+            told = {"pipeline": name, **plain_overlaps(groups, messages)}
+            _put(json.dumps(told, indent=2) + "\n", output)
+        else:
+            _put(draw_overlaps(groups, messages, f"{name}: groups and overlaps"), output)
+        print(f"{name}: {sizes(groups)}.", file=sys.stderr)
+        return
+    view = overview(groups, chosen.sequencing_nodes, messages)
     if as_json:
         _put(json.dumps({"pipeline": name, **plain(view)}, indent=2) + "\n", output)
     else:
@@ -81,6 +91,29 @@ def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
     if chosen.sequencing_nodes < chosen.nodes:
         return f"{problem} One node orders all with pipelines.{name}.sender_order = across-groups."
     return f"{problem} More nodes (pipelines.{name}.nodes) can help; messages take more hops then."
+
+
+def plain_overlaps(
+    groups: Mapping[str, Collection[str]], messages: Mapping[str, int] | None
+) -> dict[str, Any]:
+    """Groups and double overlaps as JSON has them; ``messages`` are counted, or 1 each."""
+    from sequencer.overlaps.overlaps import double_overlaps  # noqa: PLC0415
+
+    overlaps = double_overlaps(groups)
+    return {
+        "counted": messages is not None,
+        "groups": {
+            name: {
+                "members": sorted(groups[name]),
+                "messages": 1 if messages is None else messages.get(name, 0),
+                "overlaps": [at for at, each in enumerate(overlaps) if name in each.pair],
+            }
+            for name in sorted(groups)
+        },
+        "overlaps": [
+            {"groups": list(each.pair), "common": sorted(each.members)} for each in overlaps
+        ],
+    }
 
 
 def plain(view: Overview) -> dict[str, Any]:

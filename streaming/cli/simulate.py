@@ -14,13 +14,16 @@ import typer
 
 from streaming.errors import ConfigError
 
-FIGURES = ("1", "2", "3", "4", "stamps", "load", "growth", "cost")
+FIGURES = ("1", "2", "3", "4", "hosts", "stamps", "load", "trees", "growth", "cost")
 RUNS_MAX = 10_000
 
 
 def simulate(
     figure: Annotated[
-        str, typer.Option("--figure", help="1, 2, 3, 4, stamps, load, growth, cost or all.")
+        str,
+        typer.Option(
+            "--figure", help="1, 2, 3, 4, hosts, stamps, load, trees, growth, cost or all."
+        ),
     ] = "all",
     output: Annotated[
         Path | None,
@@ -53,10 +56,11 @@ def simulate(
     the paper ("Decentralized Message Ordering for Publish/Subscribe Systems") says beside it.
 
     Figures: 1 groups that come and go, and their sequencers; 2 latency stretch; 3 sequencing nodes
-    by groups; 4 nodes and overlaps by occupancy; stamps: numbers on a message against a vector
-    timestamp; load: the busiest node, and other placements; growth: up to 1,000 groups and 10,000
-    subscribers (one run, about a minute); cost: comparisons for a multicast, by destinations and
-    length of queues.
+    by groups; 4 nodes and overlaps by occupancy; hosts: fewer hosts, and groups of neighbours;
+    stamps: numbers on a message against a vector timestamp; load: the busiest node, and other
+    placements; trees: the line of atoms against other lines and trees; growth: up to 1,000 groups
+    and 10,000 subscribers (one run, about a minute); cost: comparisons for a multicast, by
+    destinations and length of queues.
 
     --page, any number of times: a table is put between <!-- figure 2 --> and
     <!-- end of figure 2 -->, for the figures that the page has places for.
@@ -185,9 +189,11 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
         counts,
         figure1,
         growth,
+        hosts,
         latency,
         load,
         stamps,
+        trees,
     )
     from streaming.simulate.progress import tracked  # noqa: PLC0415
 
@@ -202,8 +208,10 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
         "2": latency.figure,
         "3": counts.by_groups,
         "4": counts.by_occupancy,
+        "hosts": hosts.figure,
         "stamps": stamps.figure,
         "load": load.figure,
+        "trees": trees.figure,
         "growth": growth.figure,
     }
     some = {} if runs is None or name == "growth" else {"runs": runs}
@@ -214,6 +222,6 @@ def _plain(result: Any) -> dict[str, Any]:
     plain = asdict(result)
     for step in plain.get("sequencers", ()):
         step["members"] = sorted(step["members"])
-    if "values" in plain:
-        plain["values"] = [round(value, 4) for value in plain["values"].tolist()]
+    for sorted_values in plain.keys() & {"values", "ratios"}:
+        plain[sorted_values] = [round(value, 4) for value in plain[sorted_values].tolist()]
     return plain

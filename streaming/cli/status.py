@@ -22,6 +22,7 @@ ROWS = (
     "in",
     "delivered",
     "undelivered",
+    "notices",
     "rejected",
     "dropped",
     "held",

@@ -44,6 +44,8 @@ def _uses(name: str, table: Any) -> Iterator[Use]:
     for role in ("input", "commands", *WRITTEN):
         if role not in known.settings.model_fields:
             continue
+        if role == "transit" and not known.settings.exchanges(table):
+            continue
         given = table.get(role, f"{name}.{DEFAULTS.get(role, role)}")
         for topic in given if isinstance(given, list) else [given]:
             if isinstance(topic, str):

@@ -62,7 +62,6 @@ output = "{{topic}}.out"
 rejects = "{{topic}}.rejects"
 events = "{{topic}}.events"
 commands = "{{topic}}.commands"
-transit = "{{topic}}.transit"
 groups = {{ {groups} }}
 """
 
@@ -133,10 +132,8 @@ groups = {{ {groups} }}
         for desk, count in self.by_desk.items():
             flow.add_row(f"desk {desk} sent", f"{count:,}")
         flow.add_row("airlines answered", f"{self.answers:,}")
-        flow.add_row("read by the sequencing nodes", f"{totals.seen:,}")
+        flow.add_row("put in order", f"{totals.seen:,}")
         flow.add_row("delivered to airlines", f"{totals.delivered:,}", style="green")
-        flow.add_row("on their way between shards", f"{totals.transit:,}", style="yellow")
-        flow.add_row("held at receivers", f"{totals.held:,}", style="yellow")
         flow.add_row("last batch", f"{batch.get('batch_ms', 0):,} ms")
         for done in self.done:
             flow.add_row(f"command: {done}", "")

@@ -32,13 +32,11 @@ class Demo(Stage):
     pipelines = """\
 [pipelines.shop]
 discipline = "multicast"
-order = "clock"
 input = ["{topic}.in"]
 output = "{topic}.out"
 rejects = "{topic}.rejects"
 events = "{topic}.events"
 commands = "{topic}.commands"
-transit = "{topic}.transit"
 """
 
     def __init__(self, count: int, per_second: float, seed: int, keep: Path | None) -> None:

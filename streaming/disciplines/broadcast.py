@@ -11,7 +11,7 @@ What only one shard may do (count a record, reject it, answer a command) falls t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +28,9 @@ from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.partitioner import murmur2
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
+from streaming.disciplines.discipline import Described, Reader
 from streaming.disciplines.plan import Plan
+from streaming.disciplines.source import Source
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
 
@@ -77,7 +79,7 @@ class Core(ABC):
 
     @abstractmethod
     def step(self, work: Work) -> Iterable[Write]:
-        """Take a batch: what to write, in order, in tables of bounded size (`slices`).
+        """Take a batch: what to write, in order, in tables of bounded size (`sequencer.slices`).
 
         The state is complete when all of them have been taken.
         """
@@ -105,6 +107,13 @@ class BroadcastOperator(ABC):
     @abstractmethod
     def core(self, shard: int) -> Core:
         """A new core, as at the beginning of the checkpoint."""
+
+    def renewed(self, shard: int, _stale: Core) -> Core:
+        """A new core where this worker has one whose state is not the shard's any more.
+
+        What it knows may be of use in loading; it is not needed after that.
+        """
+        return self.core(shard)
 
     def __call__(
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
@@ -138,6 +147,15 @@ class BroadcastOperator(ABC):
         self.cores[name] = (blob, core)
         return STATE_FORMAT, now_ms, blob, core.totals.to_json()
 
+    def reader(self, describe: Callable[[Any], Described]) -> Reader:
+        """Reads rows of the state store back, by what ``describe`` says of a core."""
+
+        def read(row: Iterable[Any]) -> Described:
+            key, *state = row
+            return describe(self.restored(key, tuple(state)))
+
+        return read
+
     def restored(self, key: int, row: tuple[Any, ...]) -> Core:
         """The shard in a row of STATE, for a look at it."""
         form, _, blob, _ = row
@@ -152,17 +170,27 @@ class BroadcastOperator(ABC):
         kept, core = self.cores.pop(name, (None, None))
         if core is not None and blob and kept == blob:
             return core
-        core = self.core(name[2])
-        if blob:
-            core.load(blob)
+        if not blob:
+            return self.core(name[2])
+        core = self.core(name[2]) if core is None else self.renewed(name[2], core)
+        core.load(blob)
         return core
 
 
-def broadcast(source: DataFrame, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
-    """The query between Spark's Kafka source and the sink: rows of OUTPUT."""
-    rows = source.selectExpr(*source_columns(plan.reads)).coalesce(plan.state_partitions)
+def broadcasting(common: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a plan whose shards all see every record.
+
+    They are no more than can work at the same time: each reads the whole batch.
+    """
+    return {**common, "shards": min(common["shards"], common["state_partitions"])}
+
+
+def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
+    """The query between Kafka and the sink: rows of OUTPUT."""
+    rows = source.records(plan.reads).selectExpr(*source_columns(plan.reads))
     return (
-        rows.mapInArrow(partial(_pack_task, keys=_keys(plan)), PACKED)
+        rows.coalesce(plan.state_partitions)
+        .mapInArrow(partial(_pack_task, keys=_keys(plan)), PACKED)
         .groupBy("shard")
         .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
     )
@@ -202,16 +230,3 @@ def record_homes(records: pa.Table, shards: int) -> NDArray[np.int64]:
     """The shard of each record (RECORD), by where it was read: no shard counts it but this."""
     partition, offset = (flat(records[name]).to_numpy() for name in ("partition", "offset"))
     return np.asarray((partition + offset) % shards)
-
-
-def slices(counts: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Stretches (half-open) of records of which none has more than ``most`` copies in all.
-
-    ``counts``: copies of each record; one that has more than ``most`` goes alone.
-    """
-    ends = np.cumsum(counts)
-    first = before = 0
-    while first < len(counts):
-        stop = max(int(np.searchsorted(ends, before + most, side="right")), first + 1)
-        yield first, stop
-        first, before = stop, int(ends[stop - 1])

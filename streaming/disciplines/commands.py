@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
+
+from streaming.disciplines.plan import Plan
 
 COMMAND_BYTES_MAX = 1_000_000
 NAME_BYTES_MAX = 249
@@ -48,6 +51,12 @@ def name_fault(name: Any) -> str:
         return "is no valid Unicode"
     size = len(name.encode())
     return f"is longer than {NAME_BYTES_MAX} bytes" if size > NAME_BYTES_MAX else ""
+
+
+def place_of(row: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """Topic, partition and offset of a row of RECORD, as events tell them."""
+    topic = plan.reads[row["topic"]]
+    return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}
 
 
 def is_unicode(text: str) -> bool:

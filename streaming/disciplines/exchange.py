@@ -303,9 +303,3 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
 def home(name: bytes, shards: int) -> int:
     """The shard of a subscriber, peer or sender; all shards agree on it, for ever."""
     return zlib.crc32(name) % shards
-
-
-def place_of(row: Mapping[str, Any], plan: ExchangePlan) -> dict[str, Any]:
-    """Topic, partition and offset of a row of RECORD, as events tell them."""
-    topic = plan.reads[row["topic"]]
-    return {"topic": topic, "partition": row["partition"], "offset": row["offset"]}

@@ -19,7 +19,7 @@ from streaming.graph.legend import CSS, add_legend, highlights
 from streaming.graph.marks import add, arrows, colour, line, number, rectangle, text, title
 from streaming.graph.text import TITLE_NAME_MAX, count, counted, cut, listed, width
 
-ATOMS_MAX = 10_000
+ATOMS_MAX = OVERLAPS_MAX = 10_000
 GROUPS_MAX = 2_000
 TITLE_MAX = 100
 WIDTH_MIN = 860.0
@@ -71,13 +71,18 @@ def drawn(view: Overview, name: str) -> str:
         _atom(atoms, view, layout, dot, place, numbers)
     bottom = _ingress_only(root, view, wide, layout.bottom + 24, numbers)
     high = add_legend(root, at.MARGIN, bottom + 16, wide) + at.MARGIN
+    return document(root, background, wide, high)
+
+
+def document(root: ET.Element, background: ET.Element, wide: float, high: float) -> str:
+    """The picture as text, now that its size is known."""
     for element in (root, background):
         element.set("width", number(wide))
         element.set("height", number(high))
     root.set("viewBox", f"0 0 {number(wide)} {number(high)}")
     ET.indent(root, " ")
-    document: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=False)
-    return document.decode() + "\n"
+    plain: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=False)
+    return plain.decode() + "\n"
 
 
 def summary(view: Overview) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from streaming.config import Config
@@ -62,13 +63,17 @@ def without_producer_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 def kafka_python(config: Config) -> dict[str, Any]:
     """Keyword arguments for kafka-python's clients; ConfigError where they cannot be told to it."""
-    settings = confluent(config)
+    return kafka_python_from(confluent(config))
+
+
+def kafka_python_from(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same from librdkafka's properties."""
     out = credentials.kafka_python(settings)
     names = {"client.id": "client_id", "security.protocol": "security_protocol"}
     out |= {to: settings[name] for name, to in names.items() if name in settings}
     if "security_protocol" in out:
         out["security_protocol"] = out["security_protocol"].upper()
-    out["bootstrap_servers"] = config.kafka.bootstrap_servers.split(",")
+    out["bootstrap_servers"] = settings["bootstrap.servers"].split(",")
     return out
 
 

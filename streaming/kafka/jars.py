@@ -85,7 +85,7 @@ def _jars(kind: str) -> list[Path]:
     return jars
 
 
-def _pyspark() -> Path:
+def pyspark_folder() -> Path:
     """PySpark's folder, without a second for its import."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -94,20 +94,28 @@ def _pyspark() -> Path:
 
 
 def _cache_folder() -> Path:
-    """Where the jars are, or shall be: a folder of the user's (or root's, if it has them)."""
+    """Where the jars are, or shall be."""
     key = IVY.read_bytes() + importlib.metadata.version("pyspark").encode()
     name = f"jars-{hashlib.sha256(key).hexdigest()[:12]}"
+    return cache_root(name) / name
+
+
+def cache_root(wanted: str = "") -> Path:
+    """A folder of the user's, or root's where that has what is ``wanted``.
+
+    ConfigError where there is none that can be written to.
+    """
     home = os.environ.get("HOME")
     base = os.environ.get("XDG_CACHE_HOME") or (home and str(Path(home) / ".cache"))
     roots = [Path(base, "spark-sequencer")] if base else []
     roots.append(Path(tempfile.gettempdir(), f"spark-sequencer-{os.getuid()}"))
     for root in roots:
         with contextlib.suppress(OSError):
-            if (root / name).is_dir() and root.stat().st_uid in (0, os.getuid()):
-                return root / name
+            if (root / wanted).is_dir() and root.stat().st_uid in (0, os.getuid()):
+                return root
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if os.access(root, os.W_OK) and root.stat().st_uid == os.getuid():
-                return root / name
+                return root
     raise ConfigError(
         f"None of {', '.join(map(str, roots))} can be written to.",
         "Nothing was started.",
@@ -137,7 +145,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 def _resolve(folder: Path) -> None:
     """Fetch into a folder beside, then rename: a folder that is there is whole."""
-    ivy = next(_pyspark().glob("jars/ivy-*.jar"))
+    ivy = next(pyspark_folder().glob("jars/ivy-*.jar"))
     command = java()
     prefix = f"{folder.name}-new-"
     for left in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours

@@ -134,7 +134,7 @@ class Carrier:
             "rows": to_ipc(output.events(output.together(parts))),
             "wrote_before": any(told.shared > len(told.parts) for told in news),
         }
-        Sink(self.plan, context).write(self.plan.state_partitions, [row])
+        Sink(self.plan, context).write(self.plan.state_partitions, row, iter(()), [])
         self.progress.wrote[self.plan.state_partitions] = context.batch
         crash_point("answers-6")
 

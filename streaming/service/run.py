@@ -13,7 +13,7 @@ from streaming.kafka import connection, topics
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.session import spark_session
+from streaming.service.session import spark_session, start_jvm
 from streaming.service.stopping import Stopping, say
 
 if TYPE_CHECKING:
@@ -52,14 +52,18 @@ class Service:
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
-        with self.stopping.listening(), served(self.config, self.pipelines):
+        with (
+            self.stopping.listening(),
+            served(self.config, self.pipelines),
+            start_jvm(self.config) as jvm,  # it starts while Kafka is asked
+        ):
             if not self._wait_for_kafka():
                 return
             self._prepare_topics()
             checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
             for checkpoint in checkpoints:
                 checkpoint.claim()
-            with spark_session(self.config) as session:
+            with spark_session(self.config, jvm) as session:
                 self.stopping.listen()  # Spark's own handlers came with the session
                 if self.stopping.is_set():
                     return
@@ -69,6 +73,8 @@ class Service:
                     self._work(pipelines)
                 finally:
                     self._stop(pipelines)
+                if any(each.progress.batch >= 0 and not each.active for each in pipelines):
+                    jvm.worked()
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
+import re
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streaming.config import Config
+from streaming.disciplines import DISCIPLINES
 from streaming.kafka.jars import spark_jars
 from streaming.service.checkpoint import is_local
+from streaming.service.class_archive import class_archive
+from streaming.service.jvm import Jvm, quietly, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STOP_SECONDS_MAX = 8
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SPARK_SECONDS_MAX = 8
-JAVA_SECONDS_MAX = 5
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -47,6 +48,21 @@ PYTHON_WORKERS = {
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
 
+COMPILE_LESS = (
+    "-XX:Tier4InvocationThreshold=15000",
+    "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=45000",
+    "-XX:Tier4BackEdgeThreshold=200000",
+)
+"""Java's second compiler waits three to five times as long as usual: most of what it compiles in
+the first minute runs in that minute only, and what records pass through gets there in seconds."""
+
+SERIAL_CORES_MAX = 2
+"""On so few cores a collector with threads of its own takes them from the work."""
+
+PRELOAD = "SEQUENCER_PRELOAD"
+"""See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
+
 LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -56,7 +72,6 @@ LOCAL_CHECKPOINT = {
 """On a local folder rename is atomic; Spark's own way there starts a process for each file, which
 takes half of the time between two batches."""
 
-LOCAL_FILES_JAR = "hadoop-bare-naked-local-fs"
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
 }
@@ -64,101 +79,73 @@ LOCAL_FILES = {
 each of Spark's two logs, in every batch."""
 
 
-@contextmanager
-def spark_session(config: Config) -> Iterator[SparkSession]:
-    """The session that all pipelines share; it and its JVM are gone afterwards."""
+def start_jvm(config: Config) -> Jvm:
+    """Start the JVM of :func:`spark_session`; there is much to do until it listens."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    own = {name: str(value) for name, value in config.spark.items()}
     settings = {
         "spark.master": "local[*]",
         "spark.app.name": config.service.name,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings()}",
         **PYTHON_WORKERS,
+        f"spark.executorEnv.{PRELOAD}": ",".join(_operators(config)),
         **(LOCAL_CHECKPOINT if is_local(config.service.checkpoint) else {}),
-        **{name: str(value) for name, value in config.spark.items()},
+        **own,
         **SESSION,
     }
-    jars = [str(path) for path in spark_jars()]
-    settings["spark.jars"] = ",".join([*jars, *filter(None, [settings.get("spark.jars")])])
-    files = [each for each in jars if LOCAL_FILES_JAR in each]
-    if files and settings["spark.master"].startswith("local"):
-        # On the class path of Java itself: Spark needs it before it has its own jars.
-        path = [*files, *filter(None, [settings.get("spark.driver.extraClassPath")])]
+    jars = spark_jars()
+    if settings["spark.master"].startswith("local"):
+        # On the class path of Java itself: only from there are classes kept (ClassArchive), and
+        # Spark needs the file system before it has jars of its own.
+        path = [*map(str, jars), *filter(None, [own.get("spark.driver.extraClassPath")])]
         settings = {**LOCAL_FILES, **settings, "spark.driver.extraClassPath": os.pathsep.join(path)}
-    with _quiet_java():
-        session = _start(settings)
-    try:
-        yield session
-    finally:
-        _end_session(session)
+    else:
+        settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
+    given = own.get("spark.driver.extraJavaOptions", "")
+    archive = class_archive([*jars, *sorted(spark_home().glob("jars/*.jar"))], given)
+    options = _java_options(given)
+    options += [archive.options()] if archive is not None else []
+    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    return Jvm(settings, archive)
+
+
+def _java_options(given: str) -> list[str]:
+    """What the driver's JVM is told; ``given`` is the user's own, and comes after ours."""
+    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *COMPILE_LESS]
+    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", given):
+        options.append("-XX:+UseSerialGC")
+    return [*options, given]
 
 
 @contextmanager
-def _quiet_java() -> Iterator[None]:
-    """A JVM that is started inside leaves SIGTERM to us.
+def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSession]:
+    """The session that all pipelines share; it and its JVM are gone afterwards.
 
-    It may get one along with us, from a terminal or from systemd; it would end at once, and the
-    batch with it. PySpark sees to SIGINT in the same way. When we are gone it ends by itself: its
-    standard input does.
+    ``jvm``: one that was started before (:func:`start_jvm`).
     """
-    from pyspark import java_gateway  # noqa: PLC0415
+    with jvm or start_jvm(config) as java:
+        java.connect()
+        from pyspark.sql import SparkSession  # noqa: PLC0415  (a second to import)
 
-    usual = java_gateway.Popen
-
-    def start(command: Any, *, preexec_fn: Callable[[], None], **how: Any) -> Any:
-        def prepare() -> None:
-            preexec_fn()
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-        return usual(command, preexec_fn=prepare, **how)
-
-    java_gateway.Popen = start
-    try:
-        yield
-    finally:
-        java_gateway.Popen = usual
+        builder = SparkSession.builder
+        for name, value in java.settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            stopper = threading.Thread(target=quietly(session.stop), daemon=True)
+            stopper.start()
+            stopper.join(STOP_SECONDS_MAX)
 
 
-def _start(settings: dict[str, str]) -> SparkSession:
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+def _operators(config: Config) -> list[str]:
+    """Modules of the operators that the configured pipelines run."""
+    names = sorted({each.discipline for each in config.pipelines.values()})
+    return [module for name in names for module in DISCIPLINES[name].operators]
 
 
 def _log_settings() -> str:
     return (Path(__file__).parent / "log4j2.properties").as_uri()
-
-
-def _end_session(session: SparkSession) -> None:
-    """Stop Spark and its JVM, by force where it does not end by itself."""
-    from pyspark import SparkContext  # noqa: PLC0415
-
-    gateway = SparkContext._gateway  # noqa: SLF001  (PySpark keeps the JVM's process there)
-    process = getattr(gateway, "proc", None)
-    stopper = threading.Thread(target=_quietly(session.stop), daemon=True)
-    stopper.start()
-    stopper.join(SPARK_SECONDS_MAX)
-    if gateway is not None:
-        _quietly(gateway.shutdown)()
-    if process is not None:
-        if process.stdin is not None:
-            _quietly(process.stdin.close)()
-        try:
-            process.wait(JAVA_SECONDS_MAX)
-        except Exception:  # noqa: BLE001  (whatever it was, the JVM must go)
-            process.kill()
-    SparkContext._gateway = None  # noqa: SLF001
-    SparkContext._jvm = None  # noqa: SLF001
-
-
-def _quietly(action: Callable[[], Any]) -> Callable[[], None]:
-    def act() -> None:
-        with contextlib.suppress(Exception):  # ending: nothing is left to protect
-            action()
-
-    return act

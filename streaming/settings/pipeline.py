@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -53,6 +54,11 @@ class Pipeline(Table):
     def transit_topic(self) -> str | None:
         """What shards send each other messages by; None where they do not."""
         return None
+
+    @classmethod
+    def exchanges(cls, _values: Mapping[str, Any]) -> bool:
+        """Whether a pipeline with these values, as they were read, has a transit topic."""
+        return "transit" in cls.model_fields
 
     @property
     def written(self) -> dict[str, str]:

@@ -11,6 +11,9 @@ from streaming.arrow.ipc import SMALL
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their numbers in a batch's attributes."""
 
+WRITTEN = ("none", "gzip", "lz4", "zstd")
+"""Those that the service writes itself; Kafka's snappy has frames of its own."""
+
 LZ4_HEAD = struct.Struct("<IBBB")
 
 

@@ -32,7 +32,10 @@ class Event:
 
 @dataclass(slots=True)
 class Command:
-    """A command: ``op``, ``subject`` and ``others`` are empty where it cannot be read."""
+    """A command: ``op``, ``subject`` and ``others`` are empty where it cannot be read.
+
+    ``timestamp``: of its record (ms).
+    """
 
     told: str
     place: Place
@@ -40,6 +43,7 @@ class Command:
     op: str = ""
     subject: str = ""
     others: tuple[str, ...] = ()
+    timestamp: int = 0
     answers: list[Event] = field(default_factory=list)
 
     @property
@@ -78,7 +82,7 @@ def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> C
     The other field is a text, or a list of texts.
     """
     fields = _object(record.value) or {}
-    command = Command(str(record), record.place, own_id(fields))
+    command = Command(str(record), record.place, own_id(fields), timestamp=record.timestamp)
     op = fields.get("op")
     if not isinstance(op, str) or op not in ops:
         return command

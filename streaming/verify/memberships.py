@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streaming.verify.commands import DONE, Command, Event
@@ -116,6 +116,30 @@ def judge_events(
     for name in sorted(groups.keys() | told.keys()):
         _judge_group_events(verdict, name, groups.get(name), told.get(name, []), due=due)
     return pinned
+
+
+def judge_versions(
+    verdict: Verdict,
+    groups: Mapping[bytes, Group],
+    versions: Mapping[bytes, Iterable[int]],
+    pinned: Mapping[tuple[bytes, int], Members],
+) -> None:
+    """No group has more versions than it had memberships, and each is the one that events name.
+
+    So what is done to other groups does not move it. An event may be missing yet.
+    """
+    named: dict[bytes, set[int]] = {}
+    for name, version in pinned:
+        named.setdefault(name, set()).add(version)
+    for name, some in versions.items():
+        group = groups.get(name, Group())
+        known = named.get(name, set()) | ({0} if group.configured else set())
+        strange = sorted(set(some) - known)
+        if len(strange) > max(0, len(group.memberships) - len(known)):
+            text = name.decode(errors="replace")
+            told = ", ".join(map(str, sorted(known))) or "none"
+            wrong = f"group {text} has versions {', '.join(map(str, strange))}, of no membership"
+            verdict.find("wrong-version", f"{wrong}; those of its memberships are {told}")
 
 
 def _judge_group_events(

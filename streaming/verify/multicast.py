@@ -5,13 +5,14 @@ Faults by name. Of one delivery: `bad-output` (headers missing, or no numbers), 
 `two-contents` (one stamp, two contents), `same-stamp` (as a destruction), `membership` (a delivery
 to no destination, or not to the node's owner), `missing-delivery`, `delivered-twice`,
 `wrong-handles`. Of nodes: `delivered-after-destruction`, `undelivered-before-destruction`,
-`wrong-undelivered`. Of order: `stamp-order`, `pairwise-order`, `acyclic`, `sender-order`,
-`causality`. Of inputs: `invented` (no such input, or altered), `rejected-and-delivered`, `lost` (a
-destination has a later message), `unfinished` (not there although it had its time),
-`missing-event` (likewise, of `undelivered`), `reject-altered`, `reject-repeat`, `wrong-reason`,
-`bad-cause` (no delivery lies where an input says, or causes form a cycle). Of commands and
-events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `bad-event`,
-`event-repeat`.
+`wrong-undelivered`. Of handles: `missing-notice` (a holder is not told of a destruction),
+`wrong-notice` (somebody is who holds no handle, or of what no command did). Of order:
+`stamp-order`, `pairwise-order`, `acyclic`, `sender-order`, `causality`. Of inputs: `invented` (no
+such input, or altered), `rejected-and-delivered`, `lost` (a destination has a later message),
+`unfinished` (not there although it had its time), `missing-event` (likewise, of `undelivered`),
+`reject-altered`, `reject-repeat`, `wrong-reason`, `bad-cause` (no delivery lies where an input
+says, or causes form a cycle). Of commands and events: `unanswered`, `answered-twice`,
+`wrong-answer`, `invented-answer`, `bad-event`, `event-repeat`.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from streaming.verify.nodes import (
     replay,
     wrong_handles,
 )
+from streaming.verify.notices import Handles, judge_notices
 
 
 def judge(
@@ -73,6 +75,7 @@ def judge(
     work.judge_inputs()
     work.judge_destinations()
     work.judge_handles()
+    work.judge_notices()
     pairs = causal_pairs(verdict, work.inputs, work.histories, settings.due, causes)
     work.histories.orders(work.deliveries.name, causes=pairs)
     work.judge_endings()
@@ -98,6 +101,7 @@ class _Judge:
         self.bad: dict[int, str] = {}
         self.held: set[int] = set()
         self.of = array("q")
+        self.owed = 0
 
     def judge_inputs(self) -> None:
         """Rejects, and the input of every message."""
@@ -118,7 +122,8 @@ class _Judge:
             lambda one, two: f"{found.name(one)} comes before {found.name(two)}",
         )
         for stamp, command in self.ends.items():
-            if (message := found.numbers.get(stamp)) is not None:
+            message = found.numbers.get(stamp, -1)
+            if message >= 0 and message not in found.notices:
                 told = f"{command.answers[0].told} has the stamp of {found.name(message)}"
                 verdict.find("same-stamp", f"{told}, got by {self.histories.first_place(message)}")
         self._read_undelivered()
@@ -287,6 +292,11 @@ class _Judge:
                 told = f"{where}: {self.deliveries.name(message)} with handles {given}"
                 self.verdict.find("wrong-handles", f"{told}: {wrong}")
 
+    def judge_notices(self) -> None:
+        """Every holder of a node's handle gets its destruction once, in its place; nobody else."""
+        handles = Handles(self.nodes, self.ends, self.commands, self.events)
+        self.owed = judge_notices(self.verdict, self.deliveries, handles, self.settings.due)
+
     def judge_endings(self) -> None:
         """Every input is a message, a reject, or not there yet; every command has its answer."""
         inputs, verdict, due = self.inputs, self.verdict, self.settings.due
@@ -300,15 +310,16 @@ class _Judge:
         waiting = unanswered(verdict, self.commands, due)
         verdict.looked_at = {
             "inputs": len(inputs),
-            "messages": len(self.deliveries.stamps),
+            "messages": len(self.deliveries.stamps) - len(self.deliveries.notices),
             "deliveries": self.histories.count,
             "peers": len(self.histories.by_key),
             "nodes": len(self.nodes),
+            "notices": sum(len(self.deliveries.got[each]) for each in self.deliveries.notices),
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),
             "unanswered": waiting,
-            "held": len(self.held),
+            "held": len(self.held) + self.owed,
         }
 
     def _judge_absent(self, record: int, later: int) -> None:

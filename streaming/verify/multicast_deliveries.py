@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sequencer.judging.invariants import STAMP_ORDER
 from streaming.verify.added import number
@@ -13,11 +14,15 @@ from streaming.verify.nodes import Stamp
 from streaming.verify.records import Record
 
 HANDLES = ("handles-invalid", "handles")
+NOTICE = "notice"
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What the service added to a delivery; ``count`` headers. Handles: None where missing."""
+    """What the service added to a delivery; ``count`` headers. Handles: None where missing.
+
+    ``notice``: the node (`@name`) whose destruction the record tells; then it has nothing else.
+    """
 
     stamp: Stamp
     destination: bytes
@@ -26,10 +31,25 @@ class Added:
     sequence: int
     incarnation: int
     count: int
+    notice: bytes = b""
+
+
+class Held(NamedTuple):
+    """A delivery that gave a peer handles (``given``), or told it of a node's end (``notice``)."""
+
+    incarnation: int
+    sequence: int
+    message: int
+    given: bytes
+    notice: bytes
 
 
 class MulticastDeliveries:
-    """All deliveries: messages under numbers, each named by its stamp (timestamp, from)."""
+    """All deliveries: messages under numbers, each named by its stamp (timestamp, from).
+
+    A destruction that holders are told of has a number, too, and its node in ``notices``, with the
+    first record that tells. ``held``: what a peer's handles come from, in the order of its stream.
+    """
 
     def __init__(self, verdict: Verdict, histories: Histories, output: str, prefix: str) -> None:
         self.verdict = verdict
@@ -42,12 +62,15 @@ class MulticastDeliveries:
         self.got: list[dict[bytes, bytes]] = []
         self.highest: dict[bytes, int] = {}
         self.handles: dict[tuple[int, bytes | None, bytes | None], str] = {}
+        self.notices: dict[int, tuple[bytes, Record]] = {}
+        self.held: dict[bytes, list[Held]] = {}
         self._same: dict[bytes, bytes] = {}
 
     def name(self, message: int) -> str:
         """A message for people."""
         timestamp, sender = self.stamps[message]
-        return f"message {timestamp} from {text(sender)}"
+        kind = "destruction" if message in self.notices else "message"
+        return f"{kind} {timestamp} from {text(sender)}"
 
     def take(self, record: Record) -> None:
         """Hold a delivery against all before it."""
@@ -62,14 +85,23 @@ class MulticastDeliveries:
             return
         original = record.headers[: len(record.headers) - added.count]
         content = hash((added.stamp[1], record.value, original, record.timestamp))
+        if added.notice:
+            content = hash((content, added.notice))
         message = self._message(record, added, content)
         if self._rises(record, history, added, message):
             destination = self._same.setdefault(added.destination, added.destination)
             self.got[message][destination] = key
             self.histories.note(history, record, message)
+            self._note_handles(key, added, message)
         handles = (message, added.valid, added.invalid)
-        if handles not in self.handles:
+        if handles not in self.handles and not added.notice:
             self.handles[handles] = str(record)
+
+    def _note_handles(self, key: bytes, added: Added, message: int) -> None:
+        if added.valid or added.notice:
+            given = added.valid or b""
+            held = Held(added.incarnation, added.sequence, message, given, added.notice)
+            self.held.setdefault(key, []).append(held)
 
     def _message(self, record: Record, added: Added, content: int) -> int:
         message = self.numbers.get(added.stamp)
@@ -80,6 +112,8 @@ class MulticastDeliveries:
             self.stamps.append(stamp)
             self.contents.append(content)
             self.got.append({})
+            if added.notice:
+                self.notices[message] = (added.notice, record)
         elif self.contents[message] != content:
             self.verdict.find(
                 "two-contents",
@@ -115,18 +149,21 @@ class MulticastDeliveries:
         return True
 
     def in_order(self) -> list[int]:
-        """All messages by (timestamp, from)."""
-        return sorted(range(len(self.stamps)), key=self.stamps.__getitem__)
+        """All messages by (timestamp, from), without destructions."""
+        messages = (n for n in range(len(self.stamps)) if n not in self.notices)
+        return sorted(messages, key=self.stamps.__getitem__)
 
 
 def read_added(record: Record, prefix: str) -> Added | None:
     """The headers of the service at the end of a delivery; None where they are not as they must."""
     names = ["sequence", "incarnation"]
     end = len(record.headers) - 2
-    for name in HANDLES:
+    for name in (NOTICE, *HANDLES):
         if end > 0 and record.headers[end - 1][0] == prefix + name:
             names.insert(0, name)
             end -= 1
+            if name == NOTICE:
+                break
     names[:0] = ["from", "destination", "timestamp"]
     end -= 3
     if end < 0 or any(
@@ -143,6 +180,11 @@ def read_added(record: Record, prefix: str) -> Added | None:
         return None
     if any(values[name] is None for name in HANDLES if name in values):
         return None
+    notice = b""
+    if NOTICE in values:
+        notice = b"@" + (values[NOTICE] or b"")
+        if end or record.value is not None or destination != record.key or notice == b"@":
+            return None
     return Added(
         (timestamp, sender),
         destination,
@@ -151,4 +193,5 @@ def read_added(record: Record, prefix: str) -> Added | None:
         sequence,
         incarnation,
         len(names),
+        notice,
     )

@@ -13,6 +13,7 @@ from streaming.verify.histories import text
 OPS: dict[str, tuple[str, str | None]] = {
     "create-node": ("node", "owner"),
     "destroy-node": ("node", None),
+    "release": ("node", "peer"),
 }
 
 LIST_MIN = 1_000
@@ -76,6 +77,9 @@ def replay(
         for command in some:
             if not command.done:
                 continue
+            if command.op == "release":
+                _release(verdict, command, node if certain else None)
+                continue
             certain = certain and command.answered
             creates = command.op == "create-node"
             fits = there != creates
@@ -94,6 +98,13 @@ def replay(
         if node.lives:
             nodes[b"@" + name.encode()] = node
     return nodes, ends
+
+
+def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
+    """A handle can be given back to a node that is or was; None: nobody knows."""
+    if command.answered and node is not None and not node.lives:
+        told = f"{command.answers[0].told} says {DONE}, but there was no node {command.subject}"
+        verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
 
 
 def _end(verdict: Verdict, command: Command, life: Life, ends: dict[Stamp, Command]) -> None:

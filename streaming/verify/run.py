@@ -97,7 +97,9 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
     given = group.Settings(
         **_common(asked, outputs),
         groups={each: frozenset(members) for each, members in pipeline.groups.items()},
-        across_groups=pipeline.sender_order == "across-groups",
+        across_groups=pipeline.across_groups,
+        by_batch=pipeline.sequencing == "batch",
+        stamps=pipeline.stamps,
     )
     return group.judge(given, Material(*reading.of(pipeline, outputs))), reading.ends
 

@@ -6,7 +6,7 @@ from sequencer.channels.plain import Channel, Results
 from sequencer.channels.rules import Rules
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from sequencer.proxy import Arrival, LabelProxy, OrderedProxy
-from tests.sequencer.actors.test_ordered import order_by_actors
+from tests.sequencer.actors.actor_runs import order_by_actors
 
 DELIVERED, HELD = Arrival.DELIVERED, Arrival.HELD
 

@@ -1,9 +1,8 @@
-"""`sequencer` as tests want it: without a safeguard of each multicast protocol, or with low limits.
+"""The service without a safeguard of each multicast protocol, or with low limits."""
 
-python -c 'from tests.spark.ablated import unsafe; unsafe()' run CONFIG --once
-"""
+from contextlib import AbstractContextManager
+from unittest.mock import patch
 
-from streaming.cli import main as sequencer
 from streaming.disciplines import multicast
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.multicast import operator
@@ -23,13 +22,12 @@ class Ablated(operator.MulticastOperator):
         return operator.MulticastCore(self.plan, shard, BUSES[self.plan.order](LIMITS))
 
 
-def unsafe():
+def unsafe() -> AbstractContextManager[object]:
     """For tests of the judge."""
-    operator.MulticastOperator = Ablated
-    sequencer()
+    return patch.object(operator, "MulticastOperator", Ablated)
 
 
-def narrow():
+def narrow() -> AbstractContextManager[object]:
     """A backlog of multicasts is larger than what the state should keep."""
-    multicast.PACE = Pace(records_max=100, held_high=1_500, held_low=500)
-    sequencer()
+    low = Pace(records_max=100, held_high=1_500, held_low=500)
+    return patch.object(multicast, "WAITING_PACE", low)

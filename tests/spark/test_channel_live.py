@@ -8,7 +8,14 @@ import pytest
 
 from streaming.kafka.embedded import EmbeddedBroker
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
-from tests.service_helpers import Service, run_once, status, write_config
+from tests.service_helpers import (
+    Service,
+    WarmService,
+    channel_topics,
+    run_once,
+    status,
+    write_config,
+)
 
 SECONDS_MAX = 300  # Spark's start and first batches on two busy cores
 pytestmark = pytest.mark.timeout(900)
@@ -22,15 +29,7 @@ def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_
     topics = {f"{topic_prefix}{name}.in": 1 for name in ("skip", "retire")}
     create_topics(broker.bootstrap, topics)
     names = {n: f"{topic_prefix}{n}" for n in ("skip", "retire")}
-    pipelines = {
-        n: {
-            "input": f"{t}.in",
-            "output": f"{t}.out",
-            "rejects": f"{t}.rejects",
-            "events": f"{t}.events",
-        }
-        for n, t in names.items()
-    }
+    pipelines = {n: channel_topics(f"{t}.") for n, t in names.items()}
     pipelines["skip"]["gap"] = {"policy": "skip", "after": "3 s"}
     pipelines["retire"]["retire_after"] = "3 s"
     config = write_config(tmp_path, broker.bootstrap, pipelines)
@@ -67,18 +66,11 @@ def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_
 
 def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_prefix, tmp_path):
     create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
-    pipelines = {
-        "p": {
-            "input": f"{topic_prefix}in",
-            "output": f"{topic_prefix}out",
-            "rejects": f"{topic_prefix}rejects",
-            "events": f"{topic_prefix}events",
-            "gap": {"policy": "fail", "after": "1 s"},
-        }
-    }
+    gap = {"policy": "fail", "after": "1 s"}
+    pipelines = {"p": {**channel_topics(topic_prefix), "gap": gap}}
     config = write_config(tmp_path, broker.bootstrap, pipelines)
     produce(broker.bootstrap, f"{topic_prefix}in", [labelled(b"plane", 4, b"x")])
-    with Service(config) as service:
+    with WarmService(config) as service:
         assert service.wait(SECONDS_MAX) == 1
         said = service.said()
     assert "'plane'" in said
@@ -95,10 +87,9 @@ def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_pre
 
 def test_an_expression_that_gives_several_values_is_refused(broker, topic_prefix, tmp_path):
     create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
-    topics = {role: f"{topic_prefix}{role}" for role in ("output", "rejects", "events")}
-    pipelines = {"p": {"input": f"{topic_prefix}in", **topics, "label": "explode(array(0, 1))"}}
+    pipelines = {"p": {**channel_topics(topic_prefix), "label": "explode(array(0, 1))"}}
     config = write_config(tmp_path, broker.bootstrap, pipelines)
-    with Service(config) as service:
+    with WarmService(config) as service:
         assert service.wait(SECONDS_MAX) == 2
         said = service.said()
     assert "explode(array(0, 1))" in said
@@ -107,20 +98,13 @@ def test_an_expression_that_gives_several_values_is_refused(broker, topic_prefix
 
 def test_a_second_copy_on_the_checkpoint_is_refused(broker, topic_prefix, tmp_path):
     create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
-    pipelines = {
-        "p": {
-            "input": f"{topic_prefix}in",
-            "output": f"{topic_prefix}out",
-            "rejects": f"{topic_prefix}rejects",
-            "events": f"{topic_prefix}events",
-        }
-    }
+    pipelines = {"p": channel_topics(topic_prefix)}
     config = write_config(tmp_path, broker.bootstrap, pipelines)
-    with Service(config) as first:
+    with WarmService(config) as first:
         first.until((tmp_path / "checkpoints" / "p" / "lock").exists)
         with Service(config) as second:
             assert second.wait(60) == 1
-            assert f"process {first.process.pid}" in second.said()
+            assert f"process {first.warm.process.pid}" in second.said()
             assert "Traceback" not in second.said()
         first.until(lambda: status(config)["p"]["batch"] is not None)
         assert first.stop() == 0
@@ -133,14 +117,7 @@ def test_without_the_lock_a_second_copy_fences_and_nothing_is_doubled(
     """As on a checkpoint that two hosts share: Kafka's fencing alone keeps them apart."""
     topic = f"{topic_prefix}in"
     create_topics(broker.bootstrap, {topic: 2})
-    pipelines = {
-        "p": {
-            "input": topic,
-            "output": f"{topic_prefix}out",
-            "rejects": f"{topic_prefix}rejects",
-            "events": f"{topic_prefix}events",
-        }
-    }
+    pipelines = {"p": channel_topics(topic_prefix)}
     config = write_config(tmp_path, broker.bootstrap, pipelines)
     count, sent = 60, 0
 
@@ -179,14 +156,7 @@ def test_it_outlives_a_worker_and_the_broker(topic_prefix, tmp_path):
     with EmbeddedBroker(tmp_path / "kafka") as broker:
         topic = f"{topic_prefix}in"
         create_topics(broker.bootstrap, {topic: 2})
-        pipelines = {
-            "p": {
-                "input": topic,
-                "output": f"{topic_prefix}out",
-                "rejects": f"{topic_prefix}rejects",
-                "events": f"{topic_prefix}events",
-            }
-        }
+        pipelines = {"p": channel_topics(topic_prefix)}
         config = write_config(tmp_path, broker.bootstrap, pipelines)
         with Service(config) as service:
             produce(broker.bootstrap, topic, [labelled(b"k", 0, b"0")])
@@ -208,14 +178,7 @@ def test_it_outlives_a_worker_and_the_broker(topic_prefix, tmp_path):
 @pytest.mark.slow
 def test_when_the_jvm_dies_it_exits_with_1_and_leaves_nothing(broker, topic_prefix, tmp_path):
     create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
-    pipelines = {
-        "p": {
-            "input": f"{topic_prefix}in",
-            "output": f"{topic_prefix}out",
-            "rejects": f"{topic_prefix}rejects",
-            "events": f"{topic_prefix}events",
-        }
-    }
+    pipelines = {"p": channel_topics(topic_prefix)}
     config = write_config(tmp_path, broker.bootstrap, pipelines)
     produce(broker.bootstrap, f"{topic_prefix}in", [labelled(b"k", 0, b"0")])
     with Service(config) as service:

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from streaming.disciplines.state_keys import _spark_hash_int
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import inspect, run_once, status, write_config
 
@@ -16,10 +17,6 @@ NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 
 def labelled(key, label, value, *more):
     return Record(key, value, [("label", str(label).encode()), *more])
-
-
-def next_letter(label):
-    return chr(ord(label) + 1)
 
 
 PIPELINES = {
@@ -34,7 +31,7 @@ PIPELINES = {
         "labels": {
             "kind": "custom",
             "initial": "a",
-            "next": "tests.spark.test_channel_once:next_letter",
+            "next": "tests.spark.letters:next_letter",
         },
         "buffer": {"window": 5},
     },
@@ -42,8 +39,10 @@ PIPELINES = {
     "skipfull": {"buffer": {"held": 2, "full": "skip"}},
     "sql": {"channel": "substring(key, 1, 1)", "label": "cast(header('n') as int) + 1"},
     "named": {"channel": "header('c')"},
+    "hashed": {"channel": "cast(hash(cast(cast(value as string) as int)) as string)"},
     "second": {"input": "text.out"},
 }
+HASHED = [*range(200), 65_535, 65_536, 2**31 - 1, -1, -(2**31)]
 NON_UTF8 = b"\xff\x00\xfe"
 
 
@@ -98,6 +97,7 @@ def inputs():
             labelled(b"k", 0, b"a", ("c", b"a")),
             labelled(b"k", 1, b"none"),
         ],
+        "hashed": [labelled(None, 0, b"%d" % number) for number in HASHED],
         "second": [],
     }
 
@@ -262,6 +262,12 @@ def test_channel_and_label_as_sql(ran):
     assert values(ran("sql")) == [b"0", b"1", b"2"]
     assert {r.key for r in ran("sql")} == {b"x-0", b"x-1", b"x-2"}
     assert len({r.partition for r in ran("sql")}) == 1, "the partition follows the channel"
+
+
+def test_state_keys_are_hashed_as_spark_does(ran):
+    """The channels of this pipeline are Spark's hashes of numbers, as its state names them."""
+    found = inspect(ran.config, "--pipeline", "hashed")["channels"]
+    assert {int(each["channel"]) for each in found} == {_spark_hash_int(n) for n in HASHED}
 
 
 def test_a_channel_by_header(ran):

@@ -2,8 +2,6 @@
 
 import json
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 
@@ -12,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.arrow.key_text import key_to_json
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
-from tests.service_helpers import Service, status, write_config
+from tests.service_helpers import WarmService, called, status, write_config
 
 SECONDS_MAX = 300  # Spark's start and first batches on two busy cores
 pytestmark = pytest.mark.timeout(900)
@@ -25,15 +23,9 @@ def labelled(key, label):
 
 def sequencer(*arguments, status=0):
     """What a call of the command line printed."""
-    called = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    assert called.returncode == status, called.stderr + called.stdout
-    return called.stdout
+    code, out, err = called(*arguments)
+    assert code == status, err + out
+    return out
 
 
 def blocked(config):
@@ -80,6 +72,32 @@ def look_at_metrics(address, service):
     service.until(lambda: measured(address, "sequencer_lag") == 0)
 
 
+def judge_topics(bootstrap, topics, out):
+    """What came out, was rejected, and told."""
+    values = {key: [r.value for r in out if r.key == key] for key in (*KEYS, b"new")}
+    assert values[b"\xff"] == [b"0", b"3", b"5"]
+    assert values[b"k1"] == [b"0", b"3"]
+    assert values[b"new"] == [b"100"]
+    assert values[b"k0"] == [b"0", b"0"]
+    first, second = (int(r.header("incarnation")) for r in out if r.key == b"k0")
+    assert second > first
+    assert [r.header("reject-reason") for r in read_all(bootstrap, topics["rejects"])] == [
+        b"reset"
+    ] * 2
+    events = [json.loads(r.value) for r in read_all(bootstrap, topics["events"])]
+    gaps = [e for e in events if e["event"] == "gap"]
+    assert sum(e["count"] for e in gaps) == 3 + 24 + 100
+    answers = [e for e in events if e["event"].startswith("command-")]
+    assert len(answers) == len({e["offset"] for e in answers}) == 6
+
+
+def judge_account(config):
+    counted = status(config)["p"]
+    assert counted["in"] == counted["delivered"] + counted["held"] + sum(
+        counted["rejected"].values()
+    )
+
+
 def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path):
     roles = ("in", "out", "rejects", "events", "commands")
     topics = {role: f"{topic_prefix}{role}" for role in roles}
@@ -90,7 +108,7 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
     config = write_config(tmp_path, broker.bootstrap, pipelines, metrics=address)
     produce(broker.bootstrap, topics["in"], [labelled(key, n) for key in KEYS for n in (0, 3, 5)])
 
-    with Service(config) as service:
+    with WarmService(config) as service:
         wait_for_records(broker.bootstrap, topics["out"], len(KEYS), limit_s=SECONDS_MAX)
         service.until(lambda: status(config)["p"]["blocked"] == len(KEYS))
         waiting = blocked(config)
@@ -129,33 +147,10 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
         service.until(lambda: lag(config) == 0)
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
-    values = {key: [r.value for r in out if r.key == key] for key in (*KEYS, b"new")}
-    assert values[b"\xff"] == [b"0", b"3", b"5"]
-    assert values[b"k1"] == [b"0", b"3"]
-    assert values[b"new"] == [b"100"]
-    assert values[b"k0"] == [b"0", b"0"]
-    first, second = (int(r.header("incarnation")) for r in out if r.key == b"k0")
-    assert second > first
-    assert [r.header("reject-reason") for r in read_all(broker.bootstrap, topics["rejects"])] == [
-        b"reset"
-    ] * 2
-    events = [json.loads(r.value) for r in read_all(broker.bootstrap, topics["events"])]
-    gaps = [e for e in events if e["event"] == "gap"]
-    assert sum(e["count"] for e in gaps) == 3 + 24 + 100
-    answers = [e for e in events if e["event"].startswith("command-")]
-    assert len(answers) == len({e["offset"] for e in answers}) == 6
-    counted = status(config)["p"]
-    assert counted["in"] == counted["delivered"] + counted["held"] + sum(
-        counted["rejected"].values()
-    )
+    judge_topics(broker.bootstrap, topics, out)
+    judge_account(config)
     assert "no answer" not in sequencer("verify", config)
 
-    said = subprocess.run(
-        [sys.executable, "-m", "streaming.cli", "skip", config, "--channel", "k1", "--limit", "1"],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
-    assert said.returncode == 1
-    assert "stands in" in said.stderr
+    code, _, err = called("skip", config, "--channel", "k1", "--limit", "1")
+    assert code == 1
+    assert "stands in" in err

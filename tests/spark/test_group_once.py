@@ -1,23 +1,22 @@
 """The group discipline through the real job: random histories, judged by `sequencer verify`."""
 
 import json
-import time
 import uuid
 
 import pytest
 
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import create_topics, produce, read_all
 from tests.service_helpers import run_once, status, verify, write_config
+from tests.spark.histories import written
 from tests.streaming.verify.worlds import random_groups
 
 pytestmark = pytest.mark.timeout(900)
-NOW = int(time.time() * 1000)  # Kafka deletes records with old timestamps
 PIPELINES = {
     "plain": {},
-    "across": {"sender_order": "across-groups"},
-    "own": {"output": "own.{subscriber}", "nodes": 16},
+    "network": {"sequencing": "network", "sender_order": "across-groups"},
+    "own": {"output": "own.{subscriber}"},
 }
-SEEDS = {"plain": 1, "across": 2, "own": 3}
+SEEDS = {"plain": 1, "network": 2, "own": 3}
 
 
 def worlds():
@@ -25,16 +24,6 @@ def worlds():
         name: random_groups(seed, steps=400, commands=0.04, output="out")
         for name, seed in SEEDS.items()
     }
-
-
-def written(world, topic):
-    """What users wrote to a topic of the world, as records to produce, with their partitions."""
-    return [
-        Record(r.key, r.value, list(r.headers), partition, NOW + r.timestamp)
-        for (name, partition), there in sorted(world.topics.records.items())
-        if name == topic
-        for r in there
-    ]
 
 
 def send(broker, prefix, worlds, half):

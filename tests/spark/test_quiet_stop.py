@@ -10,7 +10,15 @@ import pytest
 
 from streaming.kafka.embedded import EmbeddedBroker
 from tests.kafka_helpers import Record, create_topics, produce
-from tests.service_helpers import STOP_SECONDS_MAX, Service, run_once, status, verify, write_config
+from tests.service_helpers import (
+    STOP_SECONDS_MAX,
+    Service,
+    channel_topics,
+    run_once,
+    status,
+    verify,
+    write_config,
+)
 
 STACK = re.compile(r"Traceback|Exception in thread|^\s+at [\w.$/]+\(", re.MULTILINE)
 pytestmark = pytest.mark.timeout(900)
@@ -29,9 +37,8 @@ def terminate(service, times=2):
 
 def make(folder, bootstrap, prefix):
     create_topics(bootstrap, {f"{prefix}in": 2})
-    roles = {"input": "in", "output": "out", "rejects": "rejects", "events": "events"}
-    topics = {key: f"{prefix}{role}" for key, role in roles.items()}
-    return write_config(folder, bootstrap, {"p": {**topics, "commands": f"{prefix}commands"}})
+    topics = {**channel_topics(prefix), "commands": f"{prefix}commands"}
+    return write_config(folder, bootstrap, {"p": topics})
 
 
 def send(bootstrap, prefix, labels):
@@ -43,7 +50,9 @@ def send(bootstrap, prefix, labels):
     produce(bootstrap, f"{prefix}in", rows)
 
 
-@pytest.mark.parametrize("pause", [0, 1.5, 4])
+@pytest.mark.parametrize(
+    "pause", [1.5, *(pytest.param(other, marks=pytest.mark.slow) for other in (0, 4))]
+)
 def test_during_start_up(broker, topic_prefix, tmp_path, pause):
     config = make(tmp_path, broker.bootstrap, topic_prefix)
     with Service(config) as service:

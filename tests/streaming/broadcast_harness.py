@@ -114,6 +114,9 @@ class Stage:
         }
 
     def write(self, topic, table):
+        for column in table.combine_chunks().columns:
+            if pa.types.is_dictionary(column.type):
+                assert not column.chunk(0).indices.null_count, "the sink takes nulls by value only"
         added = [name for name in table.column_names if name not in RECORD_COLUMNS]
         for row in table.to_pylist():
             own = [(h["key"], h["value"]) for h in row["headers"] or []]

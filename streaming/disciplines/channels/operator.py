@@ -181,7 +181,7 @@ def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
 
 def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
     channel = key_to_json(event.channel)
-    place = f"{event.incarnation}:{event.epoch}:{event.place}"
+    place = f"{event.incarnation}:{event.epoch}:{event.position}"
     name = channel if isinstance(channel, str) else f"0x{event.channel.hex()}"
     return event.channel, {
         "event": event.kind,

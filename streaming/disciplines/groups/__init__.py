@@ -1,8 +1,7 @@
 """Discipline `group`: subscribers of overlapping groups see one order.
 
-`settings` what users write; `plan` what workers know; `operator` one shard's step, `commands`
-changes of membership, `views` stamps as subscribers see them, `codec` messages on their way and a
-shard's state as bytes; `describe` the same for people.
+`settings` what users write; `plan` what workers know; `records` what senders wrote, `commands`
+changes of membership. `batch`: the order of the micro-batch; `network`: atoms on sequencing nodes.
 """
 
 from __future__ import annotations
@@ -11,63 +10,118 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Discipline, Fixed, Reader
-from streaming.disciplines.groups.settings import GroupPipeline
+from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader
+from streaming.disciplines.groups.settings import NETWORK, GroupPipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streaming.disciplines.groups.plan import GroupPlan
+    from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
+    from streaming.disciplines.plan import Plan
     from streaming.disciplines.source import Source
 
 
+DELIVERIES_MAX = 1_000_000
+"""Deliveries of a batch, about; the first membership tells how many a message has."""
+
+
 def _identity(settings: GroupPipeline) -> dict[str, Any]:
+    network = settings.sequencing == NETWORK
     return {
         "groups": {name: sorted(members) for name, members in sorted(settings.groups.items())},
-        "nodes": settings.nodes,
+        "sequencing": settings.sequencing,
+        "nodes": settings.nodes if network else None,
         "sender_order": settings.sender_order,
     }
 
 
-def _plan(
-    settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]
-) -> GroupPlan:
-    from streaming.disciplines.exchange import exchanging  # noqa: PLC0415
-    from streaming.disciplines.groups.operator import first_ingress  # noqa: PLC0415
-    from streaming.disciplines.groups.plan import GroupPlan  # noqa: PLC0415
+def _plan(settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]) -> Plan:
+    if settings.sequencing == NETWORK:
+        return _network_plan(settings, identity, common)
+    from streaming.disciplines.broadcast import broadcasting  # noqa: PLC0415
+    from streaming.disciplines.groups.batch.codec import encode_first  # noqa: PLC0415
+    from streaming.disciplines.groups.plan import BatchPlan  # noqa: PLC0415
 
-    plan = GroupPlan(
+    return BatchPlan(
+        **broadcasting(common),
+        commands=settings.commands,
+        membership=encode_first(identity["groups"]),
+        stamps=settings.stamps,
+    )
+
+
+def _network_plan(
+    settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]
+) -> NetworkPlan:
+    from streaming.disciplines.exchange import exchanging  # noqa: PLC0415
+    from streaming.disciplines.groups.network.operator import first_ingress  # noqa: PLC0415
+    from streaming.disciplines.groups.plan import NetworkPlan  # noqa: PLC0415
+
+    plan = NetworkPlan(
         **exchanging(common),
         commands=settings.commands,
         transit=settings.transit,
         groups={name: tuple(members) for name, members in identity["groups"].items()},
         nodes=settings.sequencing_nodes,
+        stamps=settings.stamps,
     )
     return replace(plan, ingress=first_ingress(plan))
 
 
-def _build(source: Source, plan: GroupPlan) -> DataFrame:
+def _build(source: Source, plan: BatchPlan | NetworkPlan) -> DataFrame:
+    from streaming.disciplines.groups.plan import BatchPlan  # noqa: PLC0415
+
+    if isinstance(plan, BatchPlan):
+        from streaming.disciplines.broadcast import broadcast  # noqa: PLC0415
+        from streaming.disciplines.groups.batch.operator import BatchOperator  # noqa: PLC0415
+
+        return broadcast(source, plan, BatchOperator(plan))
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
-    from streaming.disciplines.groups.operator import GroupOperator, route  # noqa: PLC0415
+    from streaming.disciplines.groups.network.operator import (  # noqa: PLC0415
+        NetworkOperator,
+        route,
+    )
 
-    return exchange(source, plan, route(plan), GroupOperator(plan))
+    return exchange(source, plan, route(plan), NetworkOperator(plan))
 
 
-def _describe(plan: GroupPlan) -> Reader:
-    from streaming.disciplines.groups.describe import describe  # noqa: PLC0415
-    from streaming.disciplines.groups.operator import GroupOperator  # noqa: PLC0415
+def _describe(plan: BatchPlan | NetworkPlan) -> Reader:
+    from streaming.disciplines.groups.plan import BatchPlan  # noqa: PLC0415
 
-    return GroupOperator(plan).reader(describe)
+    if isinstance(plan, BatchPlan):
+        from streaming.disciplines.groups.batch.describe import describe  # noqa: PLC0415
+        from streaming.disciplines.groups.batch.operator import BatchOperator  # noqa: PLC0415
+
+        return BatchOperator(plan).reader(describe)
+    from streaming.disciplines.groups.network import describe as network  # noqa: PLC0415
+    from streaming.disciplines.groups.network.operator import NetworkOperator  # noqa: PLC0415
+
+    return NetworkOperator(plan).reader(network.describe)
+
+
+def _pace(settings: GroupPipeline) -> Pace:
+    sizes = [len(members) for members in settings.groups.values()]
+    if not sizes or settings.sequencing == NETWORK:
+        return Pace()
+    return Pace(records_max=max(1, DELIVERIES_MAX * len(sizes) // sum(sizes)))
 
 
 GROUP = Discipline(
     name="group",
     settings=GroupPipeline,
     key="subscriber",
+    operators=(
+        "streaming.disciplines.groups.batch.operator",
+        "streaming.disciplines.groups.network.operator",
+    ),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
     counted=("transit",),
     fixed={
         "groups": Fixed(instead="Change groups by commands on the pipeline's commands topic."),
+        "sequencing": Fixed(
+            'set the pipeline\'s sequencing back ("network" where it was never set)',
+            before=NETWORK,
+        ),
         "nodes": Fixed("set the pipeline's nodes back"),
         "sender_order": Fixed("set the pipeline's sender_order back"),
     },
@@ -75,4 +129,5 @@ GROUP = Discipline(
     plan=_plan,
     build=_build,
     describe=_describe,
+    pace=_pace,
 )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
+from sequencer.change import ChangeError
 from streaming.arrow import output
-from streaming.disciplines.commands import Refused, name_fault, own_id, read_object
-from streaming.disciplines.groups.plan import GroupPlan
+from streaming.disciplines.commands import Refused, name_fault, own_id, place_of, read_object
+from streaming.disciplines.plan import Plan
 from streaming.settings.values import SUBSCRIBER, topic_fault
 
 MEMBERS_MAX = 10_000
 EVENTS = {"add": "group-added", "set": "group-changed", "remove": "group-removed"}
+MOVED = "group-moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +30,61 @@ class Command:
     reason: str = ""
     detail: str = ""
 
-    def answers(
-        self,
-        pipeline: str,
-        place: Mapping[str, Any],
-        now_ms: int,
-        reason: str,
-        detail: str,
-        version: int | None,
-    ) -> list[output.Event]:
-        """Events, with their keys: what came of it, and how the group is now."""
-        if reason:
-            more = {"reason": reason, "detail": detail}
-            return [output.answer(pipeline, place, self.id, now_ms, more)]
-        own = {"op": self.op, "group": self.group}
-        done = output.answer(pipeline, place, self.id, now_ms, own)
-        name = EVENTS[self.op]
-        change = {
-            **output.event(pipeline, name, place, now_ms),
-            "command": self.id,
-            **place,
-            "group": self.group,
-        }
-        if version is not None:
-            change |= {"version": version, "members": sorted(set(self.members))}
-        return [done, (self.group.encode(), change)]
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a command did: the group's version, None where it is no more.
+
+    ``moved``: other groups that have a new version because of it (a new path).
+    """
+
+    version: int | None
+    moved: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_command(value: bytes | None, plan: GroupPlan) -> Command:
+def carry_out(
+    commands: pa.Table, plan: Plan, now_ms: int, change: Callable[[Command], Changed]
+) -> list[output.Event]:
+    """Carry out commands (RECORD) in their order; the events that answer and tell of them.
+
+    ``change`` raises ChangeError where it refuses one.
+    """
+    told: list[output.Event] = []
+    for row in commands.to_pylist():
+        command = read_command(row["value"], plan)
+        place = place_of(row, plan)
+        refusal = {"reason": command.reason, "detail": command.detail}
+        if not command.reason:
+            try:
+                changed = change(command)
+            except ChangeError as error:
+                refusal = {"reason": error.reason, "detail": str(error)}
+            else:
+                told += _done(command, changed, plan.pipeline, place, now_ms)
+                continue
+        told.append(output.answer(plan.pipeline, place, command.id, now_ms, refusal))
+    return told
+
+
+def _done(
+    command: Command, changed: Changed, pipeline: str, place: Mapping[str, Any], now_ms: int
+) -> Iterator[output.Event]:
+    """What came of a command: the answer, how the group is now, and which others moved."""
+    own = {"op": command.op, "group": command.group}
+    yield output.answer(pipeline, place, command.id, now_ms, own)
+    name = EVENTS[command.op]
+    by = {"command": command.id, **place, "group": command.group}
+    change = {**output.event(pipeline, name, place, now_ms), **by}
+    if changed.version is not None:
+        change |= {"version": changed.version, "members": sorted(set(command.members))}
+    yield command.group.encode(), change
+    for group, version in sorted(changed.moved.items()):
+        event = output.event(pipeline, MOVED, place, now_ms)
+        fields = {"id": f"{event['id']}:{group}", "group": group, "version": version}
+        yield group.encode(), {**event, **by, **fields}
+
+
+def read_command(value: bytes | None, plan: Plan) -> Command:
     """A command. Members have to fit into the output's name where it holds `{subscriber}`."""
     own: str | None = None
     try:
@@ -64,7 +95,7 @@ def read_command(value: bytes | None, plan: GroupPlan) -> Command:
         return Command(own, reason=refused.reason, detail=refused.detail)
 
 
-def _read(found: Mapping[str, Any], own: str | None, plan: GroupPlan) -> Command:
+def _read(found: Mapping[str, Any], own: str | None, plan: Plan) -> Command:
     op, group = found.get("op"), found.get("group")
     if not isinstance(op, str) or op not in EVENTS:
         raise Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
@@ -80,7 +111,7 @@ def _read(found: Mapping[str, Any], own: str | None, plan: GroupPlan) -> Command
     return Command(own, op, str(group), tuple(members))
 
 
-def _topic_fault(member: str, plan: GroupPlan) -> str:
+def _topic_fault(member: str, plan: Plan) -> str:
     """What is wrong with a member's own topic, if members have one."""
     if SUBSCRIBER not in plan.output:
         return ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from streaming.disciplines.broadcast import BroadcastPlan
 from streaming.disciplines.plan import ExchangePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan(ExchangePlan):
-    """One pipeline of discipline ``group``; ``groups`` is the first membership.
+class NetworkPlan(ExchangePlan):
+    """One pipeline with `sequencing = "network"`; ``groups`` is the first membership.
 
     ``ingress`` has the shards of groups whose ingress is not where their name says. With one node,
     which also numbers at all ingresses, a sender's messages keep their order across groups.
@@ -20,3 +21,17 @@ class GroupPlan(ExchangePlan):
     groups: dict[str, tuple[str, ...]]
     ingress: dict[str, int] = field(default_factory=dict)
     nodes: int = 4
+    stamps: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan(BroadcastPlan):
+    """One pipeline with `sequencing = "batch"`.
+
+    ``membership``: the first one, as `batch.codec.encode_first` gives it: a plan goes to every task
+    of every batch. ``stamps``: whether deliveries have them.
+    """
+
+    discipline: ClassVar[str] = "group"
+    membership: bytes = field(repr=False)
+    stamps: bool = True

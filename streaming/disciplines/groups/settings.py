@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sequencer.channels.rules import (
-    CUSTOM_SEARCH_MIN,
-)
-from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.settings.pipeline import Members, Pipeline
 from streaming.settings.table import Number
 from streaming.settings.values import (
@@ -21,8 +18,7 @@ from streaming.settings.values import (
     topic_fault,
 )
 
-CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
-"""A custom sequence is searched two windows ahead, among the labels that it may have in all."""
+NETWORK = "network"
 
 
 class GroupPipeline(Pipeline):
@@ -32,8 +28,10 @@ class GroupPipeline(Pipeline):
     output: OutputTopic
     transit: TopicName
     groups: dict[Member, Members] = Field(default_factory=dict)
+    sequencing: Literal["batch", "network"] = "batch"
     sender_order: Literal["group", "across-groups"] = "group"
     nodes: Annotated[Number, Field(ge=1, le=1024)] = 4
+    stamps: Annotated[bool, Field(strict=True)] = True
 
     @field_validator("groups")
     @classmethod
@@ -49,13 +47,23 @@ class GroupPipeline(Pipeline):
         return value
 
     @property
-    def transit_topic(self) -> str:
+    def transit_topic(self) -> str | None:
         """By which sequencing nodes send each other messages."""
-        return self.transit
+        return self.transit if self.sequencing == NETWORK else None
+
+    @classmethod
+    def exchanges(cls, values: Mapping[str, Any]) -> bool:
+        """Only sequencing nodes do."""
+        return values.get("sequencing") == NETWORK
 
     def subscribers(self) -> list[str]:
         """The members of the first membership, sorted."""
         return sorted({member for members in self.groups.values() for member in members})
+
+    @property
+    def across_groups(self) -> bool:
+        """Whether a sender's messages to different groups keep its order, too."""
+        return self.sequencing != NETWORK or self.sender_order == "across-groups"
 
     @property
     def sequencing_nodes(self) -> int:

@@ -1,9 +1,11 @@
 """Discipline `multicast`: any sender to any destinations, in one order.
 
-`settings` what users write; `plan` what workers know; `operator` one shard's step (`batch` what it
-collects), `records` what senders wrote and peers read, `route` who lives where, `nodes` nodes by
-command, `peers` the shard's peers, `rows` the records on their way, `events` what users are told,
-`codec` and `state` bytes; `describe` the same for people.
+`settings` what users write; `plan` what workers know; `nodes` nodes by command, `records` what
+senders wrote and peers read, `events` what users are told, `describe` state for people.
+
+In the order of the batch: `batched` a shard's step, `slices` the deliveries that it writes. By
+clocks or the counter: `operator` a step (`batch` what it collects), `route` who lives where,
+`peers` the shard's peers, `rows` the records on their way, `codec` and `state` bytes.
 """
 
 from __future__ import annotations
@@ -17,12 +19,15 @@ from streaming.disciplines.multicast.settings import MulticastPipeline
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from streaming.disciplines.multicast.plan import MulticastPlan
+    from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
     from streaming.disciplines.source import Source
 
-PACE = Pace(records_max=20_000, held_high=400_000, held_low=150_000)
-"""A multicast that has to wait does so in the state; all shards have some 100,000 deliveries on
-their way."""
+PACE = Pace(records_max=50_000)
+"""A batch has many times as many deliveries as records."""
+
+WAITING_PACE = Pace(records_max=20_000, held_high=400_000, held_low=150_000)
+"""What has to wait for a protocol's steps does so in the state; all shards have some 100,000
+deliveries on their way."""
 
 
 def _identity(settings: MulticastPipeline) -> dict[str, Any]:
@@ -31,10 +36,16 @@ def _identity(settings: MulticastPipeline) -> dict[str, Any]:
 
 def _plan(
     settings: MulticastPipeline, _identity: Mapping[str, Any], common: dict[str, Any]
-) -> MulticastPlan:
+) -> BatchMulticastPlan | MulticastPlan:
+    from streaming.disciplines.broadcast import broadcasting  # noqa: PLC0415
     from streaming.disciplines.exchange import exchanging  # noqa: PLC0415
-    from streaming.disciplines.multicast.plan import MulticastPlan  # noqa: PLC0415
+    from streaming.disciplines.multicast.plan import (  # noqa: PLC0415
+        BatchMulticastPlan,
+        MulticastPlan,
+    )
 
+    if settings.order == "batch":
+        return BatchMulticastPlan(**broadcasting(common), commands=settings.commands)
     return MulticastPlan(
         **exchanging(common),
         commands=settings.commands,
@@ -43,30 +54,40 @@ def _plan(
     )
 
 
-def _build(source: Source, plan: MulticastPlan) -> DataFrame:
+def _build(source: Source, plan: BatchMulticastPlan | MulticastPlan) -> DataFrame:
+    from streaming.disciplines.broadcast import broadcast  # noqa: PLC0415
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
-    from streaming.disciplines.multicast import operator  # noqa: PLC0415
+    from streaming.disciplines.multicast import batched, operator  # noqa: PLC0415
+    from streaming.disciplines.multicast.plan import BatchMulticastPlan  # noqa: PLC0415
 
+    if isinstance(plan, BatchMulticastPlan):
+        return broadcast(source, plan, batched.BatchOperator(plan))
     return exchange(source, plan, operator.route(plan), operator.MulticastOperator(plan))
 
 
-def _describe(plan: MulticastPlan) -> Reader:
-    from streaming.disciplines.multicast.describe import describe  # noqa: PLC0415
-    from streaming.disciplines.multicast.operator import MulticastOperator  # noqa: PLC0415
+def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:
+    from streaming.disciplines.multicast import batched, describe, operator  # noqa: PLC0415
+    from streaming.disciplines.multicast.plan import BatchMulticastPlan  # noqa: PLC0415
 
-    return MulticastOperator(plan).reader(describe)
+    if isinstance(plan, BatchMulticastPlan):
+        return batched.BatchOperator(plan).reader(describe.of_batch)
+    return operator.MulticastOperator(plan).reader(describe.of_protocol)
 
 
 MULTICAST = Discipline(
     name="multicast",
     settings=MulticastPipeline,
     key="peer",
+    operators=(
+        "streaming.disciplines.multicast.batched",
+        "streaming.disciplines.multicast.operator",
+    ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
-    counted=("transit", "undelivered"),
+    counted=("transit", "undelivered", "notices"),
     fixed={"order": Fixed("set the pipeline's order back")},
     identity=_identity,
     plan=_plan,
     build=_build,
     describe=_describe,
-    pace=lambda _settings: PACE,
+    pace=lambda settings: PACE if settings.order == "batch" else WAITING_PACE,
 )

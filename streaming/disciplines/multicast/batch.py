@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sequencer.multicast import Delivery, Message, Reply, Request
+from sequencer.multicast import Delivery, Message, Notice, Reply, Request
+from sequencer.multicast.words import LetGo
 from streaming.arrow.output import Event
 
 
@@ -14,7 +15,7 @@ class Batch:
 
     ``read``: messages that have not started. ``bad`` and ``refused``: why records of the batch, by
     row, and messages are rejected; ``lost``: why messages will be when their turn comes, and their
-    destinations.
+    destinations. ``let_go``: what keepers of nodes are told of handles that were given back.
     """
 
     ms: int
@@ -24,4 +25,5 @@ class Batch:
     refused: dict[int, str] = field(default_factory=dict)
     lost: dict[int, tuple[str, int]] = field(default_factory=dict)
     outgoing: list[Request | Reply] = field(default_factory=list)
-    got: list[tuple[str, Delivery]] = field(default_factory=list)
+    got: list[tuple[str, Delivery | Notice]] = field(default_factory=list)
+    let_go: tuple[LetGo, ...] = ()

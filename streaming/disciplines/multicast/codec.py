@@ -19,6 +19,7 @@ from sequencer.multicast import clock_messages as clock
 from sequencer.multicast import counter_messages as counter
 from sequencer.multicast.words import (
     Done,
+    LetGo,
     Parcel,
     Refusal,
     Refused,
@@ -90,7 +91,7 @@ ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], 
     clock.Register: ("R", lambda s: (s.holders,), lambda s: (s.peer, s.node)),
     clock.Sync: ("S", lambda s: s.stamp, lambda s: (s.peer, *s.nodes) if s.nodes else s.peer),
     clock.Enqueue: ("E", lambda s: (s.stamp, s.dead, *_common(s)), _nodes),
-    clock.Cancel: ("C", lambda s: (s.handles,), lambda s: s.peer),
+    clock.Cancel: ("C", lambda s: (s.handles, s.registered), lambda s: s.peer),
     clock.Arrive: ("A", lambda s: (s.estimate, s.destroys, *_common(s)), _nodes),
     clock.Told: ("t", lambda _: (), _told),
     clock.Registered: ("r", lambda _: (), lambda s: (s.peer, s.node, s.destroyed)),
@@ -106,6 +107,7 @@ ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], 
     counter.Drop: ("P", lambda _: (), lambda s: s.peer),
     counter.Value: ("v", lambda s: (s.value, s.holders), lambda s: s.peer),
     counter.Assigned: ("a", lambda s: (s.stamp, s.gone, s.dead, s.missing), lambda s: s.peer),
+    LetGo: ("L", lambda s: (s.node, s.count), lambda s: s.peer),
     Done: ("d", lambda _: (), _done),
     Refused: ("x", lambda _: (), lambda s: (s.peer, s.reason.value, s.detail, s.node)),
 }
@@ -158,7 +160,7 @@ DECODE: dict[str, Decode] = {
     "R": lambda n, shared, e: clock.Register(n, e[0], e[1], tuple(shared[0])),
     "S": _sync,
     "E": _queued(clock.Enqueue),
-    "C": lambda n, shared, e: clock.Cancel(n, e, tuple(shared[0])),
+    "C": lambda n, shared, e: clock.Cancel(n, e, *map(tuple, shared)),
     "A": _arrive,
     "t": lambda n, _, e: clock.Told(n, e[0], e[1], tuple(e[2:])),
     "r": lambda n, _, e: clock.Registered(n, e[0], e[1], _stamp(e[2])),
@@ -170,12 +172,13 @@ DECODE: dict[str, Decode] = {
     "P": lambda n, _, e: counter.Drop(n, e),
     "v": lambda n, shared, e: counter.Value(n, e, shared[0], tuple(shared[1])),
     "a": _assigned,
+    "L": lambda n, shared, e: LetGo(n, e, *shared),
     "d": lambda n, _, e: _of_done(n, e),
     "x": lambda n, _, e: refused(n, e),
 }
 
 QUEUEING = (clock.Enqueue, clock.Arrive, counter.Commit)
-"""The steps with which a message's record travels."""
+"""The steps with which a message's record travels, also the command of a destruction."""
 
 
 def refused(number: TransactionId, fields: Sequence[Any]) -> Refused:
@@ -203,7 +206,7 @@ class Runs:
             return
         self._last = head
         self.runs.append([tag, *step.transaction, head[2], [own(step)]])
-        carries = isinstance(step, QUEUEING) and step.parcels and not step.parcels[0].notice
+        carries = isinstance(step, QUEUEING) and step.parcels
         self.messages.append(step.parcels[0].message if carries else None)  # type: ignore[union-attr]
 
     def chunks(self, rows: pa.Table, index: Mapping[int, int]) -> list[bytes]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from streaming.arrow import output
 from streaming.disciplines.multicast.nodes import raw, shown
-from streaming.disciplines.multicast.peers import Count
 
 
 def undelivered(
@@ -24,13 +23,14 @@ def undelivered(
     }
 
 
-def retired(pipeline: str, name: str, count: Count, now_ms: int) -> output.Event:
-    """A peer took no part for long; `sequence` would have been its next."""
+def retired(pipeline: str, name: str, count: tuple[int, int], now_ms: int) -> output.Event:
+    """A peer took no part for long; ``count``: its incarnation, and the next `sequence`."""
+    incarnation, sequence = count
     return raw(name), {
         "event": "retired",
-        "id": f"{pipeline}:retired:{shown(name)}:{count.incarnation}",
+        "id": f"{pipeline}:retired:{shown(name)}:{incarnation}",
         "at": output.at(now_ms),
         "peer": shown(name),
-        "incarnation": count.incarnation,
-        "sequence": count.sequence,
+        "incarnation": incarnation,
+        "sequence": sequence,
     }

@@ -7,39 +7,49 @@ place, its stamp, is known to the protocol alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.disciplines.commands import Refused, name_fault, own_id, read_object
 
 NODES_MAX = 100_000
-CREATE, DESTROY = "create-node", "destroy-node"
+CREATE, DESTROY, RELEASE = OPS = ("create-node", "destroy-node", "release")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that can be read. Names are texts as the command has them."""
+    """A command that can be read. Names are texts as the command has them.
 
-    id: str | None
+    ``other``: the owner of a node to be created, the peer that releases a handle.
+    """
+
     op: str
     node: str
-    owner: str = ""
+    other: str = ""
+
+    def told(self) -> dict[str, Any]:
+        """What the answer to it repeats."""
+        role = {CREATE: "owner", RELEASE: "peer"}.get(self.op)
+        return {"op": self.op, "node": self.node, **({role: self.other} if role else {})}
 
 
 def read_command(value: bytes | None) -> Command:
     """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
     found = read_object(value)
-    op, node, owner = (found.get(name) for name in ("op", "node", "owner"))
-    if not isinstance(op, str) or op not in (CREATE, DESTROY):
-        raise Refused("unknown-op", f"op is none of {CREATE}, {DESTROY}")
+    op, node = found.get("op"), found.get("node")
+    if not isinstance(op, str) or op not in OPS:
+        raise Refused("unknown-op", f"op is none of {', '.join(OPS)}")
     if wrong := name_fault(node) or _unnameable(str(node)):
         raise Refused("bad-node", f"the node's name {wrong}")
     if op == DESTROY:
-        return Command(own_id(found), op, str(node))
-    if wrong := name_fault(owner) or _unnameable(str(owner)):
-        raise Refused("bad-owner", f"the owner's name {wrong}")
-    return Command(own_id(found), op, str(node), str(owner))
+        return Command(op, str(node))
+    role = "owner" if op == CREATE else "peer"
+    other = found.get(role)
+    if wrong := name_fault(other) or _unnameable(str(other)):
+        raise Refused(f"bad-{role}", f"the {role}'s name {wrong}")
+    return Command(op, str(node), str(other))
 
 
 def command_id(value: bytes | None) -> str | None:
@@ -68,6 +78,11 @@ class Life:
     owner: str
     destroyed_ms: int = -1
 
+    @property
+    def number(self) -> int:
+        """That no other node has, not even one of this name."""
+        return int(self.id.partition(":")[0])
+
 
 @dataclass(slots=True)
 class Nodes:
@@ -79,14 +94,33 @@ class Nodes:
     remembered_ms: int
     lives: dict[str, Life] = field(default_factory=dict)
     born: int = 0
+    _text: str = ""
 
     def find(self, name: str, now_ms: int) -> Life | None:
         """The node of a name; None where there never was one, or it is forgotten."""
         life = self.lives.get(name)
         return None if life is None or self._forgotten(life, now_ms) else life
 
-    def create(self, command: Command, now_ms: int) -> Life:
-        """Add a node. Raises Refused where the name is used, or there are too many."""
+    def do(self, command: Command, now_ms: int) -> Life:
+        """Carry out a command as far as nodes are concerned; the node. Refused where none can be.
+
+        To release a handle changes no node.
+        """
+        if command.op == CREATE:
+            return self._create(command, now_ms)
+        life = self.find(latin(command.node.encode()), now_ms)
+        if life is None:
+            raise Refused("unknown-node", f"there is no node {command.node}")
+        if command.op == DESTROY:
+            if life.destroyed_ms >= 0:
+                raise Refused(
+                    "destroyed-node", f"node {command.node} is destroyed, or about to be, already"
+                )
+            life.destroyed_ms = now_ms
+            self._text = ""
+        return life
+
+    def _create(self, command: Command, now_ms: int) -> Life:
         name = latin(command.node.encode())
         if self.find(name, now_ms) is not None:
             raise Refused(
@@ -95,37 +129,30 @@ class Nodes:
             )
         if len(self.lives) >= NODES_MAX:
             raise Refused("too-many-nodes", f"{NODES_MAX} nodes exist, or did not long ago")
-        life = Life(f"{self.born}:{name}", latin(command.owner.encode()))
+        life = Life(f"{self.born}:{name}", latin(command.other.encode()))
         self.lives.pop(name, None)
         self.lives[name] = life
         self.born += 1
-        return life
-
-    def destroy(self, command: Command, now_ms: int) -> Life:
-        """Note that a node is to be destroyed. Raises Refused where it cannot be."""
-        life = self.find(latin(command.node.encode()), now_ms)
-        if life is None:
-            raise Refused("unknown-node", f"there is no node {command.node}")
-        if life.destroyed_ms >= 0:
-            raise Refused(
-                "destroyed-node", f"node {command.node} is destroyed, or about to be, already"
-            )
-        life.destroyed_ms = now_ms
+        self._text = ""
         return life
 
     def forget(self, now_ms: int) -> Iterator[Life]:
         """Drop the nodes whose time is over."""
         for name in [n for n, life in self.lives.items() if self._forgotten(life, now_ms)]:
+            self._text = ""
             yield self.lives.pop(name)
 
-    def state(self) -> list[Any]:
-        """Plain lists; `load` takes them back."""
-        lives = [(name, o.id, o.owner, o.destroyed_ms) for name, o in self.lives.items()]
-        return [self.born, lives]
+    def dump(self) -> bytes:
+        """All nodes; made anew only where a command changed them."""
+        if not self._text:
+            lives = [(name, o.id, o.owner, o.destroyed_ms) for name, o in self.lives.items()]
+            self._text = json.dumps([self.born, lives], separators=(",", ":"))
+        return self._text.encode()
 
-    def load(self, state: Sequence[Any]) -> None:
-        """Become what `state` was taken from."""
-        self.born, lives = state
+    def load(self, state: bytes) -> None:
+        """Become what `state` was dumped from."""
+        self._text = state.decode()
+        self.born, lives = json.loads(self._text)
         self.lives = {name: Life(*rest) for name, *rest in lives}
 
     def _forgotten(self, life: Life, now_ms: int) -> bool:

@@ -7,9 +7,9 @@ what peers see.
 from __future__ import annotations
 
 import json
-import struct
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,22 +25,24 @@ from sequencer.multicast import (
     Shard,
     Transaction,
 )
+from sequencer.multicast.words import let_go
 from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers
-from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.ipc import from_ipc, join, split, to_ipc
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.commands import Refused
-from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work, place_of
+from streaming.disciplines.commands import Refused, place_of
+from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work
 from streaming.disciplines.multicast.batch import Batch
 from streaming.disciplines.multicast.codec import Runs, dumps, unchunk
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
-    CREATE,
     DESTROY,
+    RELEASE,
     Life,
     Nodes,
     bare,
     command_id,
+    latin,
     read_command,
     shown,
 )
@@ -55,7 +57,6 @@ IN_FLIGHT_MAX = 50_000
 beyond waits in the order of arrival. One message may be larger."""
 
 READ_MAX = 5_000
-_LENGTHS = struct.Struct(">IIII")
 
 
 class MulticastOperator(ExchangeOperator):
@@ -91,7 +92,6 @@ class MulticastCore(Core):
         self.flying: dict[int, int] = {}
         self.in_flight = 0
         self.ends: dict[int, tuple[str, str]] = {}
-        self.nodes_text = ""
         self.idle_since_ms = 0
 
     def step(self, work: Work) -> Outcome:
@@ -103,7 +103,7 @@ class MulticastCore(Core):
         records = self._read(work.records, now)
         ending = list(self.ends)[len(self.ends) - len(destructions) :]
         self.rows.add([destructions, records], payload, [*ending, *now.read, *messages])
-        self._pump(now, (), steps)
+        self._pump(now, (), [*now.let_go, *steps])
         while sends := self._starting(now):
             self._pump(now, sends)
         delivered = self._deliveries(now)
@@ -123,24 +123,20 @@ class MulticastCore(Core):
 
     def dump(self) -> bytes:
         """The state; peers that nothing touched cost their text only."""
-        self.nodes_text = self.nodes_text or dumps(self.nodes.state())
         flying, ends = list(self.flying.items()), list(self.ends.items())
         head = dumps([self.next_id, self.first_waiting, flying, ends, self.rows.ids.tolist()])
-        parts = [head.encode(), self.nodes_text.encode(), self.peers.dump().encode()]
+        parts = [head.encode(), self.nodes.dump(), self.peers.dump().encode()]
         parts.append(to_ipc(self.rows.table) if len(self.rows.ids) else b"")
-        return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
+        return join(parts)
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        parts, at = [], _LENGTHS.size
-        for size in _LENGTHS.unpack_from(state):
-            parts.append(state[at : at + size])
-            at += size
+        parts = split(state, 4)
         self.next_id, self.first_waiting, flying, ends, ids = json.loads(parts[0])
         self.flying = dict(flying)
         self.in_flight = sum(self.flying.values())
         self.ends = {number: (node, owner) for number, (node, owner) in ends}
-        self.nodes.load(json.loads(parts[1]))
+        self.nodes.load(parts[1])
         self.peers.load(parts[2].decode())
         table = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()
         self.rows.put(table, ids)
@@ -155,22 +151,23 @@ class MulticastCore(Core):
         """
         if not len(commands):
             return commands
-        self.nodes_text = ""
         for life in self.nodes.forget(now.ms):
-            self._keeper(life, "forget")
+            self._do_with_keeper(life, "forget")
         starting: dict[int, Life] = {}
         for at, row in enumerate(commands.to_pylist()):
             more: dict[str, Any]
             try:
                 command = read_command(row["value"])
-                if command.op == CREATE:
-                    self._keeper(self.nodes.create(command, now.ms), "create")
-                    more = {"op": command.op, "node": command.node, "owner": command.owner}
-                else:
-                    life = self.nodes.destroy(command, now.ms)
+                life = self.nodes.do(command, now.ms)
+                if command.op == DESTROY:
                     if self.homes[life.owner] == self.shard:
                         starting[at] = life
                     continue
+                more = command.told()
+                if command.op == RELEASE:
+                    self._release(command.other, life, row, more, now)
+                    continue
+                self._do_with_keeper(life, "create")
             except Refused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if self.shard == 0:
@@ -179,11 +176,23 @@ class MulticastCore(Core):
             self.ends[self._number()] = (life.id, life.owner)
         return commands.take(pa.array(list(starting), pa.int64()))
 
-    def _keeper(self, life: Life, what: str) -> None:
+    def _do_with_keeper(self, life: Life, what: str) -> None:
         """Create or forget a node with whoever answers for it, if that is here."""
-        keeper = life.owner if self.plan.order == "clock" else COUNTER
+        keeper = self.peers.bus.keeper(life.owner)
         if self.homes[keeper] == self.shard:
             getattr(self.peers.bus.party(keeper).nodes, what)(life.id)
+
+    def _release(
+        self, name: str, life: Life, row: Mapping[str, Any], more: dict[str, Any], now: Batch
+    ) -> None:
+        """A peer gives back a handle, if the peer is here; its shard answers."""
+        peer = latin(name.encode())
+        if self.homes[peer] != self.shard:
+            return
+        if place := self.peers.place(peer):
+            keeper = self.peers.bus.keeper(life.owner)
+            now.let_go += self.peers.bus.party(peer).release(life.id, keeper)
+        self._answer(row, more | place, now)
 
     def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Batch) -> None:
         own = command_id(row["value"])
@@ -218,7 +227,9 @@ class MulticastCore(Core):
         """Carry out all that can be done here."""
         pumped = self.net.pump(sends, steps)
         now.outgoing += pumped.outgoing
-        now.got += [(peer, d) for peer, d in pumped.deliveries if isinstance(d, Delivery)]
+        now.got += [
+            (peer, d) for peer, d in pumped.deliveries if isinstance(d, Delivery) or d.known
+        ]
         for transaction in pumped.ended:
             self._end(transaction, now)
 
@@ -308,8 +319,10 @@ class MulticastCore(Core):
             sequences.append(count.sequence)
             incarnations.append(count.incarnation)
             count.sequence += 1
-        self.totals.delivered += len(now.got)
-        self.totals.held -= len(now.got)
+        messages = sum(isinstance(each, Delivery) for _, each in now.got)
+        self.totals.delivered += messages
+        self.totals.notices += len(now.got) - messages
+        self.totals.held -= messages
         counts = (np.array(sequences, np.int64), np.array(incarnations, np.int64))
         return deliveries(now.got, self.rows.table, self.rows.index, counts)
 
@@ -333,10 +346,17 @@ class MulticastCore(Core):
         due_ms = now.ms - self.plan.retire_after_ms
         if self.idle_since_ms >= due_ms:
             return
-        for name, count in self.peers.retire(due_ms):
+        for name, count in self.peers.retire(due_ms, partial(self._let_go, now)):
             if count.sequence:
-                now.told.append(retired(self.plan.pipeline, name, count, now.ms))
+                numbers = (count.incarnation, count.sequence)
+                now.told.append(retired(self.plan.pipeline, name, numbers, now.ms))
         self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
+
+    def _let_go(self, now: Batch, peer: str, node: str, registered: int) -> None:
+        """A peer that is forgotten gives back its handle to a node."""
+        life = self.nodes.lives.get(bare(node))
+        if life is not None and life.id == node:
+            now.let_go += let_go(peer, self.peers.bus.keeper(life.owner), node, registered)
 
     def _drop_rows(self) -> None:
         """Keep the records that wait, are on their way, or lie in a queue here."""

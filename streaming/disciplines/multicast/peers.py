@@ -54,6 +54,14 @@ class Peers:
             found = self.counts[name] = Count(0, now_ms, now_ms)
         return found
 
+    def place(self, name: str) -> dict[str, int]:
+        """How far a peer's stream is, as answers tell it; nothing of a peer that got nothing."""
+        if name not in self.texts and name not in self.counts:
+            return {}
+        self.touch(name)
+        count = self.counts[name]
+        return {"incarnation": count.incarnation, "sequence": count.sequence}
+
     def touch(self, name: str) -> None:
         """Make a peer live; its text is made anew when the step ends."""
         if name in self._touched:
@@ -79,10 +87,13 @@ class Peers:
             )
         self._touched = {}
 
-    def retire(self, due_ms: int) -> Iterator[tuple[str, Count]]:
+    def retire(
+        self, due_ms: int, let_go: Callable[[str, str, int], None]
+    ) -> Iterator[tuple[str, Count]]:
         """Forget those that took part last before ``due_ms`` and have nothing to keep.
 
-        To be called before a step; the others count as having taken part in it.
+        To be called before a step; the others count as having taken part in it. ``let_go`` gets
+        the name, the handles that it gives back, and the registrations for them.
         """
         for name in [name for name, last in self.last.items() if last < due_ms]:
             self.touch(name)
@@ -91,6 +102,8 @@ class Peers:
                 continue
             if isinstance(party, Peer):
                 self.floor = max(self.floor, party.queue.clock)
+            for node, registered in _released(party):
+                let_go(name, node, registered)
             for each in (self.bus.parties, self.bus.lines, self.texts, self.last):
                 each.pop(name, None)
             del self._touched[name]
@@ -159,12 +172,17 @@ def _bus(order: str) -> Bus:
 
 
 def _keeps(party: Any) -> bool:
-    """Whether a peer has nodes, or handles to some."""
+    """Whether a peer has nodes, or is the counter."""
     if isinstance(party, Peer):
-        return bool(party.nodes.state() or party.handles.held)
-    if isinstance(party, CounterPeer):
-        return bool(party.held)
-    return party is not None
+        return bool(party.nodes.state())
+    return isinstance(party, GlobalCounter)
+
+
+def _released(party: Any) -> tuple[tuple[str, int], ...]:
+    """All handles of a peer, given back."""
+    if isinstance(party, Peer):
+        return party.handles.release_all()
+    return party.release_all() if isinstance(party, CounterPeer) else ()
 
 
 def _lying(party: Any) -> Iterator[int]:

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.multicast import Delivery, Destination, Message
-from streaming.arrow.columns import flat, last_headers
+from sequencer.multicast import Delivery, Destination, Message, Notice
+from streaming.arrow.columns import Int64s, flat, last_headers
+from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.multicast.nodes import Nodes, bare, latin, raw
 
 MISSING_SENDER = "missing-sender"
@@ -98,50 +99,119 @@ def written(destination: Destination) -> bytes:
     return raw(destination.peer) if destination.node is None else b"@" + raw(bare(destination.node))
 
 
+SENT = ("key", "value", "headers", "timestamp", "stamp")
+
+
+def copied(column: Any, which: Int64s) -> pa.DictionaryArray:
+    """A column of ``which`` rows of another; what copies share crosses to the sink once."""
+    return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), flat(column))
+
+
+def delivered(
+    sent: pa.Table,
+    which: Int64s,
+    to: tuple[pa.Array, Int64s],
+    destinations: tuple[pa.Array, Int64s],
+    added: Mapping[str, Any],
+) -> pa.Table:
+    """One record for each delivery, for the sink.
+
+    ``sent`` are the messages (SENT: the sender, `stamp` its timestamp); ``which``: the message of
+    each delivery. ``to`` and ``destinations`` are names (binary) and a place there for each
+    delivery: the peer, and as what. ``added``: columns of further headers, in order.
+    """
+    return pa.table(
+        {
+            "key": copied(*to),
+            **{name: copied(sent[name], which) for name in ("value", "headers", "timestamp")},
+            "from": copied(sent["key"], which),
+            "destination": copied(*destinations),
+            "header:timestamp": copied(sent["stamp"], which),
+            **added,
+        }
+    )
+
+
+def notices_sent(
+    owners: Sequence[bytes], stamps: Sequence[int], times_ms: Sequence[int]
+) -> pa.Table:
+    """Destructions as messages (SENT) of the nodes' owners, without a value."""
+    return pa.table(
+        {
+            "key": pa.array(owners, pa.binary()),
+            "value": pa.nulls(len(owners), pa.binary()),
+            "headers": pa.nulls(len(owners), HEADERS),
+            "timestamp": pa.array(times_ms, pa.int64()),
+            "stamp": pa.array(stamps, pa.int64()),
+        }
+    )
+
+
 def deliveries(
-    got: Sequence[tuple[str, Delivery]],
+    got: Sequence[tuple[str, Delivery | Notice]],
     rows: pa.Table,
     index: Mapping[int, int],
     counts: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> pa.Table:
-    """One record for each delivery, for the sink; ``counts``: `sequence` and `incarnation`."""
+    """One record for each delivery and notice, for the sink.
+
+    ``rows`` are the messages, and the commands of destructions, under the numbers in ``index``.
+    ``counts``: `sequence` and `incarnation`.
+    """
     peers: dict[str, int] = {}
     places: dict[tuple[str, str | None], int] = {}
-    messages: dict[int, int] = {}
+    messages: dict[int, Delivery | Notice] = {}
+    for _, each in got:
+        messages.setdefault(each.message, each)  # type: ignore[arg-type]
+    order = {number: at for at, number in enumerate(messages)}
     who = [peers.setdefault(peer, len(peers)) for peer, _ in got]
-    where = [places.setdefault((peer, d.node), len(places)) for peer, d in got]
-    what = [messages.setdefault(d.message, len(messages)) for _, d in got]  # type: ignore[arg-type]
-    out = rows.take(pa.array([index[message] for message in messages], pa.int64()))
-    headers = flat(out["headers"])
-    names = pa.array([raw(peer) for peer in peers], pa.binary())
-    to = [written(Destination(*place)) for place in places]
-    message = pa.array(what, pa.int32())
-
-    def copied(column: Any) -> pa.DictionaryArray:
-        """What all copies of a message share crosses to the sink once."""
-        return pa.DictionaryArray.from_arrays(message, flat(column))
-
-    columns: dict[str, Any] = {
-        "key": pa.DictionaryArray.from_arrays(pa.array(who, pa.int32()), names),
-        "value": copied(out["value"]),
-        "headers": copied(headers),
-        "timestamp": copied(out["timestamp"]),
-        "from": copied(out["key"]),
-        "destination": pa.DictionaryArray.from_arrays(
-            pa.array(where, pa.int32()), pa.array(to, pa.binary())
-        ),
-        "header:timestamp": pa.array([d.stamp.timestamp for _, d in got], pa.int64()),
-    }
-    ((_, given),) = last_headers(headers, ["handles"])
+    where = [places.setdefault((peer, _as(each)), len(places)) for peer, each in got]
+    what = np.array([order[each.message] for _, each in got], np.int64)  # type: ignore[index]
+    sent = rows.take(pa.array([index[number] for number in messages], pa.int64()))
+    sent = _sent(sent.combine_chunks(), list(messages.values()))
+    added: dict[str, Any] = {}
+    ((_, given),) = last_headers(flat(sent["headers"]), ["handles"])
     if given.any():
-        columns |= _handles(got, given[np.array(what, np.int64)].tolist())
-    return pa.table(columns | {"sequence": counts[0], "incarnation": counts[1]})
+        added |= _handles(got, given[what].tolist())
+    notices = [raw(bare(o.node)) if isinstance(o, Notice) else None for o in messages.values()]
+    if any(notices):
+        added["notice"] = copied(pa.array(notices, pa.binary()), what)
+    added |= {"sequence": counts[0], "incarnation": counts[1]}
+    names = pa.array([raw(peer) for peer in peers], pa.binary())
+    to = pa.array([written(Destination(*place)) for place in places], pa.binary())
+    return delivered(sent, what, (names, np.array(who)), (to, np.array(where)), added)
 
 
-def _handles(got: Sequence[tuple[str, Delivery]], given: Sequence[bool]) -> dict[str, pa.Array]:
+def _as(each: Delivery | Notice) -> str | None:
+    """The node that a delivery is for; None where it is for the peer itself."""
+    return each.node if isinstance(each, Delivery) else None
+
+
+def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
+    """Records, in place of a destruction's command the owner's message (SENT)."""
+    stamps = [each.stamp.timestamp for each in messages]
+    sent = rows.append_column("stamp", pa.array(stamps, pa.int64())).select(SENT)
+    ends = [at for at, each in enumerate(messages) if isinstance(each, Notice)]
+    if not ends:
+        return sent
+    owners = [raw(messages[at].stamp.sender) for at in ends]
+    times = rows["timestamp"].take(pa.array(ends)).to_pylist()
+    told = notices_sent(owners, [stamps[at] for at in ends], times)
+    place = np.arange(len(sent))
+    place[ends] = len(sent) + np.arange(len(ends))
+    return pa.concat_tables([sent, told]).take(pa.array(place)).combine_chunks()
+
+
+def _handles(
+    got: Sequence[tuple[str, Delivery | Notice]], given: Sequence[bool]
+) -> dict[str, pa.Array]:
     """The handles that are valid where a delivery is, and the others."""
-    valid = [_list(d.handles) if there else None for (_, d), there in zip(got, given, strict=True)]
-    invalid = [_list(d.handles_invalid) or None for _, d in got]
+    valid: list[bytes | None] = []
+    invalid: list[bytes | None] = []
+    for (_, each), there in zip(got, given, strict=True):
+        passed = isinstance(each, Delivery)
+        valid.append(_list(each.handles) if passed and there else None)  # type: ignore[union-attr]
+        invalid.append(_list(each.handles_invalid) or None if passed else None)  # type: ignore[union-attr]
     found = {"handles": pa.array(valid, pa.binary())}
     if any(invalid):
         found["handles-invalid"] = pa.array(invalid, pa.binary())

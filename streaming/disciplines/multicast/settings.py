@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from sequencer.channels.rules import (
-    CUSTOM_SEARCH_MIN,
-)
-from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.settings.pipeline import Pipeline
 from streaming.settings.values import (
     TopicName,
 )
-
-CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
-"""A custom sequence is searched two windows ahead, among the labels that it may have in all."""
 
 
 class MulticastPipeline(Pipeline):
@@ -22,9 +16,19 @@ class MulticastPipeline(Pipeline):
 
     discipline: Literal["multicast"]
     transit: TopicName
-    order: Literal["clock", "counter"] = "clock"
+    order: Literal["batch", "clock", "counter"] = "batch"
 
     @property
-    def transit_topic(self) -> str:
-        """By which peers send each other the protocol's steps."""
-        return self.transit
+    def transit_topic(self) -> str | None:
+        """By which peers send each other a protocol's steps; the order of the batch has none."""
+        return None if self.order == "batch" else self.transit
+
+    @classmethod
+    def exchanges(cls, values: Mapping[str, Any]) -> bool:
+        """The orders of clocks and of the counter do."""
+        return bool(values.get("order", "batch") != "batch")
+
+    def understood(self) -> dict[str, Any]:
+        """The settings with their defaults, as JSON has them; without a topic that is not used."""
+        unused = {"transit"} if self.transit_topic is None else set()
+        return self.model_dump(mode="json", exclude=unused)

@@ -20,6 +20,9 @@ from sequencer.multicast.words import (
 )
 from streaming.disciplines.multicast.codec import refused
 
+OLD_HANDLES = (0, 2)
+"""Lists behind the held handles in states without registrations: of the counter, of a clock."""
+
 # --- A party as lists, and back.
 
 
@@ -36,7 +39,8 @@ def party_state(party: Any) -> list[Any]:
         return [found, nodes, handles] if nodes or any(handles) else [found]
     if isinstance(party, GlobalCounter):
         return [party.value, _nodes(party.nodes)]
-    return [[_instance(*each) for each in party.queue.state()], sorted(party.held)]
+    queue, held, registered = party.state()
+    return [[_instance(*each) for each in queue], held, registered]
 
 
 def load_party(party: Any, state: Sequence[Any]) -> None:
@@ -49,12 +53,20 @@ def load_party(party: Any, state: Sequence[Any]) -> None:
         party.queue.load((clock, lying, waiting))
         if more:
             party.nodes.load(_to_nodes(more[0]))
-            held, expected, gone = more[1]
-            party.handles.load((held, [tuple(each) for each in expected], gone))
+            party.handles.load(_with_registered(more[1]))
     elif isinstance(party, GlobalCounter):
         party.load((state[0], _to_nodes(state[1])))
     else:
-        party.load(([_to_instance(each) for each in state[0]], state[1]))
+        queue, *handles = state
+        party.load(([_to_instance(each) for each in queue], *_with_registered(handles)))
+
+
+def _with_registered(handles: Sequence[Any]) -> tuple[Any, ...]:
+    """A receiver's handles; registrations were not counted in older states: one for each held."""
+    held, *more = handles
+    if len(more) in OLD_HANDLES:
+        more.append([(node, 1) for node in held])
+    return (held, *more)
 
 
 def _parcel(parcel: Parcel) -> tuple[Any, ...]:
@@ -94,12 +106,17 @@ def _nodes(nodes: OwnedNodes) -> list[Any]:
     ]
 
 
+def _holder(state: Any) -> tuple[str, int]:
+    """A holder and its registrations; these were not counted in older states."""
+    return (state, 1) if isinstance(state, str) else (state[0], state[1])
+
+
 def _to_nodes(state: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
         (
             name,
             (
-                holders,
+                [_holder(each) for each in holders],
                 destroying,
                 destroyed,
                 [

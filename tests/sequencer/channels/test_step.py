@@ -72,16 +72,16 @@ class Runner:
                 gap = (
                     e.channel,
                     e.epoch,
-                    e.place,
-                    e.place + f["count"],
+                    e.position,
+                    e.position + f["count"],
                     f["waited_ms"],
                     f["reason"],
                 )
                 self.gaps.append(gap)
-                assert f["from"] == self.rules.labels.at(e.place)
-                assert f["to"] == self.rules.labels.at(e.place + f["count"])
+                assert f["from"] == self.rules.labels.at(e.position)
+                assert f["to"] == self.rules.labels.at(e.position + f["count"])
             elif e.kind == "fin":
-                self.others.append(("fin", e.channel, e.place))
+                self.others.append(("fin", e.channel, e.position))
             elif e.kind == "epoch":
                 self.others.append(("epoch", e.channel, e.epoch))
             else:

@@ -44,10 +44,10 @@ def ends_of(scenario, bus, *, reduced):
     """What the ends look like from outside: histories and outcomes."""
     ends = set()
 
-    def note(record, ended):
+    def note(evidence, ended):
         if ended:
-            histories = tuple(sorted(record.histories.items()))
-            ends.add((histories, tuple(sorted(record.before.items()))))
+            histories = tuple(sorted(evidence.histories.items()))
+            ends.add((histories, tuple(sorted(evidence.before.items()))))
 
     result = explore(Trial(scenario, bus), note, reduced=reduced)
     assert isinstance(result, Coverage)
@@ -118,10 +118,10 @@ def test_both_buses_show_every_kind_of_end():
     """The cases are not idle: nodes refused and reached, handles valid and invalid, notices."""
     seen = set()
 
-    def note(record, ended):
-        for outcome in record.outcomes.values() if ended else ():
+    def note(evidence, ended):
+        for outcome in evidence.outcomes.values() if ended else ():
             seen.add("refused" if outcome.refusal else "gone" if outcome.gone else "whole")
-        for history in record.histories.values() if ended else ():
+        for history in evidence.histories.values() if ended else ():
             for delivery in history:
                 known = getattr(delivery, "known", None)
                 seen.add({None: "delivery", True: "notice", False: "stray notice"}[known])

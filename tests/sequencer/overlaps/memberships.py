@@ -1,8 +1,19 @@
-"""Random memberships as the paper's: sizes after Zipf, or an equal chance for every subscriber."""
+"""Memberships: small random ones, a ring, and such as the paper's (Zipf, equal chances)."""
 
 from __future__ import annotations
 
 import random
+
+RING = {"G0": {"A", "C"}, "G1": {"A", "B"}, "G2": {"B", "C"}}
+
+
+def some_groups(seed, groups=6, members=6):
+    rng = random.Random(seed)
+    share = rng.choice([0.2, 0.3, 0.5])
+    return {
+        f"G{number}": frozenset(name for name in "ABCDEFGH"[:members] if rng.random() < share)
+        for number in range(rng.randint(0, groups))
+    }
 
 
 def zipf(groups, subscribers, seed):

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sequencer.change import ChangeError
 from sequencer.judging import invariants
 from sequencer.overlaps.hops import Hops
-from sequencer.overlaps.membership import ChangeError
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, Place
 

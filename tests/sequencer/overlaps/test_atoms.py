@@ -15,7 +15,7 @@ from sequencer.overlaps.atoms import (
 from sequencer.overlaps.membership import GroupIngress, Views
 from sequencer.overlaps.ordering import Atom, Message, Receiver
 from sequencer.simulation.figure1 import C
-from tests.sequencer.overlaps.test_membership import Changing
+from tests.sequencer.overlaps.changing import Changing
 
 Q0, Q1, Q2 = ("G1", "G3"), ("G0", "G2"), ("G2", "G3")
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import pytest
 
-from sequencer.overlaps.membership import ChangeError
+from sequencer.change import ChangeError
 from sequencer.overlaps.ordering import Atom, Receiver
 from tests.sequencer.overlaps.messages import Messages
 from tests.sequencer.overlaps.shards import Shards

@@ -11,7 +11,7 @@ import pytest
 from sequencer.overlaps.graph import Graph, GraphError, build, check, require
 from sequencer.overlaps.lines import Line, Run
 from sequencer.overlaps.overlaps import ordered_overlaps
-from tests.sequencer.overlaps.test_overlaps import RING, some_groups
+from tests.sequencer.overlaps.memberships import RING, some_groups
 
 AB, BC, CA = ("G0", "G1"), ("G1", "G2"), ("G0", "G2")
 

@@ -19,8 +19,8 @@ from sequencer.overlaps.ordering import (
     Message,
     Receiver,
 )
+from tests.sequencer.overlaps.memberships import RING, some_groups
 from tests.sequencer.overlaps.network import Network
-from tests.sequencer.overlaps.test_overlaps import RING, some_groups
 
 PAIR = ("G0", "G1")
 

@@ -15,17 +15,7 @@ from sequencer.overlaps.overlaps import (
     ordered_overlaps,
     shared_overlaps,
 )
-
-RING = {"G0": {"A", "C"}, "G1": {"A", "B"}, "G2": {"B", "C"}}
-
-
-def some_groups(seed, groups=6, members=6):
-    rng = random.Random(seed)
-    share = rng.choice([0.2, 0.3, 0.5])
-    return {
-        f"G{number}": frozenset(name for name in "ABCDEFGH"[:members] if rng.random() < share)
-        for number in range(rng.randint(0, groups))
-    }
+from tests.sequencer.overlaps.memberships import RING, some_groups
 
 
 def naive_overlaps(groups, at_least):

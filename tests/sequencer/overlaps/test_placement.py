@@ -11,8 +11,7 @@ import pytest
 from sequencer.overlaps.graph import build, check
 from sequencer.overlaps.overlaps import double_overlaps
 from sequencer.overlaps.placement import check_load, loads, node_path, node_paths, place
-from tests.sequencer.overlaps.memberships import clustered, occupied, zipf
-from tests.sequencer.overlaps.test_overlaps import RING, some_groups
+from tests.sequencer.overlaps.memberships import RING, clustered, occupied, some_groups, zipf
 
 
 @pytest.mark.parametrize("seed", range(100))

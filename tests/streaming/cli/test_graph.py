@@ -20,6 +20,7 @@ GROUPS = {"G0": ["A", "B", "C"], "G1": ["B", "C"], "G2": ["A", "B", "D"], "lone"
 MARKET = """
 [pipelines.market]
 discipline = "group"
+sequencing = "network"
 nodes = {nodes}
 sender_order = "{order}"
 groups = {{ G0 = ["A", "B", "C"], G1 = ["B", "C"], G2 = ["A", "B", "D"], lone = ["E"] }}
@@ -27,6 +28,7 @@ groups = {{ G0 = ["A", "B", "C"], G1 = ["B", "C"], G2 = ["A", "B", "D"], lone = 
 RING = """
 [pipelines.ring]
 discipline = "group"
+sequencing = "network"
 nodes = 1
 groups = { R0 = ["p", "q"], R1 = ["q", "r"], R2 = ["r", "p"] }
 """
@@ -75,6 +77,26 @@ def test_the_picture_goes_to_standard_output(here, config):
     assert code == 0
     assert out == draw(GROUPS, 4, None, "market: groups, atoms and sequencing nodes")
     assert err == "market: 4 groups, 5 subscribers, 2 atoms on 1 of 4 nodes.\n"
+
+
+def test_by_the_batch_there_are_overlaps_and_no_nodes(here, config):
+    path = config(market().replace('sequencing = "network"\n', ""))
+    code, out, err = here(path)
+    assert code == 0
+    assert err == "market: 4 groups, 5 subscribers, 2 overlaps.\n"
+    picture = parse(out)
+    ids = [each.get("id", "") for each in picture.iter()]
+    assert sorted(filter(None, ids)) == [
+        "group-0", "group-1", "group-2", "group-3", "overlap-0", "overlap-1",
+    ]  # fmt: skip
+    found = json.loads(here(path, "--json")[1])
+    assert found["overlaps"] == [
+        {"groups": ["G0", "G1"], "common": ["B", "C"]},
+        {"groups": ["G0", "G2"], "common": ["A", "B"]},
+    ]
+    assert {name: each["overlaps"] for name, each in found["groups"].items()} == {
+        "G0": [0, 1], "G1": [0], "G2": [1], "lone": [],
+    }  # fmt: skip
 
 
 def test_or_into_a_file(here, config, tmp_path):
@@ -138,7 +160,7 @@ def test_no_groups_yet(here, config):
     assert code == 0
     assert "There are no groups yet." in out
     found = json.loads(here(config('[pipelines.p]\ndiscipline = "group"\n'), "--json")[1])
-    assert (found["groups"], found["busiest"], found["nodes"]) == ({}, None, [])
+    assert (found["groups"], found["overlaps"]) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +201,7 @@ def test_a_terminal_without_unicode(config):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "Größe\\u202e to 1" in [each.text for each in parse(done.stdout).iter()]
+    assert "Größe\\u202e" in [each.text for each in parse(done.stdout).iter()]
 
 
 def test_the_help_of_the_command_has_exit_statuses_and_an_example(here):

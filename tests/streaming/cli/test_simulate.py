@@ -10,7 +10,7 @@ import pytest
 
 from sequencer.checking import cost
 from sequencer.overlaps.ordering import Receiver
-from sequencer.simulation import counts, figure1, growth, latency, load, stamps
+from sequencer.simulation import counts, figure1, growth, hosts, latency, load, stamps, trees
 from sequencer.simulation.topology import Shape
 from streaming import cli
 from streaming.cli.simulate import FIGURES
@@ -68,6 +68,8 @@ def test_every_figure_can_be_drawn_and_told_and_twice_alike(tmp_path):
         "2": latency.figure(list, 1, runs=1, subscribers=16, counts=(4, 8), shape=SHAPE),
         "3": counts.by_groups(list, 1, runs=2, subscribers=16, counts=(1, 4)),
         "4": counts.by_occupancy(list, 1, runs=2, subscribers=16, groups=4),
+        "hosts": hosts.figure(list, 1, runs=1, hosts=(8, 16), counts=(4,), shape=SHAPE),
+        "trees": trees.figure(list, 1, runs=1, subscribers=16, counts=(4, 8), steps=500),
         "stamps": stamps.figure(list, 1, runs=1, subscribers=16, counts=(4,), occupancies=(0.5,)),
         "load": load.figure(list, 1, runs=1, subscribers=16, counts=(4, 8), shape=SHAPE),
         "growth": growth.figure(list, 1, sizes=((4, 16), (8, 32)), shape=SHAPE),

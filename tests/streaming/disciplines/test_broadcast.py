@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sequencer.slices import slices
 from streaming.disciplines.broadcast import (
     BroadcastOperator,
     BroadcastPlan,
     Core,
     homes,
     record_homes,
-    slices,
 )
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.verify.worlds import Topics

@@ -66,7 +66,7 @@ from streaming.kafka.embedded import EmbeddedBroker
 embedded = EmbeddedBroker(Path({str(tmp_path)!r}))
 starter = threading.Thread(target=embedded.start)
 starter.start()
-starter.join()
+starter.join(60)
 time.sleep(0.5)
 print(embedded.pid, flush=True)
 time.sleep(120)
@@ -130,7 +130,7 @@ def command(*arguments, **environment):
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.wait(GONE_SECONDS_MAX)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

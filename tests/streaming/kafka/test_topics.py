@@ -64,7 +64,7 @@ def test_created_topics_have_the_first_input_s_partitions(config, broker, topic_
 
 
 def test_inputs_are_created_only_where_asked_for(config, topic_prefix):
-    settings = config(g={"discipline": "group"})
+    settings = config(g={"discipline": "group", "sequencing": "network"})
     made = topics.create(settings, inputs=False)
     assert {name.removeprefix(topic_prefix) for name in made} == {
         "g.out", "g.rejects", "g.events", "g.transit", "g.commands",

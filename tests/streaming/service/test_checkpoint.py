@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from streaming.config import parse_config
+from streaming.disciplines.groups import GROUP
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 
@@ -28,7 +30,7 @@ def test_a_checkpoint_keeps_what_may_not_change(tmp_path):
 
 def test_the_first_membership_of_a_checkpoint_stays(tmp_path):
     checkpoint = Checkpoint(str(tmp_path), "p")
-    own = {"groups": {"G": ["A"]}, "nodes": 4, "sender_order": "group"}
+    own = {"groups": {"G": ["A"]}, "nodes": 4, "sender_order": "group", "sequencing": "network"}
     first = checkpoint.pin(Identity("group", 16, 2, ["in"], own))
     assert checkpoint.pin(replace(first, own={**own, "groups": {}})).own["groups"] == {"G": ["A"]}
     with pytest.raises(ConfigError, match="set the pipeline's nodes back"):
@@ -53,6 +55,38 @@ def test_a_checkpoint_of_an_older_version_is_understood(tmp_path):
     (tmp_path / "p" / "identity.json").write_text(json.dumps(older))
     identity = Checkpoint(str(tmp_path), "p").identity()
     assert identity == Identity("multicast", 16, 2, ["in"], {"order": "counter"})
+
+
+def test_groups_of_an_older_version_stay_on_the_network(tmp_path):
+    older = {
+        "discipline": "group", "shards": 16, "state_partitions": 2, "inputs": ["in"],
+        "groups": {"G": ["A"]}, "nodes": 4, "sender_order": "group",
+    }  # fmt: skip
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "identity.json").write_text(json.dumps(older))
+    checkpoint = Checkpoint(str(tmp_path), "p")
+
+    def wanted(sequencing):
+        table = {"discipline": "group", "groups": {"G": ["A"]}, "sequencing": sequencing}
+        config = parse_config({"pipelines": {"p": table}}, {}, "c")
+        own = GROUP.identity(config.pipelines["p"])
+        return Identity("group", 16, 2, ["in"], own)
+
+    assert checkpoint.pin(wanted("network")).own["sequencing"] == "network"
+    with pytest.raises(ConfigError, match='sequencing is "batch".* made with "network"') as refused:
+        checkpoint.pin(wanted("batch"))
+    assert "set the pipeline's sequencing back" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("groups", "records"),
+    [({"G0": range(128), "G1": range(72)}, 10_000), ({}, None), ({"G": range(1)}, 1_000_000)],
+)
+def test_a_batch_takes_what_gives_about_a_million_deliveries(groups, records):
+    table = {name: [f"s{n}" for n in some] for name, some in groups.items()}
+    pipelines = {"p": {"discipline": "group", "groups": table}}
+    settings = parse_config({"pipelines": pipelines}, {}, "c").pipelines["p"]
+    assert GROUP.pace(settings).records_max == records
 
 
 def test_the_batch_in_doubt_is_the_one_planned_but_not_done(tmp_path):

@@ -1,12 +1,22 @@
 """What workers do after each task."""
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 
 import pytest
 
 from streaming.service import worker_daemon
-from streaming.service.worker_daemon import WHOLE_EVERY, _Garbage
+from streaming.service.worker_daemon import PRELOAD, WHOLE_EVERY, _Garbage
+
+PRELOADED = """
+import os, sys
+from streaming.service.worker_daemon import preload, wanted
+preload(wanted())
+print(len(os.listdir("/proc/self/task")), "pyarrow" in sys.modules, "pandas" in sys.modules)
+"""
 
 
 class Knot:
@@ -43,3 +53,27 @@ def test_what_outlived_a_task_is_collected_in_the_end(garbage):
 def test_the_daemon_uses_it():
     assert isinstance(worker_daemon.daemon.gc, _Garbage)
     assert worker_daemon.daemon.gc.isenabled() == gc.isenabled()
+
+
+def test_what_workers_share_is_imported_before_the_fork_without_threads():
+    said = subprocess.run(
+        [sys.executable, "-c", PRELOADED],
+        env={**os.environ, PRELOAD: "streaming.disciplines.channels.operator,no.such.module"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout.split()
+    assert said == ["1", "True", "True"]
+
+
+def test_the_sinks_workers_do_without_pandas():
+    said = subprocess.run(
+        [sys.executable, "-c", PRELOADED],
+        env={**os.environ, "SEQUENCER_STAGE": "sink", PRELOAD: "pandas"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout.split()
+    assert said == ["1", "True", "False"]

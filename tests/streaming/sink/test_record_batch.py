@@ -1,6 +1,7 @@
 """Encoded batches against kafka-python's decoder, which knows nothing of the encoder."""
 
 import struct
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from kafka.record import MemoryRecords
 from streaming.arrow.schemas import HEADERS
 from streaming.sink import record_batch
 from streaming.sink.compression import compressed
-from streaming.sink.record_batch import batches, next_sequence, varints
+from streaming.sink.pieces import varints
+from streaming.sink.record_batch import batches, next_sequence
 
 NOW_MS = 1_700_000_000_000
 
@@ -44,7 +46,7 @@ def column(name, rows, *, shared):
     array = pa.array([each[name] for each in rows], TYPES[name])
     if not shared:
         return array
-    if name == "headers":  # Arrow has no kernel that makes dictionaries of lists
+    if shared == "by value" or name == "headers":  # Arrow makes no dictionaries of lists
         return pa.DictionaryArray.from_arrays(pa.array(range(len(rows)), pa.int32()), array)
     return array.dictionary_encode()
 
@@ -69,14 +71,14 @@ def read(encoded):
     return [(r.timestamp, r.key, r.value, r.headers) for r in batch], batch
 
 
-def encode(rows, *, shared=(), added=("number", "text")):
+def encode(rows, *, shared=MappingProxyType({}), added=("number", "text")):
     table = pa.table(
         {
-            name: column(name, rows, shared=name in shared)
+            name: column(name, rows, shared=shared.get(name))
             for name in ("key", "value", "headers", "timestamp")
         }
     )
-    more = [(name, column(name, rows, shared=name in shared)) for name in added]
+    more = [(name, column(name, rows, shared=shared.get(name))) for name in added]
     partitions = np.array([each["partition"] for each in rows], np.int32)
     return list(batches(table, partitions, more, NOW_MS))
 
@@ -85,7 +87,7 @@ def encode(rows, *, shared=(), added=("number", "text")):
 @settings(max_examples=80, deadline=None)
 @given(
     rows=st.lists(row, min_size=1, max_size=30),
-    shared=st.sets(st.sampled_from(list(TYPES))),
+    shared=st.dictionaries(st.sampled_from(list(TYPES)), st.sampled_from(["by value", "by index"])),
     body_bytes_max=st.sampled_from([1, 300, 50_000, 1_000_000]),
     encoded_bytes_max=st.sampled_from([1, 500, 2**25]),
 )
@@ -93,7 +95,7 @@ def test_a_reader_finds_the_rows(compression, rows, shared, body_bytes_max, enco
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batch, "BODY_BYTES_MAX", body_bytes_max)
         patch.setattr(record_batch, "ENCODED_BYTES_MAX", encoded_bytes_max)
-        made = encode(rows, shared=shared - {"timestamp"})
+        made = encode(rows, shared=shared)
     found = {}
     sequence = 2**31 - 3
     for each in made:
@@ -141,6 +143,10 @@ def test_slices_of_tables_and_chunks():
             for each in made
         }
         assert found == expected(rows[3:16], ["number"])
+
+
+def test_no_rows_make_no_batches():
+    assert encode([]) == []
 
 
 def test_null_headers_that_own_bytes_have_none():

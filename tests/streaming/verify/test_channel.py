@@ -3,20 +3,13 @@
 import random
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
 from sequencer.labels import CyclicLabels, LinearLabels
-from streaming.arrow.partitioner import partitions_of
 from streaming.verify.channel import Material, Settings, judge
 from streaming.verify.records import Record
 from tests.sequencer.channels.model import NaiveChannels
-
-PARTITIONS = 3
-
-
-def partition_of(key):
-    return int(partitions_of(pa.array([key or b""], pa.binary()), PARTITIONS)[0])
+from tests.streaming.verify.places import PARTITIONS, partition_of
 
 
 def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):

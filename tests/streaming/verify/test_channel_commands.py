@@ -11,7 +11,7 @@ from streaming.arrow.key_text import key_to_json
 from streaming.verify.channel import Material, Settings, judge
 from streaming.verify.records import Record
 from tests.sequencer.channels.model import NaiveChannels
-from tests.streaming.verify.test_channel import PARTITIONS, partition_of
+from tests.streaming.verify.places import PARTITIONS, partition_of
 
 KEYS = [b"a", b"b", b"c", b"\xff"]
 

@@ -20,7 +20,10 @@ from tests.streaming.verify.worlds import Multicasts, material_for, settings_for
 
 
 def bus():
-    """Messages between three peers, two nodes of which one ends, handles, and rejects."""
+    """Messages between three peers, two nodes of which one ends, handles, and rejects.
+
+    All three get handles to the node that ends; C gives its own back before.
+    """
     world = Multicasts(1)
 
     def send(sender, to, handles=...):
@@ -35,6 +38,7 @@ def bus():
     send(b"b", b"B,C", b"")
     send(b"a", b"B,C")
     send(b"a", b"@n1", b"@n2")
+    world.do({"op": "release", "node": "n1", "peer": "C", "id": "c5"})
     world.do({"op": "destroy-node", "node": "n1", "id": "c3"})
     world.do({"op": "destroy-node", "node": "n1", "id": "c4"})
     send(b"a", b"A,C,@n1", b"@n1,@n2")
@@ -230,6 +234,49 @@ def end_at_message(m):
     )(m)
 
 
+def notice_of(m, key=b"A"):
+    return next(n for n, r in enumerate(m.outputs) if r.key == key and r.value is None)
+
+
+def no_notice(m):
+    drop(m.outputs, notice_of(m))
+
+
+def notice_at_the_end_of_all(m):
+    """Nothing comes after a notice that is missing: it may be on its way."""
+    last = [n for n in m.of_key(b"A") if n >= notice_of(m)]
+    for at in reversed(last):
+        del m.outputs[at]
+
+
+def notice_to_who_released(m):
+    record = with_header(m.outputs[notice_of(m)], "destination", b"C")
+    append(m.outputs, record, b"C")
+
+
+def notice_again(m):
+    at = notice_of(m)
+    insert(m.outputs, at + 1, m.outputs[at])
+
+
+def notice_too_late(m):
+    at = notice_of(m)
+    swap(m.outputs, at, next(n for n in m.of_key(b"A") if n > at))
+
+
+def notices(edit, keys=(b"A", b"B")):
+    def plant(m):
+        for key in keys:
+            at = notice_of(m, key)
+            m.outputs[at] = edit(m.outputs[at])
+
+    return plant
+
+
+def released_before_it_was_given(m):
+    edit_event('"sequence"', sequence=0)(m)
+
+
 def reject_lost(m):
     m.rejects.pop()
 
@@ -318,6 +365,20 @@ PLANTS = [
     (edit_event('"timestamp"', timestamp=1), "delivered-after-destruction"),
     (edit_event('"timestamp"', timestamp=999), "undelivered-before-destruction"),
     (end_at_message, "same-stamp"),
+    (no_notice, "missing-notice"),
+    (notice_at_the_end_of_all, "unfinished"),
+    (released_before_it_was_given, "missing-notice"),
+    (edit_event('"sequence"', sequence="2"), "wrong-answer"),
+    (notice_to_who_released, "wrong-notice"),
+    (notice_again, "delivered-twice"),
+    (notice_too_late, "stamp-order"),
+    (notices(lambda r: with_header(r, "notice", b"n2")), "wrong-notice"),
+    (notices(lambda r: with_header(r, "timestamp", b"1000")), "wrong-notice"),
+    (notices(lambda r: replace(r, timestamp=5)), "wrong-notice"),
+    (notices(lambda r: replace(r, timestamp=5), [b"A"]), "two-contents"),
+    (notices(lambda r: replace(r, value=b"")), "bad-output"),
+    (notices(lambda r: with_header(r, "destination", b"B"), [b"A"]), "bad-output"),
+    (notices(lambda r: with_header(r, "notice", b"")), "bad-output"),
     (sender_overtaken, "sender-order"),
     (reject_lost, "unfinished"),
     (reject_altered, "reject-altered"),
@@ -337,7 +398,8 @@ def test_the_bus_is_in_order():
     verdict = judge(settings_for(Settings, world), material_for(world))
     assert verdict.good, verdict.faults
     looked = verdict.looked_at
-    assert (looked["rejects"], looked["undelivered"], looked["commands"]) == (4, 1, 4)
+    assert (looked["rejects"], looked["undelivered"], looked["commands"]) == (4, 1, 5)
+    assert looked["notices"] == 2
 
 
 @pytest.mark.parametrize(("plant", "name"), PLANTS)

@@ -23,7 +23,7 @@ from tests.streaming.verify.worlds import material_for, random_multicasts, setti
 @pytest.mark.parametrize("seed", range(25))
 def test_what_is_on_its_way_is_held_and_no_fault(seed):
     rng = random.Random(seed)
-    world = random_multicasts(seed, order=rng.choice(["clock", "counter"]))
+    world = random_multicasts(seed, order=rng.choice(["batch", "clock", "counter"]))
     m = Lists.of(material_for(world))
     whole = len(m.outputs)
     m.outputs = prefixes(rng, m.outputs)
@@ -128,7 +128,30 @@ def event(rng, m, at, record, others):
     return {"missing-event", "unfinished"} if b'"undelivered"' in gone.value else {"unanswered"}
 
 
+def notice_gone(rng, m, at, record, others):
+    found = [n for n, each in enumerate(m.outputs) if each.headers[-3][0] == "notice"]
+    if not found:
+        return None
+    at = rng.choice(found)
+    if rng.random() < 0.5:
+        drop(m.outputs, at)
+        return {"missing-notice", "unfinished"}
+    m.outputs[at] = with_header(m.outputs[at], "notice", b"n99")
+    return {"wrong-notice", "two-contents"}
+
+
+def told_of_a_node(rng, m, at, record, others):
+    """A delivery becomes the notice of a destruction that no command asked for."""
+    added = [each for each in record.headers[-8:] if each[0] in ("from", "destination")][-2:]
+    end = [("timestamp", message(record)[0]), ("notice", b"n1"), *record.headers[-2:]]
+    headers = (added[0], ("destination", record.key), *end)
+    m.outputs[at] = replace(record, value=None, headers=headers)
+    return {"wrong-notice", "two-contents", "missing-delivery"}
+
+
 KINDS = [
+    notice_gone,
+    told_of_a_node,
     swap_two,
     lose,
     lose_as_it_is,
@@ -149,12 +172,13 @@ KINDS = [
 
 def found_in(seed):
     rng = random.Random(seed)
-    order = rng.choice(["clock", "counter"])
+    order = rng.choice(["batch", "clock", "counter"])
     world = random_multicasts(seed, steps=rng.choice([10, 40, 80]), order=order)
     m = Lists.of(material_for(world))
-    if not m.outputs:
+    messages = [n for n, each in enumerate(m.outputs) if each.headers[-3][0] != "notice"]
+    if not messages:
         return False
-    at = rng.randrange(len(m.outputs))
+    at = rng.choice(messages)
     record = m.outputs[at]
     others = [r for n, r in enumerate(m.outputs) if message(r) == message(record) and n != at]
     kind = rng.choice(KINDS)

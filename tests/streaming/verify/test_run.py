@@ -45,10 +45,10 @@ def made(broker, topic_prefix, tmp_path):
     write(broker.bootstrap, market, [*OWN, *(f"to.{each}" for each in SUBSCRIBERS)])
     write(broker.bootstrap, bus, [*OWN, "out"])
     groups = {name: sorted(members) for name, members in market.configured.items()}
+    output = f"{market.topics.at}to.{{subscriber}}"
+    own = {"sequencing": "network", "output": output, "groups": groups}
     pipelines = {
-        "market": pipeline(
-            market.topics.at, "group", output=f"{market.topics.at}to.{{subscriber}}", groups=groups
-        ),
+        "market": pipeline(market.topics.at, "group", **own),
         "bus": pipeline(bus.topics.at, "multicast", output=f"{bus.topics.at}out"),
     }
     return market, bus, write_config(tmp_path, broker.bootstrap, pipelines)

@@ -217,7 +217,7 @@ class Groups(World):
 
 
 class Multicasts(World):
-    """Peers and nodes; a clock for each peer, or one counter for all."""
+    """Peers and nodes; a clock for each peer, or one counter for all (also where it is a batch's)."""
 
     def __init__(self, seed, *, order="clock", prefix="", **more):
         super().__init__(seed, prefix, **more)
@@ -226,10 +226,11 @@ class Multicasts(World):
         self.clocks = {}
         self.owners = {}
         self.destroyed = {}
+        self.holders = {}
 
     def stamp(self, peers):
         """Above the clocks of all peers, which are set to it."""
-        peers = [b"*"] if self.order == "counter" else peers
+        peers = peers if self.order == "clock" else [b"*"]
         now = max(self.clocks.get(peer, 0) for peer in peers) + 1
         self.clocks.update(dict.fromkeys(peers, now))
         return now
@@ -243,10 +244,20 @@ class Multicasts(World):
             self.owners[node] = value["owner"].encode()
             self.answer(command, "command-done")
         elif op == "destroy-node" and there:
-            owner = self.owners[node]
-            self.destroyed[node] = self.stamp([owner])
+            owner, holders = self.owners[node], sorted(self.holders.pop(node, ()))
+            self.destroyed[node] = self.stamp([owner, *holders])
             fields = {"timestamp": self.destroyed[node], "from": owner.decode()}
             self.answer(command, "command-done", **fields)
+            for holder in holders:
+                added = [("from", owner), ("destination", holder)]
+                added += [("timestamp", number(self.destroyed[node])), ("notice", node.encode())]
+                self.deliver(replace(command, value=None, headers=()), "out", holder, added)
+        elif op == "release" and node in self.owners:
+            peer = value["peer"].encode()
+            self.holders.get(node, set()).discard(peer)
+            place = {"incarnation": 17, "sequence": self.sequences.get(peer, 0)}
+            known = peer in self.sequences
+            self.answer(command, "command-done", **(place if known else {}))
         else:
             self.answer(command, "command-refused", reason="does not fit")
 
@@ -288,6 +299,9 @@ class Multicasts(World):
             if gone:
                 added.append(("handles-invalid", b",".join(dict.fromkeys(gone))))
             self.deliver(record, "out", peer, added)
+            for handle in given:
+                if handle not in gone:
+                    self.holders.setdefault(handle[1:].decode(), set()).add(peer)
 
 
 def random_multicasts(seed, *, steps=150, commands=0.1, **options):
@@ -298,8 +312,8 @@ def random_multicasts(seed, *, steps=150, commands=0.1, **options):
         world.clock += 1
         peer, node = f"p{rng.randrange(5)}", f"n{rng.randrange(9)}"
         if rng.random() < commands:
-            op = rng.choice(["create-node", "create-node", "destroy-node"])
-            whole = {"op": op, "node": node, "owner": peer, "id": f"c{step}"}
+            op = rng.choice(["create-node", "create-node", "destroy-node", "release"])
+            whole = {"op": op, "node": node, "owner": peer, "peer": peer, "id": f"c{step}"}
             world.do(rng.choice([b"{", {"op": 1}, {"op": op}]) if rng.random() < 0.1 else whole)
             continue
         known = [f"@{n}" for n in world.owners]

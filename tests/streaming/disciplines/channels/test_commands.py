@@ -21,7 +21,7 @@ from streaming.disciplines.channels.pack import (
     with_commands,
 )
 from streaming.disciplines.state_keys import channel_shard, xxhash64
-from tests.streaming.disciplines.channels.test_operator import plan
+from tests.streaming.disciplines.channels.plans import plan
 
 SHARDS = 5
 KEYS = [b"k%d" % n for n in range(20)] + [b"", b"\xff\x00", b"x" * 100]

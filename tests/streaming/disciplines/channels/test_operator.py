@@ -25,22 +25,9 @@ from streaming.disciplines.channels.pack import (
     labelled,
     record_schema,
 )
-from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
-
-
-def plan(rules):
-    names = ("out", "rejects", "events", "commands")
-    roles = dict(zip(("output", "rejects", "events", "commands"), names, strict=True))
-    return ChannelPlan(
-        service="s",
-        pipeline="p",
-        inputs=("in",),
-        partitions=dict.fromkeys(names[:3], 3),
-        rules=rules,
-        **roles,
-    )
+from tests.streaming.disciplines.channels.plans import plan
 
 
 def rows(rng, count, labels):

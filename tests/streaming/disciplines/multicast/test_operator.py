@@ -7,10 +7,11 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
+from sequencer.multicast.nodes import OwnedNodes
 from streaming.arrow import payload
 from streaming.disciplines.exchange import home
 from streaming.disciplines.multicast import operator
-from streaming.disciplines.multicast.describe import describe
+from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
 from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator, route
 from streaming.disciplines.multicast.peers import LIMITS
@@ -57,7 +58,7 @@ def test_random_histories_in_random_batches(seed, order):
     assert verdict.good, verdict.faults[:3]
     totals = floor.totals()
     assert totals.seen == len(floor.topics.all("in"))
-    assert totals.delivered == len(floor.topics.all("out"))
+    assert totals.delivered + totals.notices == len(floor.topics.all("out"))
     assert totals.undelivered == len(events(floor, "undelivered"))
     assert totals.held == totals.blocked == totals.transit == 0
     assert sum(totals.rejected.values()) == len(floor.topics.all("rejects"))
@@ -217,6 +218,9 @@ def test_commands_are_answered_once(order):
         (b'{"op": "destroy-node", "node": "n", "id": "\\ud800"}', "unknown-node"),
         ({"op": "destroy-node", "node": "n", "id": "i" * 10_001}, "unknown-node"),
         ({"op": "destroy-node", "node": "n"}, "unknown-node"),
+        ({"op": "release", "node": "n", "peer": "p"}, "unknown-node"),
+        ({"op": "release", "node": "n", "peer": 1}, "bad-peer"),
+        ({"op": "release", "node": "n"}, "bad-peer"),
     ]
     for value, _ in bad:
         world.command(value)
@@ -279,6 +283,47 @@ def test_an_idle_peer_retires_and_comes_back_with_a_new_incarnation(order):
     assert len({dict(r.headers)["incarnation"] for r in of_b}) == 2
     sequences = [int(dict(r.headers)["sequence"]) for r in of_b]
     assert sequences == [*range(3), *range(12)]
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_a_long_lived_node_does_not_remember_peers_that_are_gone(order):
+    """Holders that retire, or release, leave nothing behind with who keeps the node."""
+    world = world_of(order)
+    world.command({"op": "create-node", "node": "n", "owner": "o"})
+    floor = floor_for(world, 1, shards=2, retire_after_ms=100_000)
+    floor.run()
+    for turn in range(3):
+        to = b",".join(b"p%d" % n for n in range(10 * turn, 10 * turn + 10))
+        floor.topics.put("in", 0, 1, b"s", b"%d" % turn, [("to", to), ("handles", b"@n")])
+        floor.run()
+        value = {"op": "release", "node": "n", "peer": f"p{10 * turn}"}
+        floor.topics.put("commands", 0, 1, None, json.dumps(value).encode())
+        floor.run()
+        assert len(holders(floor)) == 9
+        floor.now_ms += 200_000
+        for sender in (b"x", b"y", b"z", b"a"):
+            floor.topics.put("in", 0, 1, sender, b"x", [("to", b"q")])
+        floor.run()
+        assert holders(floor) == {}
+    floor.topics.put("in", 0, 1, b"s", b"last", [("to", b"p0,p1"), ("handles", b"@n")])
+    floor.run()
+    floor.topics.put("commands", 0, 1, None, b'{"op": "destroy-node", "node": "n"}')
+    floor.run()
+    told = [r.key for r in floor.topics.all("out") if r.value is None]
+    assert sorted(told) == [b"p0", b"p1"]
+    verdict = judged(world, floor)
+    assert verdict.good, verdict.faults
+
+
+def holders(floor):
+    """Who is noted as holding the only node's handle, and how often."""
+    for core in floor.cores():
+        for name in list(core.peers.texts):
+            core.peers.touch(name)
+        for party in core.peers.bus.parties.values():
+            for _, (found, *_) in getattr(party, "nodes", OwnedNodes("")).state():
+                return dict(found)
+    raise AssertionError("nobody keeps the node")
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])

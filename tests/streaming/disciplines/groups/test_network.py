@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.disciplines.groups.describe import describe
-from streaming.disciplines.groups.operator import GroupOperator, first_ingress, route
-from streaming.disciplines.groups.plan import GroupPlan
+from streaming.disciplines.groups.network.describe import describe
+from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress, route
+from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.verify.accounts import Material
 from streaming.verify.group import Settings, judge
 from tests.streaming.exchange_harness import Floor, given_topics, plan_of
@@ -18,13 +18,13 @@ from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, se
 
 def plan_for(groups, *, nodes=3, **more):
     members = {name: tuple(sorted(some)) for name, some in groups.items()}
-    plan = plan_of(GroupPlan, groups=members, nodes=nodes, **more)
+    plan = plan_of(NetworkPlan, groups=members, nodes=nodes, **more)
     return replace(plan, ingress=first_ingress(plan))
 
 
 def floor_for(world, seed, **options):
     plan = plan_for(world.configured, output=world.output, **options)
-    return Floor(plan, GroupOperator(plan), route(plan), given_topics(world), seed)
+    return Floor(plan, NetworkOperator(plan), route(plan), given_topics(world), seed)
 
 
 def work(world, seed, *, whole=False, across_groups=False, **options):
@@ -91,7 +91,7 @@ def test_a_repeated_chunk_is_known():
     for n in range(30):
         world.send(b"p", b"G%d" % (n % 2), b"%d" % n)
     plan = plan_for(world.configured)
-    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), 1)
+    floor = Floor(plan, NetworkOperator(plan), route(plan), given_topics(world), 1)
     while floor.left():
         before = {k: len(v) for k, v in floor.topics.records.items() if k[0] == "transit"}
         floor.batch()
@@ -163,7 +163,7 @@ def test_members_cannot_take_the_pipelines_own_topics():
     world.do({"op": "add", "group": "G1", "members": ["x y"]})
     plan = plan_for(world.configured, output="p.{subscriber}")
     assert "{subscriber}" in plan.output
-    floor = Floor(plan, GroupOperator(plan), route(plan), given_topics(world), 1)
+    floor = Floor(plan, NetworkOperator(plan), route(plan), given_topics(world), 1)
     floor.topics.put("commands", 0, 0, None, b'{"op":"add","group":"G","members":["a/b"]}')
     floor.run()
     refused = [json.loads(r.value) for r in floor.topics.all("events")]
@@ -183,3 +183,17 @@ def test_commands_with_names_that_are_no_unicode_are_refused_and_judged():
     told = [json.loads(each.value) for each in floor.topics.all("events")]
     assert [each["event"] for each in told] == ["command-refused"] * 3
     assert {each["command"] for each in told} == {"s", "t", None}
+
+
+def test_groups_that_a_change_moves_are_told_of():
+    world = Groups(1, {"G0": ["A", "B"], "G1": ["A", "B"], "G2": ["X", "Y"]})
+    world.do({"op": "set", "group": "G0", "members": ["A", "B", "C"], "id": "grow"})
+    world.send(b"p", b"G1", b"hello")
+    floor, verdict = work(world, 1)
+    assert verdict.good, verdict.faults
+    told = [json.loads(r.value) for r in floor.topics.all("events")]
+    (moved,) = [each for each in told if each["event"] == "group-moved"]
+    (delivered, _) = floor.topics.all("out")
+    assert (moved["group"], moved["command"]) == ("G1", "grow")
+    assert b"%d" % moved["version"] == dict(delivered.headers)["group-version"]
+    assert len({each["id"] for each in told}) == len(told)

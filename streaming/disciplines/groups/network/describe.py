@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.arrow.output import at
-from streaming.disciplines.groups.operator import GroupCore
+from streaming.disciplines.groups.network.operator import NetworkCore
 
 
-def describe(core: GroupCore) -> list[dict[str, Any]]:
+def describe(core: NetworkCore) -> list[dict[str, Any]]:
     """A dictionary for each subscriber that ever got something, or is in a group.
 
     ``groups``: those that it is in. ``waiting``: group and `group-sequence` of the messages that

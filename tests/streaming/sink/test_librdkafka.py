@@ -1,11 +1,11 @@
-"""What the writer does while a group's coordinator moves: no broker can be told to move it."""
+"""What librdkafka is asked while a group's coordinator moves: no broker can be told to move it."""
 
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.sink.writer import committed
+from streaming.sink.librdkafka import committed
 
 
 class Moving:

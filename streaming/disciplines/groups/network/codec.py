@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.shard import GroupShard
-from sequencer.overlaps.tables import Ragged
+from sequencer.ragged import Ragged
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.payload import ROW_BYTES, cuts, fits, row_sizes

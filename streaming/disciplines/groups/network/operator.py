@@ -9,18 +9,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops, ranks
-from sequencer.overlaps.membership import ChangeError
+from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, Place
+from sequencer.ragged import ranks
 from streaming.arrow import output
-from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.columns import flat
 from streaming.arrow.schemas import PAYLOAD
 from streaming.disciplines.exchange import (
     Core,
@@ -29,28 +28,33 @@ from streaming.disciplines.exchange import (
     Route,
     Work,
     home,
-    place_of,
 )
-from streaming.disciplines.groups.codec import chunks, dump, load, unchunk
-from streaming.disciplines.groups.commands import Command, read_command
-from streaming.disciplines.groups.plan import GroupPlan
-from streaming.disciplines.groups.views import Shown, stamps_shown
+from streaming.disciplines.groups.commands import Changed, Command, carry_out
+from streaming.disciplines.groups.network.codec import chunks, dump, load, unchunk
+from streaming.disciplines.groups.network.stamps import Shown, stamps_shown
+from streaming.disciplines.groups.plan import NetworkPlan
+from streaming.disciplines.groups.records import (
+    REASONS,
+    by_topic,
+    count_records,
+    groups_of,
+    published,
+    rejects,
+    retired,
+)
 
-MISSING_SENDER = "missing-sender"
-MISSING_GROUP = "missing-group"
 
-
-def shard_of(node: int, plan: GroupPlan) -> int:
+def shard_of(node: int, plan: NetworkPlan) -> int:
     """The shard that hosts a node."""
     return node % plan.shards
 
 
-def subscriber_shard(name: str, plan: GroupPlan) -> int:
+def subscriber_shard(name: str, plan: NetworkPlan) -> int:
     """The shard of a subscriber."""
     return home(name.encode(), plan.shards)
 
 
-def ingress(name: str, plan: GroupPlan) -> int:
+def ingress(name: str, plan: NetworkPlan) -> int:
     """The shard that numbers a group's messages, for ever: where its path begins at first."""
     found = plan.ingress.get(name)
     if found is None:
@@ -59,7 +63,7 @@ def ingress(name: str, plan: GroupPlan) -> int:
     return found
 
 
-def first_ingress(plan: GroupPlan) -> dict[str, int]:
+def first_ingress(plan: NetworkPlan) -> dict[str, int]:
     """Where the paths of the first membership begin, for groups that have one."""
     directory = new_directory(plan)
     directory.begin(plan.groups)
@@ -67,50 +71,40 @@ def first_ingress(plan: GroupPlan) -> dict[str, int]:
     return {name: runs[0].shard for name, runs in paths if runs}
 
 
-def new_directory(plan: GroupPlan) -> Directory:
+def new_directory(plan: NetworkPlan) -> Directory:
     """A directory without groups."""
     return Directory(plan.nodes, partial(shard_of, plan=plan), plan.retire_after_ms)
 
 
-def route(plan: GroupPlan) -> Route:
+def route(plan: NetworkPlan) -> Route:
     """The shard of each input record: that of its group's ingress."""
     return partial(_route, plan=plan)
 
 
-def _route(table: pa.Table, plan: GroupPlan) -> NDArray[np.int64]:
-    codes, names = _groups(table)
+def _route(table: pa.Table, plan: NetworkPlan) -> NDArray[np.int64]:
+    codes, names = groups_of(table)
     shards = np.array([ingress(name, plan) for name in names] or [0], dtype=np.int64)
     return shards[np.maximum(codes, 0)]
 
 
-def _groups(table: pa.Table) -> tuple[NDArray[np.int64], list[str]]:
-    """For each record the place of its group among the names; -1 where it has none."""
-    ((values, _),) = last_headers(flat(table["headers"]), ["group"])
-    found = values.dictionary_encode()
-    names = [name.decode(errors="surrogateescape") for name in found.dictionary.to_pylist()]
-    codes = found.indices.fill_null(-1).to_numpy().astype(np.int64)
-    empty = [at for at, name in enumerate(names) if not name]
-    return np.where(np.isin(codes, empty), -1, codes), names
-
-
-class GroupOperator(ExchangeOperator):
+class NetworkOperator(ExchangeOperator):
     """The operator of a pipeline of discipline `group`."""
 
-    plan: GroupPlan
+    plan: NetworkPlan
 
-    def core(self, shard: int) -> GroupCore:
+    def core(self, shard: int) -> NetworkCore:
         """A shard as at the beginning of the checkpoint, with the first membership."""
-        return GroupCore(self.plan, shard)
+        return NetworkCore(self.plan, shard)
 
 
-class GroupCore(Core):
+class NetworkCore(Core):
     """One shard: its part of the network, what its receivers hold, its subscribers' counts.
 
     ``known``: for each subscriber that ever got something its next `sequence`, its incarnation,
     and when it got something last (ms).
     """
 
-    def __init__(self, plan: GroupPlan, shard: int) -> None:
+    def __init__(self, plan: NetworkPlan, shard: int) -> None:
         super().__init__()
         self.plan = plan
         directory = new_directory(plan)
@@ -125,7 +119,8 @@ class GroupCore(Core):
     def step(self, work: Work) -> Outcome:
         """Commands first, then what other shards sent, then what was published."""
         told = self._commands(work)
-        good, codes, names, bad = self._published(work.records)
+        sent = published(work.records)
+        good = sent.good
         arrived, payload = unchunk(work.arrived)
         first_row = len(self.records)
         arrived_row = np.where(arrived.row >= 0, arrived.row + first_row + len(good), -1)
@@ -133,18 +128,19 @@ class GroupCore(Core):
             [self.records, work.records.take(pa.array(good)).select(PAYLOAD.names), payload]
         ).combine_chunks()
         stepped = self.net.step(
-            arrived.with_rows(arrived_row), names, codes[good], first_row, work.now_ms
+            arrived.with_rows(arrived_row), sent.names, sent.group[good], first_row, work.now_ms
         )
-        bad |= {int(good[at]): reason for at, reason in stepped.refused.items()}
+        for at, reason in stepped.refused.items():
+            sent.why[good[at]] = REASONS.index(reason)
         deliveries = self._deliveries(stepped.delivered, rows, work.now_ms)
         told += self._retire(work.now_ms)
         outgoing = {to: chunks(hops, rows) for to, hops in stepped.outgoing.items()}
         self.records = rows.take(pa.array(stepped.held_row)).combine_chunks()
-        self._count(work, bad, len(deliveries), len(arrived), stepped.outgoing)
+        self._count(sent.why, len(deliveries), len(arrived), stepped.outgoing)
         return Outcome(
             [
-                *self._by_topic(deliveries),
-                (self.plan.rejects, self._rejects(work.records, bad)),
+                *by_topic(deliveries, self.plan),
+                (self.plan.rejects, rejects(work.records, sent.why, self.plan.inputs)),
                 (self.plan.events, output.events(told)),
             ],
             outgoing,
@@ -166,38 +162,18 @@ class GroupCore(Core):
         self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
 
     def _commands(self, work: Work) -> list[output.Event]:
-        """Carry out the commands, as every shard does; the answers are given by the first."""
-        told: list[output.Event] = []
-        for row in work.commands.to_pylist():
-            command = read_command(row["value"], self.plan)
-            reason, detail = command.reason, command.detail
-            version = None
-            if not reason:
-                try:
-                    version = self._change(command, work.now_ms)
-                except ChangeError as error:
-                    reason, detail = error.reason, str(error)
-            if self.net.place.shard == 0:
-                place = place_of(row, self.plan)
-                told += command.answers(
-                    self.plan.pipeline, place, work.now_ms, reason, detail, version
-                )
-        return told
+        """Carry out the commands, as every shard does; the first one tells of it."""
+        told = carry_out(
+            work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
+        )
+        return told if self.net.place.shard == 0 else []
 
-    def _change(self, command: Command, now_ms: int) -> int | None:
-        self.net.change(command.op, command.group, command.members, now_ms)
+    def _change(self, command: Command, now_ms: int) -> Changed:
+        change = self.net.change(command.op, command.group, command.members, now_ms)
         self.directory_blob, self._shown = b"", None
-        return self.net.directory.view_of.get(command.group)
-
-    def _published(
-        self, records: pa.Table
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], dict[int, str]]:
-        """Records that name sender and group, their groups, and why the others are rejected."""
-        codes, names = _groups(records)
-        anonymous = flat(records["key"]).is_null().to_numpy(zero_copy_only=False)
-        bad: dict[int, str] = dict.fromkeys(np.flatnonzero(codes < 0).tolist(), MISSING_GROUP)
-        bad |= dict.fromkeys(np.flatnonzero(anonymous).tolist(), MISSING_SENDER)
-        return np.flatnonzero((codes >= 0) & ~anonymous), codes, names, bad
+        moved = {group: view.number for view in change.views for group in view.groups}
+        moved.pop(command.group, None)
+        return Changed(self.net.directory.view_of.get(command.group), moved)
 
     def _deliveries(self, delivered: Hops, rows: pa.Table, now_ms: int) -> pa.Table:
         """One record for each message and subscriber of this shard, for the sink."""
@@ -207,8 +183,6 @@ class GroupCore(Core):
         owner, who = members.owners(), members.values
         names = pa.array([name.encode() for name in tables.subscribers], pa.binary())
         sequence, incarnation = self._counts(who, tables.subscribers, now_ms)
-        if self._shown is None or self._shown.tables is not tables:
-            self._shown = stamps_shown(tables)
         out = rows.take(pa.array(delivered.row))
         message = pa.array(owner.astype(np.int32))
 
@@ -216,6 +190,11 @@ class GroupCore(Core):
             """What all copies of a message share crosses to the sink once."""
             return pa.DictionaryArray.from_arrays(message, flat(column))
 
+        stamps = {}
+        if self.plan.stamps:
+            if self._shown is None or self._shown.tables is not tables:
+                self._shown = stamps_shown(tables)
+            stamps = {"stamps": self._shown.texts(delivered, owner, who)}
         return pa.table(
             {
                 "key": pa.DictionaryArray.from_arrays(pa.array(who.astype(np.int32)), names),
@@ -225,7 +204,7 @@ class GroupCore(Core):
                 "sender": copied(out["key"]),
                 "group-sequence": copied(pa.array(delivered.number)),
                 "group-version": copied(pa.array(tables.view[place])),
-                "stamps": self._shown.texts(delivered, owner, who),
+                **stamps,
                 "sequence": pa.array(sequence),
                 "incarnation": pa.array(incarnation),
             }
@@ -246,23 +225,6 @@ class GroupCore(Core):
         inverse = np.searchsorted(distinct, who)
         return first[inverse] + rank, born[inverse]
 
-    def _by_topic(self, deliveries: pa.Table) -> list[output.Write]:
-        """The deliveries by topic: one for all, or one for each subscriber."""
-        if "{subscriber}" not in self.plan.output:
-            return [(self.plan.output, deliveries)]
-        keys = flat(deliveries["key"])
-        who = keys.indices.to_numpy()
-        found: list[output.Write] = []
-        for at in np.unique(who).tolist():
-            topic = self.plan.output.replace("{subscriber}", keys.dictionary[at].as_py().decode())
-            found.append((topic, deliveries.take(pa.array(np.flatnonzero(who == at)))))
-        return sorted(found, key=itemgetter(0))
-
-    def _rejects(self, records: pa.Table, bad: Mapping[int, str]) -> pa.Table:
-        at = sorted(bad)
-        reasons = pa.array([bad[each] for each in at], pa.string())
-        return output.rejects(records.take(pa.array(at, pa.int64())), reasons, self.plan.inputs)
-
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
         members = self.net.tables.subscribers
@@ -275,30 +237,19 @@ class GroupCore(Core):
         told = []
         for name in gone:
             sequence, incarnation, _ = self.known.pop(name)
-            value = {
-                "event": "retired",
-                "id": f"{self.plan.pipeline}:retired:{name}:{incarnation}",
-                "at": output.at(now_ms),
-                "subscriber": name,
-                "incarnation": incarnation,
-                "sequence": sequence,
-            }
-            told.append((name.encode(), value))
+            told.append(retired(self.plan.pipeline, name, incarnation, sequence, now_ms))
         return told
 
     def _count(
         self,
-        work: Work,
-        bad: Mapping[int, str],
+        why: NDArray[np.int8],
         deliveries: int,
         arrived: int,
         outgoing: Mapping[int, Hops],
     ) -> None:
         totals = self.totals
-        totals.seen += len(work.records)
+        count_records(totals, why)
         totals.delivered += deliveries
-        for reason in bad.values():
-            totals.reject(reason)
         held = self.net.receivers.held
         waiting = self.net.tables.members.take(self.net.tables.places(held.line[~held.last]))
         totals.held = len(waiting.values)

@@ -1,0 +1,103 @@
+"""The service as users run it: from its start, or a kill -9, to the next delivery."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from harness import PARTITIONS, create
+
+ROLES = ("in", "out", "rejects", "events", "commands")
+MESSAGES = 1_000
+LIMIT_SECONDS = 180
+
+
+class Service:
+    """One pipeline in a folder of its own; `send` gives it something to deliver."""
+
+    def __init__(self, bootstrap, name, folder):
+        self.bootstrap, self.name, self.sent = bootstrap, name, 0
+        create(bootstrap, *(f"{name}.{role}" for role in ROLES))
+        roles = {"output": "out", "rejects": "rejects", "events": "events", "input": "in"}
+        topics = "\n".join(f'{key} = "{name}.{role}"' for key, role in roles.items())
+        self.config = Path(folder, f"{name}.toml")
+        self.config.write_text(
+            f'[service]\nname = "{name}"\ncheckpoint = "{folder}/{name}"\n'
+            f'[kafka]\nbootstrap_servers = "{bootstrap}"\n[spark]\n"spark.master" = "local[2]"\n'
+            f'[pipelines.p]\ndiscipline = "channel"\n{topics}\n'.replace(
+                f'input = "{name}.in"', f'input = ["{name}.in"]'
+            )
+        )
+        self.process = None
+
+    def send(self):
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for number in range(self.sent, self.sent + MESSAGES):
+            label, channel = divmod(number, 100)
+            headers = [("label", b"%d" % label)]
+            producer.produce(f"{self.name}.in", bytes(100), b"c%d" % channel, headers=headers)
+        assert producer.flush(60) == 0
+        self.sent += MESSAGES
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "streaming.cli", "run", str(self.config)],
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+    def kill(self):
+        """kill -9 of all of it."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+
+    @contextlib.contextmanager
+    def reading(self):
+        """Gives a function that waits for the next delivery from now on; seconds of the clock."""
+        settings = {"group.id": self.name, "isolation.level": "read_committed"}
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, **settings})
+        places = [TopicPartition(f"{self.name}.out", number) for number in range(PARTITIONS)]
+        for place in places:
+            place.offset = consumer.get_watermark_offsets(place, timeout=30)[1]
+        consumer.assign(places)
+
+        def delivery():
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while time.monotonic() < deadline:
+                message = consumer.poll(0.05)
+                if message is not None and message.error() is None:
+                    return time.monotonic()
+            raise SystemExit(f"no delivery within {LIMIT_SECONDS} s")
+
+        try:
+            yield delivery
+        finally:
+            consumer.close()
+
+
+def seconds_to_output(bootstrap, turn):
+    """Seconds to the next delivery: a new checkpoint's start, an old one's, after a kill -9."""
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        service = Service(bootstrap, f"start-{turn}", folder)
+        for name in ("new checkpoint", "old checkpoint", "kill -9"):
+            if name == "kill -9":
+                service.kill()
+            service.send()
+            with service.reading() as delivery:
+                began = time.monotonic()
+                service.start()
+                found[name] = delivery() - began
+            if name == "new checkpoint":
+                service.stop()
+        service.stop()
+    return found

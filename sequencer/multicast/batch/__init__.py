@@ -1,0 +1,28 @@
+"""Multicast in the order of a batch that everybody knows: no clocks, no counter, no trips.
+
+Every shard is given every record of a batch in one order, so a message's place is its number, and
+each shard works out alone what its own peers get. All of it on arrays, with no step for each
+delivery. `lists` what senders write, `names` what it stands for, `messages` who gets what,
+`peers` what a peer has got, `holders` who has which handle.
+"""
+
+from sequencer.multicast.batch.holders import Holders
+from sequencer.multicast.batch.lists import Lists, read_lists
+from sequencer.multicast.batch.messages import REASONS, Copies, Limits, Messages
+from sequencer.multicast.batch.names import Names, Node, resolve
+from sequencer.multicast.batch.peers import Peers, ranks
+
+__all__ = [
+    "REASONS",
+    "Copies",
+    "Holders",
+    "Limits",
+    "Lists",
+    "Messages",
+    "Names",
+    "Node",
+    "Peers",
+    "ranks",
+    "read_lists",
+    "resolve",
+]

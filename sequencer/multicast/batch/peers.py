@@ -1,0 +1,84 @@
+"""What each peer has got: a table of all peers of a shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sequencer.multicast.batch.lists import Bools, Int64s
+
+COLUMNS = ("sequence", "incarnation", "last_ms")
+LOW_BITS = 16
+
+
+@dataclass(slots=True)
+class Peers:
+    """Peers by name (binary, distinct), in the order in which they came; parallel arrays.
+
+    ``sequence``: of the next delivery. ``incarnation``: since when (ms). ``last_ms``: when the peer
+    last took part.
+    """
+
+    keys: pa.Array
+    sequence: Int64s
+    incarnation: Int64s
+    last_ms: Int64s
+
+    @classmethod
+    def empty(cls) -> Peers:
+        """Nobody."""
+        return cls(pa.array([], pa.binary()), *(np.zeros(0, np.int64) for _ in COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def rows(self, names: pa.Array) -> Int64s:
+        """The row of each name, -1 where it has none."""
+        found = pc.fill_null(pc.index_in(names, value_set=self.keys), -1)
+        return np.asarray(found.to_numpy(zero_copy_only=False).astype(np.int64))
+
+    def rows_or_new(self, names: pa.Array, now_ms: int) -> Int64s:
+        """The row of each of some distinct names; who has none begins now."""
+        rows = self.rows(names)
+        new = np.flatnonzero(rows < 0)
+        if len(new):
+            rows[new] = len(self) + np.arange(len(new))
+            self.keys = pa.concat_arrays([self.keys, names.take(pa.array(new))])
+            begun = np.full(len(new), now_ms, np.int64)
+            self.sequence = np.concatenate((self.sequence, np.zeros(len(new), np.int64)))
+            self.incarnation = np.concatenate((self.incarnation, begun))
+            self.last_ms = np.concatenate((self.last_ms, begun))
+        return rows
+
+    def number(self, rows: Int64s, now_ms: int) -> Int64s:
+        """The `sequence` of each of some deliveries, given by the rows of their peers in order."""
+        numbers = self.sequence[rows] + ranks(rows)
+        self.sequence += np.bincount(rows, minlength=len(self))
+        self.last_ms[rows] = now_ms
+        return numbers
+
+    def keep(self, kept: Bools) -> None:
+        """Forget all others; the rows move up."""
+        self.keys = self.keys.filter(pa.array(kept))
+        for name in COLUMNS:
+            setattr(self, name, getattr(self, name)[kept])
+
+
+def ranks(values: Int64s) -> Int64s:
+    """How often each value (0 or more, below 2^32) was there before.
+
+    Sorted by 16 bits at a time: numpy takes linear time for that.
+    """
+    count = len(values)
+    order = np.argsort(values.astype(np.uint16), kind="stable")
+    if count and int(values.max()) >> LOW_BITS:
+        high = (values >> LOW_BITS).astype(np.uint16)
+        order = order[np.argsort(high[order], kind="stable")]
+    sorted_values = values[order]
+    starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
+    found = np.empty(count, np.int64)
+    found[order] = np.arange(count) - np.repeat(starts, np.diff(starts, append=count))
+    return found

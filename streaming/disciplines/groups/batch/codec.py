@@ -1,0 +1,194 @@
+"""A shard of groups as bytes: the directory, what it has counted, its subscribers.
+
+The directory is encoded anew only where a command changed it. It tells what is not as the plan's
+first membership says: so the state of groups that never change is small however many they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sequencer.groups.directory import Directory, First, Group, Removed
+from sequencer.groups.subscribers import Subscribers
+from sequencer.ragged import Ints
+from streaming.arrow.ipc import from_state, to_state
+from streaming.errors import StateFormatError
+
+FORMAT = 1
+_HEAD = struct.Struct(">BQ?III")
+_MEMBERS = [("name", pa.string()), ("count", pa.int32())]
+_GROUP = pa.struct(
+    [*_MEMBERS, ("version", pa.int64()), ("start", pa.int64()), ("first", pa.bool_())]
+)
+_REMOVED = pa.struct(
+    [("name", pa.string()), *((each, pa.int64()) for each in ("at_ms", "version", "count"))]
+)
+_NAMES = pa.list_(pa.string())
+_STEPS = pa.list_(pa.int32())
+"""Members of one group after the other, each as its distance from the one before."""
+
+FIRST = pa.schema([("subscribers", _NAMES), ("groups", pa.list_(pa.struct(_MEMBERS)))])
+FIRST = FIRST.append(pa.field("members", _STEPS))
+DIRECTORY = pa.schema(
+    [
+        ("subscribers", _NAMES),
+        ("groups", pa.list_(_GROUP)),
+        ("members", _STEPS),
+        ("removed", pa.list_(_REMOVED)),
+        ("floors", pa.list_(pa.int64())),
+    ]
+)
+COUNTS = pa.schema([("count", pa.int64())])
+_NUMBERS = ("sequence", "incarnation", "last_ms")
+SUBSCRIBERS = pa.schema([(name, pa.int64()) for name in _NUMBERS])
+
+
+def encode_first(groups: Mapping[str, Collection[str]]) -> bytes:
+    """A first membership for the plan, which goes to every task of every batch."""
+    subscribers = sorted({each for members in groups.values() for each in members})
+    places = {name: at for at, name in enumerate(subscribers)}
+    members = [
+        np.array(sorted(places[each] for each in set(groups[name]))) for name in sorted(groups)
+    ]
+    told = [
+        {"name": name, "count": len(some)}
+        for name, some in zip(sorted(groups), members, strict=True)
+    ]
+    return _encoded(FIRST, [subscribers, told, _steps(members)])
+
+
+@lru_cache(maxsize=4)
+def decode_first(data: bytes) -> First:
+    """The inverse of :func:`encode_first`; nobody changes what it gives."""
+    subscribers, groups, steps = _decoded(data, FIRST)
+    told = groups.to_pylist()
+    members = _members(steps, [each["count"] for each in told])
+    return First(subscribers.to_pylist(), [each["name"] for each in told], members)
+
+
+def encode_directory(directory: Directory, first: First) -> bytes:
+    """The directory without what is counted."""
+    groups = directory.groups.items()
+    told = [
+        {
+            "name": name,
+            "count": 0 if each.first else len(each.members),
+            "version": int(directory.version[each.number]),
+            "start": int(directory.start[each.number]),
+            "first": each.first,
+        }
+        for name, each in groups
+    ]
+    gone = [
+        {"name": name, "at_ms": each.at_ms, "version": each.version, "count": each.count}
+        for name, each in directory.removed.items()
+    ]
+    new = directory.subscribers[len(first.subscribers) :]
+    steps = _steps([each.members for _, each in groups if not each.first])
+    floors = [directory.versions_floor, directory.counts_floor]
+    return _encoded(DIRECTORY, [new, told, steps, gone, floors])
+
+
+def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
+    """The inverse of :func:`encode_directory`."""
+    new, groups, steps, gone, floors = _decoded(data, DIRECTORY)
+    told = groups.to_pylist()
+    there = dict(zip(first.groups, first.members, strict=True))
+    changed = iter(_members(steps, [each["count"] for each in told if not each["first"]]))
+    found = {}
+    for number, each in enumerate(told):
+        members = there[each["name"]] if each["first"] else next(changed)
+        found[each["name"]] = Group(number, members, each["first"])
+    return Directory(
+        remember_ms,
+        groups=found,
+        removed={each.pop("name"): Removed(**each) for each in gone.to_pylist()},
+        subscribers=[*first.subscribers, *new.to_pylist()],
+        names=list(found),
+        version=np.array([each["version"] for each in told], np.int64),
+        count=np.zeros(len(told), np.int64),
+        start=np.array([each["start"] for each in told], np.int64),
+        versions_floor=floors[0].as_py(),
+        counts_floor=floors[1].as_py(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What users may change between two starts, as the last batch had it.
+
+    ``remember_ms``: for how long removed groups and idle subscribers are remembered.
+    """
+
+    remember_ms: int
+    stamps: bool
+
+
+def encode(
+    settings: Settings, data: bytes, directory: Directory, subscribers: Subscribers
+) -> bytes:
+    """A shard's state; ``data`` is the encoded directory, empty for the first membership."""
+    counts = _batch(COUNTS, [directory.count[directory.numbers()]])
+    mine = np.flatnonzero(subscribers.mine)
+    own = _batch(SUBSCRIBERS, [getattr(subscribers, name)[mine] for name in _NUMBERS])
+    parts = (data, to_state(counts), to_state(own))
+    head = _HEAD.pack(FORMAT, settings.remember_ms, settings.stamps, *map(len, parts))
+    return b"".join((head, *parts))
+
+
+def parts(state: bytes) -> tuple[Settings, bytes, bytes, bytes]:
+    """The settings, and the encoded directory, counts and subscribers of a state."""
+    form, remember_ms, stamps, *lengths = _HEAD.unpack_from(state)
+    if form != FORMAT:
+        raise StateFormatError(form, FORMAT)
+    ends = np.cumsum([_HEAD.size, *lengths]).tolist()
+    first, second, third = (state[a:b] for a, b in pairwise(ends))
+    return Settings(remember_ms, stamps), first, second, third
+
+
+def load_counts(directory: Directory, data: bytes) -> None:
+    """Put the counts of messages into a directory."""
+    directory.count[directory.numbers()] = from_state(data, COUNTS).column(0).to_numpy()
+
+
+def load_subscribers(subscribers: Subscribers, data: bytes) -> None:
+    """Put what is counted of subscribers into fresh ones."""
+    mine = np.flatnonzero(subscribers.mine)
+    for name, column in zip(_NUMBERS, from_state(data, SUBSCRIBERS).columns, strict=True):
+        getattr(subscribers, name)[mine] = column.to_numpy()
+
+
+def _batch(schema: pa.Schema, columns: Sequence[Ints]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(each) for each in columns], schema=schema)
+
+
+def _encoded(schema: pa.Schema, lists: Sequence[Any]) -> bytes:
+    """One row of lists."""
+    columns = []
+    for field, values in zip(schema, lists, strict=True):
+        flat = pa.array(values, field.type.value_type)
+        bounds = pa.array([0, len(flat)], pa.int32())
+        columns.append(pa.ListArray.from_arrays(bounds, flat, type=field.type))
+    return to_state(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def _decoded(data: bytes, schema: pa.Schema) -> list[pa.Array]:
+    return [column.flatten() for column in from_state(data, schema).columns]
+
+
+def _steps(members: Sequence[Ints]) -> Ints:
+    every = np.concatenate([np.empty(0, np.int64), *members])
+    return np.diff(every, prepend=0).astype(np.int32)
+
+
+def _members(steps: pa.Array, counts: Sequence[int]) -> list[Ints]:
+    every = np.cumsum(steps.to_numpy(), dtype=np.int64)
+    return np.split(every, np.cumsum(counts)[:-1]) if counts else []

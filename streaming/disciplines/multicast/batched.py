@@ -1,0 +1,321 @@
+"""Discipline `multicast` in the order of the batch: each shard works out what its peers get.
+
+All shards see the same commands and records in the same order, and count them alike: a message's
+`timestamp` is its number among all commands and records since the checkpoint began, a batch's
+commands before its records. Who gets what and holds what is in `sequencer.multicast.batch`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sequencer.multicast.batch import REASONS, Copies, Holders, Limits, Messages, Node, Peers
+from sequencer.slices import slices
+from streaming.arrow import output
+from streaming.arrow.columns import Bools, Int64s, flat, last_headers
+from streaming.arrow.ipc import from_state, join, split, to_state
+from streaming.arrow.output import Event, Write
+from streaming.disciplines.broadcast import BroadcastOperator, Core, Work, homes, record_homes
+from streaming.disciplines.commands import Refused, place_of
+from streaming.disciplines.multicast.events import retired, undelivered
+from streaming.disciplines.multicast.nodes import (
+    DESTROY,
+    RELEASE,
+    Command,
+    Nodes,
+    command_id,
+    latin,
+    raw,
+    read_command,
+    shown,
+)
+from streaming.disciplines.multicast.plan import BatchMulticastPlan
+from streaming.disciplines.multicast.records import (
+    DESTINATIONS_MAX,
+    HANDLES_MAX,
+    PEER_BYTES_MAX,
+    copied,
+    delivered,
+    notices_sent,
+)
+from streaming.disciplines.multicast.slices import Passed, deliveries
+
+LIMITS = Limits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
+SLICE_MAX = 500_000
+"""Deliveries that are made at a time."""
+
+NUMBERS = ("sequence", "incarnation", "last_ms")
+PEERS = pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
+PAIRS = pa.schema([("step", pa.int64())])
+"""The pairs of `Holders`, each less the one before."""
+
+
+class BatchOperator(BroadcastOperator):
+    """The operator of a pipeline of discipline `multicast` in the order of the batch."""
+
+    plan: BatchMulticastPlan
+
+    def core(self, shard: int) -> BatchCore:
+        """A shard as at the beginning of the checkpoint: without nodes."""
+        return BatchCore(self.plan, shard)
+
+
+class _End(NamedTuple):
+    """A node's destruction: its place in the order, its command's time.
+
+    ``rows``: the holders', with the ``sequence`` of the notice to each.
+    """
+
+    node: str
+    owner: str
+    stamp: int
+    time_ms: int
+    rows: Int64s
+    sequence: Int64s
+
+
+class BatchCore(Core):
+    """One shard: what its peers got and hold.
+
+    ``clock``: commands and records so far, of all. ``retire_after_ms`` is the plan's as of the
+    batch before: one that is repeated under other settings gives what it gave.
+    """
+
+    def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
+        super().__init__()
+        self.plan = plan
+        self.shard = shard
+        self.clock = 0
+        self.retire_after_ms = plan.retire_after_ms
+        self.nodes = Nodes(plan.retire_after_ms)
+        self.peers = Peers.empty()
+        self.holders = Holders.of(np.zeros(0, np.int64))
+
+    def step(self, work: Work) -> Iterator[Write]:
+        """Commands first, then what senders sent."""
+        self.nodes.remembered_ms = self.retire_after_ms
+        told = self._retire(work.now_ms)
+        ends = self._commands(work, told)
+        yield from self._notices(ends)
+        if len(work.records):
+            yield from self._records(work, told)
+        self.totals.channels = len(self.peers)
+        self.retire_after_ms = self.plan.retire_after_ms
+        yield self.plan.events, output.events(told)
+
+    def dump(self) -> bytes:
+        """The state."""
+        peers, pairs = self.peers, np.diff(self.holders.pairs, prepend=0)
+        columns = [peers.keys, *(pa.array(getattr(peers, name)) for name in NUMBERS)]
+        return join(
+            [
+                json.dumps([self.clock, self.retire_after_ms]).encode(),
+                self.nodes.dump(),
+                to_state(pa.RecordBatch.from_arrays(columns, schema=PEERS)),
+                to_state(pa.RecordBatch.from_arrays([pa.array(pairs)], schema=PAIRS)),
+            ]
+        )
+
+    def load(self, state: bytes) -> None:
+        """Become what ``state`` was dumped from."""
+        head, nodes, peers, pairs = split(state, 4)
+        self.clock, self.retire_after_ms = json.loads(head)
+        self.nodes.load(nodes)
+        keys, *numbers = from_state(peers, PEERS).columns
+        self.peers = Peers(keys, *(each.to_numpy().copy() for each in numbers))
+        (steps,) = from_state(pairs, PAIRS).columns
+        self.holders = Holders.of(np.cumsum(steps.to_numpy()))
+
+    # --- What is forgotten.
+
+    def _retire(self, now_ms: int) -> list[Event]:
+        """Forget peers that took no part for long and have no node; their handles go, too."""
+        peers, due_ms = self.peers, now_ms - self.retire_after_ms
+        idle = peers.last_ms < due_ms
+        if not idle.any():
+            return []
+        owners = {raw(life.owner) for life in self.nodes.lives.values() if life.destroyed_ms < 0}
+        rows = peers.rows(pa.array(sorted(owners), pa.binary()))
+        rows = rows[rows >= 0]
+        peers.last_ms[rows[idle[rows]]] = now_ms  # to have a node is to take part
+        idle[rows] = False
+        at = np.flatnonzero(idle)
+        names = peers.keys.take(pa.array(at)).to_pylist()
+        counts = zip(peers.incarnation[at].tolist(), peers.sequence[at].tolist(), strict=True)
+        told = [
+            retired(self.plan.pipeline, latin(name), count, now_ms)
+            for name, count in zip(names, counts, strict=True)
+        ]
+        self.holders.keep(~idle)
+        peers.keep(~idle)
+        return told
+
+    # --- Commands.
+
+    def _commands(self, work: Work, told: list[Event]) -> list[_End]:
+        """Carry out the commands, as every shard does; the destructions among them.
+
+        The first shard answers; what a peer releases is answered by the peer's.
+        """
+        if not len(work.commands):
+            return []
+        for _ in self.nodes.forget(work.now_ms):
+            pass  # nobody holds a handle to it
+        rows = work.commands.to_pylist()
+        read = [_read(row["value"]) for row in rows]
+        names = pa.array([_releasing(command) for command in read], pa.binary())
+        peers = self.peers.rows(names).tolist()
+        answering = np.where(pc.equal(names, b""), 0, homes(names, self.plan.shards))
+        ends: list[_End] = []
+        for at, (row, command) in enumerate(zip(rows, read, strict=True)):
+            stamp = self.clock + 1 + at
+            try:
+                more = self._do(command, (stamp, row["timestamp"]), peers[at], work.now_ms, ends)
+            except Refused as refused:
+                more = {"reason": refused.reason, "detail": refused.detail}
+            if answering[at] == self.shard:
+                place, own = place_of(row, self.plan), command_id(row["value"])
+                told.append(output.answer(self.plan.pipeline, place, own, work.now_ms, more))
+        self.holders.settle()
+        self.clock += len(rows)
+        return ends
+
+    def _do(
+        self,
+        command: Command | Refused,
+        when: tuple[int, int],
+        peer: int,
+        now_ms: int,
+        ends: list[_End],
+    ) -> dict[str, Any]:
+        """Carry out one command; what the answer says. Raises Refused."""
+        if isinstance(command, Refused):
+            raise command
+        life = self.nodes.do(command, now_ms)
+        told = command.told()
+        if command.op == DESTROY:
+            told |= {"timestamp": when[0], "from": shown(life.owner)}
+            rows = self.holders.destroy(life.number)
+            sequence = self.peers.number(rows, now_ms)
+            ends.append(_End(command.node, life.owner, *when, rows, sequence))
+        elif command.op == RELEASE and peer >= 0:
+            self.holders.release(life.number, peer)
+            told["incarnation"] = int(self.peers.incarnation[peer])
+            told["sequence"] = int(self.peers.sequence[peer])
+        return told
+
+    def _notices(self, ends: list[_End]) -> Iterator[Write]:
+        """A record for each holder of a destroyed node."""
+        counts = np.array([len(end.rows) for end in ends], np.int64)
+        for first, stop in slices(counts, SLICE_MAX):
+            some = ends[first:stop]
+            rows = np.concatenate([end.rows for end in some])
+            which = np.repeat(np.arange(len(some)), counts[first:stop])
+            sent = notices_sent(
+                [raw(end.owner) for end in some],
+                [end.stamp for end in some],
+                [end.time_ms for end in some],
+            )
+            present, peer = np.unique(rows, return_inverse=True)
+            to = (self.peers.keys.take(pa.array(present)), peer)
+            nodes = pa.array([end.node.encode() for end in some], pa.binary())
+            added = {
+                "notice": copied(nodes, which),
+                "sequence": np.concatenate([end.sequence for end in some]),
+                "incarnation": self.peers.incarnation[rows],
+            }
+            self.totals.notices += len(rows)
+            yield self.plan.output, delivered(sent, which, to, to, added)
+
+    # --- Messages.
+
+    def _records(self, work: Work, told: list[Event]) -> Iterator[Write]:
+        """Deliveries to this shard's peers; rejects and events of records at home here."""
+        records, now_ms = work.records, work.now_ms
+        mine = record_homes(records, self.plan.shards) == self.shard
+        (to, _), (handles, given) = last_headers(flat(records["headers"]), ["to", "handles"])
+        find = partial(self._find, now_ms=now_ms)
+        messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
+        copies = messages.copies(homes(messages.names.peers, self.plan.shards) == self.shard)
+        rows = self._rows_of(messages, copies, now_ms)
+        stamps = self.clock + 1 + np.arange(len(records), dtype=np.int64)
+        sent = records.append_column("stamp", pa.array(stamps))
+        passed = Passed(messages, given)
+        for first, stop in slices(copies.counts, SLICE_MAX):
+            record, name = copies.of(first, stop)
+            if len(record):
+                peer = rows[messages.names.peer[name]]
+                added = passed.headers(record)
+                added["sequence"] = self.peers.number(peer, now_ms)
+                added["incarnation"] = self.peers.incarnation[peer]
+                yield self.plan.output, deliveries(messages, sent, record, name, added)
+        for peer, node in copies.handles():
+            self.holders.add(node, rows[peer])
+        self._note_senders(messages, flat(records["key"]), now_ms)
+        self.clock += len(records)
+        self.totals.seen += int(mine.sum())
+        self.totals.delivered += int(copies.counts.sum())
+        self._undelivered(work, messages, mine, told)
+        yield self.plan.rejects, self._rejects(records, messages, mine)
+
+    def _rows_of(self, messages: Messages, copies: Copies, now_ms: int) -> Int64s:
+        """The row of each of `messages.names.peers` that gets anything here; -1: of the others."""
+        names = messages.names
+        got = np.zeros(len(names.peers), np.bool_)
+        got[names.peer[copies.names()]] = True
+        rows = np.full(len(got), -1, np.int64)
+        rows[got] = self.peers.rows_or_new(names.peers.filter(pa.array(got)), now_ms)
+        return rows
+
+    def _find(self, name: bytes, now_ms: int) -> Node | None:
+        """The node of a name, also one that was destroyed not long ago."""
+        life = self.nodes.find(latin(name), now_ms)
+        if life is None:
+            return None
+        return Node(life.number, raw(life.owner), destroyed=life.destroyed_ms >= 0)
+
+    def _note_senders(self, messages: Messages, senders: pa.Array, now_ms: int) -> None:
+        """To send is to take part."""
+        rows = self.peers.rows(senders.filter(pa.array(messages.good)).unique())
+        self.peers.last_ms[rows[rows >= 0]] = now_ms
+
+    def _undelivered(self, work: Work, messages: Messages, mine: Bools, told: list[Event]) -> None:
+        """An event for each destination that was destroyed before the message."""
+        record, name = messages.undelivered(mine)
+        self.totals.undelivered += len(record)
+        if not len(record):
+            return
+        rows = work.records.select(["topic", "partition", "offset", "key"])
+        rows = rows.take(pa.array(record)).to_pylist()
+        names = messages.to.names.take(pa.array(name)).to_pylist()
+        for row, to in zip(rows, names, strict=True):
+            place, text = place_of(row, self.plan), to.decode(errors="backslashreplace")
+            told.append(undelivered(self.plan.pipeline, place, row["key"], text, work.now_ms))
+
+    def _rejects(self, records: pa.Table, messages: Messages, mine: Bools) -> pa.Table:
+        at = np.flatnonzero(mine & ~messages.good)
+        reasons = messages.reason[at]
+        for reason, count in zip(*np.unique(reasons, return_counts=True), strict=True):
+            self.totals.reject(REASONS[reason], int(count))
+        some = records.take(pa.array(at)).combine_chunks()
+        return output.rejects(some, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
+
+
+def _read(value: bytes | None) -> Command | Refused:
+    try:
+        return read_command(value)
+    except Refused as refused:
+        return refused
+
+
+def _releasing(command: Command | Refused) -> bytes:
+    """The peer that gives a handle back; empty where none does."""
+    releases = isinstance(command, Command) and command.op == RELEASE
+    return command.other.encode() if releases else b""  # type: ignore[union-attr]

@@ -1,0 +1,90 @@
+"""A picture of groups and the overlaps that are numbered, where no nodes order them: SVG.
+
+A lane for each group, a column for each overlap: two dots and a bar join its groups' lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from xml.etree import ElementTree as ET
+
+from sequencer.overlaps.overlaps import Overlap, double_overlaps
+from streaming.errors import ConfigError
+from streaming.graph import layout as at
+from streaming.graph.legend import CSS, highlights
+from streaming.graph.marks import add, arrows, colour, line, number, text, title
+from streaming.graph.svg import GROUPS_MAX, OVERLAPS_MAX, TITLE_MAX, WIDTH_MIN, document
+from streaming.graph.text import counted, cut, listed, width
+
+LANE = 22.0
+TOP = 84.0
+
+
+def draw_overlaps(
+    groups: Mapping[str, Collection[str]], messages: Mapping[str, int] | None, name: str
+) -> str:
+    """An SVG document of groups and their double overlaps; ``messages`` as for `svg.draw`.
+
+    Equal arguments give equal text. ConfigError for more than a picture can show.
+    """
+    overlaps = double_overlaps(groups)
+    if len(groups) > GROUPS_MAX or len(overlaps) > OVERLAPS_MAX:
+        raise ConfigError(
+            f"{counted(len(groups), 'group')} with {counted(len(overlaps), 'overlap')} cannot be "
+            f"read in a picture ({GROUPS_MAX:,} and {OVERLAPS_MAX:,} are the most).",
+            "Nothing was drawn.",
+            "Take the figures for programs instead: --json.",
+        )
+    lanes = {group: place for place, group in enumerate(sorted(groups))}
+    left = at.MARGIN + max((at.name_width(group) for group in lanes), default=0.0) + 16
+    column = min(max(at.COLUMNS_WIDTH / max(len(overlaps), 1), at.COLUMN_MIN), at.COLUMN_MAX)
+    right = left + column * (len(overlaps) + 1)
+    ends = [width(f"to {len(members):,}") for members in groups.values()]
+    wide = max(right + max(ends, default=0.0) + at.MARGIN + 12, WIDTH_MIN)
+    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "sequencing"})
+    title(root, cut(name, TITLE_MAX))
+    add(root, "style").text = CSS + highlights(len(lanes))
+    background = add(root, "rect", {"class": "paper"})
+    text(root, at.MARGIN, 30, cut(name, TITLE_MAX), "name")
+    text(root, at.MARGIN, 48, sizes(groups), "quiet")
+    told = "All messages have the order of the micro-batch; a bar is an overlap that is numbered."
+    text(root, at.MARGIN, 63, told, "quiet")
+    if not groups:
+        text(root, at.MARGIN, TOP, "There are no groups yet.", "quiet")
+    for group, place in lanes.items():
+        y = TOP + LANE * place
+        counts = "" if messages is None else counted(messages.get(group, 0), "message")
+        mark = add(root, "g", {"class": f"group g{place} {colour(place)}", "id": f"group-{place}"})
+        members = sorted(groups[group])
+        title(mark, f"{group}: {counted(len(members), 'member')}", counts, listed(members))
+        line(mark, "hit", left, right, y)
+        line(mark, "path", left, right, y)
+        arrows(mark, [right], y)
+        text(mark, left - 4, y + 4, cut(group, at.NAME_MAX), "label start")
+        text(mark, right + 8, y + 4, f"to {len(members):,}", "label count")
+    for place, overlap in enumerate(overlaps):
+        _overlap(root, overlap, place, left + column * (place + 1), lanes)
+    return document(root, background, wide, TOP + LANE * len(lanes) + at.MARGIN)
+
+
+def sizes(groups: Mapping[str, Collection[str]]) -> str:
+    """How much there is, in a line."""
+    subscribers = len({each for members in groups.values() for each in members})
+    return (
+        f"{counted(len(groups), 'group')}, {counted(subscribers, 'subscriber')}, "
+        f"{counted(len(double_overlaps(groups)), 'overlap')}"
+    )
+
+
+def _overlap(
+    root: ET.Element, overlap: Overlap, place: int, x: float, lanes: Mapping[str, int]
+) -> None:
+    first, second = (lanes[name] for name in overlap.pair)
+    mark = add(root, "g", {"class": f"atom g{first} g{second}", "id": f"overlap-{place}"})
+    common = counted(len(overlap.members), "subscriber")
+    title(mark, " + ".join(overlap.pair), f"{common} in common: {listed(sorted(overlap.members))}")
+    ys = [TOP + LANE * lane for lane in (first, second)]
+    add(mark, "path", {"class": "bar", "d": f"M{number(x)} {number(ys[0])}V{number(ys[1])}"})
+    for lane, y in zip((first, second), ys, strict=True):
+        dot = {"class": colour(lane), "cx": number(x), "cy": number(y), "r": "4"}
+        add(mark, "circle", dot)

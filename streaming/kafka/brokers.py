@@ -1,0 +1,161 @@
+"""Requests to Kafka's brokers, one by one, over kafka-python's connections and messages.
+
+librdkafka takes records, not finished batches; what the sink's own producer asks of Kafka goes
+through here: to any broker, to a coordinator, to the leaders of partitions. Whoever calls drives
+the network loop; nothing happens between calls.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kafka.errors import (
+    ConcurrentTransactionsError,
+    CoordinatorLoadInProgressError,
+    KafkaError,
+    KafkaTimeoutError,
+    RetriableError,
+    UnknownBrokerIdError,
+    UnstableOffsetCommitError,
+    for_code,
+)
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+SECONDS_MAX = 60.0
+"""Until a request that is refused in passing, again and again, counts as failed."""
+
+RETRY_SECONDS = 0.02
+"""A commit's markers take a few ms; until they are written the next transaction cannot begin."""
+
+LOOK_AGAIN_SECONDS = 0.1
+CONNECTIONS = {
+    "receive_message_max_bytes": 100_000_000,
+    "reconnect_backoff_max_ms": 1_000,
+    "max_in_flight_requests_per_connection": 100,
+}
+TRANSACTION, GROUP = CoordinatorType.TRANSACTION, CoordinatorType.GROUP
+STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
+"""Errors of a coordinator that is the right one."""
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+Coordinator = tuple[CoordinatorType, str]
+Codes = Callable[[Any], Iterable[int]]
+
+
+class Brokers:
+    """The brokers of one cluster. ``settings`` are kafka-python's (see `kafka.connection`)."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters is raised
+        self.settings = {**CONNECTIONS, **settings}
+        self.leaders: dict[Place, int] = {}
+        self.coordinators: dict[Coordinator, int] = {}
+        self._open()
+
+    def connect(self) -> None:
+        """Find the brokers; KafkaError where none answers in time, or one refuses us."""
+        if not self.manager.bootstrapped:
+            self.manager.bootstrap(SECONDS_MAX * 1000)
+
+    def reset(self) -> None:
+        """Forget connections and brokers; the next request begins with the bootstrap servers."""
+        self.manager.close()
+        self.network.close()
+        self._open()
+
+    def _open(self) -> None:
+        self.network = NetworkSelector(**self.settings)
+        self.manager = KafkaConnectionManager(self.network, **self.settings)
+        self.leaders.clear()
+        self.coordinators.clear()
+
+    def send(self, request: Any, node: int) -> Any:
+        """Begin a request; returns a future. Hold on with :meth:`turn`."""
+        return self.manager.send(request, node)
+
+    def turn(self, seconds: float) -> None:
+        """Let the network do what it can; wait for it at most so long."""
+        self.network.poll(timeout_ms=seconds * 1000)
+
+    def ask(
+        self, request: Callable[[], Any], codes: Codes, coordinator: Coordinator | None = None
+    ) -> Any:
+        """The answer to a request, of a coordinator or of any broker.
+
+        ``codes`` takes the errors from an answer. What passes (a coordinator moves, a connection
+        breaks) is asked again; KafkaError where it does not within SECONDS_MAX, or is of no such
+        kind.
+        """
+        self.connect()
+        return self.manager.run(self._ask, request, codes, coordinator)
+
+    def find_leaders(self, topics: Sequence[str]) -> None:
+        """Ask for the leaders of these topics' partitions, once."""
+        self.connect()
+        self.manager.run(self._find_leaders, topics)
+
+    async def _ask(
+        self, request: Callable[[], Any], codes: Codes, coordinator: Coordinator | None
+    ) -> Any:
+        deadline = time.monotonic() + SECONDS_MAX
+        while True:
+            error: KafkaError
+            try:
+                node = None if coordinator is None else await self._coordinator(coordinator)
+                answer = await self.manager.send(request(), node)
+                found = first_error(codes(answer))
+                if found is None:
+                    return answer
+                error = found
+            except (RetriableError, UnknownBrokerIdError) as failure:
+                error = KafkaTimeoutError(*failure.args) if not failure.retriable else failure
+            if not error.retriable or time.monotonic() > deadline:
+                raise error
+            if coordinator is not None and not isinstance(error, STAYS):
+                self.coordinators.pop(coordinator, None)
+            await self.network.sleep(RETRY_SECONDS)
+
+    async def _coordinator(self, coordinator: Coordinator) -> int:
+        if coordinator not in self.coordinators:
+            kind, key = coordinator
+            request = FindCoordinatorRequest(key=key, key_type=kind.value, max_version=3)
+            answer = await self.manager.send(request)
+            error = first_error([answer.error_code])
+            if error is not None:
+                raise error
+            self.coordinators[coordinator] = self.manager.cluster.add_coordinator(
+                answer, kind, key, synthesize_node_id=False
+            )
+        return self.coordinators[coordinator]
+
+    async def _find_leaders(self, topics: Sequence[str]) -> None:
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+            max_version=9,
+        )
+        answer = await self.manager.send(request)
+        self.manager.cluster.update_metadata(answer)
+        for topic in answer.topics:
+            error = first_error([topic.error_code])
+            if error is not None and not error.retriable:
+                raise error
+            for each in topic.partitions:
+                place = (topic.name, each.partition_index)
+                self.leaders.pop(place, None)
+                if each.leader_id >= 0:
+                    self.leaders[place] = each.leader_id
+
+
+def first_error(codes: Iterable[int]) -> KafkaError | None:
+    """The first error among codes of an answer, None where all is well."""
+    return next((for_code(code)() for code in codes if code), None)

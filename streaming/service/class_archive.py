@@ -1,0 +1,110 @@
+"""Spark's classes as the JVM keeps them: parsed and verified once, mapped by every later start.
+
+Java's class-data sharing (JEP 350): with `-XX:ArchiveClassesAtExit` a JVM writes the classes that
+it loaded when it ends, with `-XX:SharedArchiveFile` another one maps them. The archive lies in the
+folder of the user's cache that has the jars; its name says for which Java and which jars it is, and
+its length. A JVM that finds other jars than the archive's passes it over, without a word; in one
+that was cut it would crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from streaming.errors import ConfigError
+from streaming.kafka.jars import cache_root
+
+QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+"""What the JVM thinks of an archive would go to standard output, which is for data."""
+UNUSED_DAYS_MAX = 30
+DAY_SECONDS = 86_400
+OWN_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
+
+
+class ClassArchive:
+    """The archive of one Java and one class path; written under another name, then renamed."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
+        self.path = next(filter(_whole, folder.glob(f"{name}-*.jsa")), None)
+        self.new = folder / f"{name}.{os.getpid()}-new"
+        self.worth_keeping = False
+        """Whether the JVM has done what later ones will do, and so has their classes."""
+
+    @property
+    def recording(self) -> bool:
+        """Whether there is none yet, and the JVM is to write it."""
+        return self.path is None
+
+    def options(self) -> str:
+        """What the JVM is to be told, quoted as in `spark.driver.extraJavaOptions`."""
+        name, file = ("ArchiveClassesAtExit", self.new)
+        if self.path is not None:
+            name, file = ("SharedArchiveFile", self.path)
+            with contextlib.suppress(OSError):  # another user's, then
+                os.utime(file)
+        return f'"-XX:{name}={file}" {QUIET}'
+
+    def close(self, *, whole: bool) -> None:
+        """After the JVM's end: keep what it wrote, if it ended by itself (``whole``) and worked."""
+        with contextlib.suppress(OSError):
+            if whole and self.recording and self.worth_keeping:
+                size = self.new.stat().st_size
+                with self.new.open("rb") as file:
+                    os.fsync(file.fileno())
+                self.path = self.new.replace(self._folder / f"{self._name}-{size}.jsa")
+                self._clean()
+        self.new.unlink(missing_ok=True)
+
+    def _clean(self) -> None:
+        """Remove others for the same jars, and what nobody has used for long.
+
+        That is: of other jars or Javas, or never finished.
+        """
+        for twin in self._folder.glob(f"{self._name}-*.jsa"):
+            if twin != self.path:
+                twin.unlink(missing_ok=True)
+        for pattern, days in (("classes-*.jsa", UNUSED_DAYS_MAX), ("classes-*-new", 1)):
+            for other in self._folder.glob(pattern):
+                with contextlib.suppress(OSError):
+                    if other.stat().st_mtime < time.time() - days * DAY_SECONDS:
+                        other.unlink()
+
+
+def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None:
+    """The archive for the Java that would be started; None where there can be none.
+
+    That is: no folder to write to (and no archive in it), a Java that is not laid out as a JDK is,
+    or the user's own options about archives.
+    """
+    command = shutil.which(Path(os.environ.get("JAVA_HOME", ""), "bin", "java")) or (
+        shutil.which("java") if "JAVA_HOME" not in os.environ else None
+    )
+    if command is None or any(name in own_options for name in OWN_OPTIONS):
+        return None
+    home = Path(command).resolve().parents[1]
+    try:
+        folder = cache_root()
+        parts = [_mark(each) for each in (home / "lib" / "modules", *jars)]
+    except (ConfigError, OSError):
+        return None
+    name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    archive = ClassArchive(folder, f"classes-{name}")
+    # Java takes what is behind a colon for a second archive.
+    possible = not archive.recording or os.access(folder, os.W_OK)
+    return archive if possible and ":" not in str(folder) else None
+
+
+def _whole(path: Path) -> bool:
+    return path.stem.rpartition("-")[2] == str(path.stat().st_size)
+
+
+def _mark(file: Path) -> str:
+    told = file.stat()
+    return f"{file} {told.st_size} {int(told.st_mtime)}"  # an image keeps whole seconds

@@ -1,0 +1,148 @@
+"""The JVM that Spark runs in: started early, while Python still imports and asks Kafka.
+
+PySpark starts its JVM when a session is asked for and waits for it. Here the same script is started
+at once (`Jvm`), and PySpark is told where it listens when the session is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from streaming.errors import JobFailed
+from streaming.kafka.jars import pyspark_folder
+from streaming.service.class_archive import ClassArchive
+
+START_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 10
+ARCHIVE_SECONDS_MAX = 20
+POLL_SECONDS = 0.02
+LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
+UNHEARD = ["/bin/sh", "-c", 'trap "" INT TERM; exec "$0" "$@"']
+"""Ctrl-C and SIGTERM are for the service, which then ends the JVM."""
+
+
+class Jvm:
+    """A JVM process for one Spark session; a context manager that leaves nothing behind.
+
+    ``settings`` are the session's; of them the JVM takes its memory, class path and options.
+    """
+
+    def __init__(self, settings: Mapping[str, str], archive: ClassArchive | None = None) -> None:
+        self.settings = settings
+        self._archive = archive
+        self._gateway: Any = None
+        self._folder = tempfile.TemporaryDirectory(prefix="sequencer-jvm-")
+        self._address = Path(self._folder.name, "address")
+        self._process: subprocess.Popen[bytes] | None = None
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            return  # spark-submit started us, and the JVM before
+        home = str(spark_home())
+        command = [*UNHEARD, str(Path(home, "bin", "spark-submit"))]
+        for name, value in settings.items():
+            command += ["--conf", f"{name}={value}"]
+        self._process = subprocess.Popen(
+            [*command, "pyspark-shell"],
+            stdin=subprocess.PIPE,  # the JVM ends when this does
+            env={
+                "SPARK_LAUNCHER_OPTS": LAUNCHER,
+                **os.environ,
+                "SPARK_HOME": home,
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
+            },
+        )
+
+    def connect(self) -> None:
+        """Make it PySpark's JVM, as soon as it listens; JobFailed where it does not start."""
+        from pyspark import SparkContext  # noqa: PLC0415  (imported while the JVM starts)
+        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+        given = self._listening(self._process) if self._process is not None else {}
+        os.environ.update(given)
+        try:
+            gateway = launch_gateway()
+        finally:
+            for name in given:
+                os.environ.pop(name, None)
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  (no public way in)
+        self._gateway = gateway
+
+    def _listening(self, process: subprocess.Popen[bytes]) -> dict[str, str]:
+        """Where the JVM listens, in the variables in which PySpark looks for it."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._address.exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise JobFailed(
+                    "Spark's JVM did not start.",
+                    "Nothing was done.",
+                    "What it said is above; see [spark] in the configuration.",
+                )
+            time.sleep(POLL_SECONDS)
+        told = self._address.read_bytes()  # written whole, then renamed
+        (port,) = struct.unpack_from(">i", told)
+        return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": told[8:].decode()}
+
+    def worked(self) -> None:
+        """A batch is done: the classes that are loaded now are those that the next start needs."""
+        if self._archive is not None:
+            self._archive.worth_keeping = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the JVM, by force where it does not end by itself."""
+        if self._gateway is not None:
+            from pyspark import SparkContext  # noqa: PLC0415
+
+            quietly(self._gateway.shutdown)()
+            SparkContext._gateway = None  # noqa: SLF001
+            SparkContext._jvm = None  # noqa: SLF001
+            self._gateway = None
+        if self._process is not None:
+            self._end(self._process)
+        self._folder.cleanup()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is not None:
+            quietly(process.stdin.close)()
+        archive = self._archive
+        recording = archive is not None and archive.recording and archive.worth_keeping
+        try:
+            process.wait(STOP_SECONDS_MAX + ARCHIVE_SECONDS_MAX * recording)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._archive is not None:
+            self._archive.close(whole=process.returncode == 0)
+
+
+def spark_home() -> Path:
+    """Where Spark is: SPARK_HOME, or as PySpark brings it."""
+    home = os.environ.get("SPARK_HOME")
+    return Path(home) if home else pyspark_folder()
+
+
+def quietly(action: Callable[[], Any]) -> Callable[[], None]:
+    """The action, without its errors: in ending nothing is left to protect."""
+
+    def act() -> None:
+        with contextlib.suppress(Exception):
+            action()
+
+    return act

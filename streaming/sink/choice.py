@@ -1,0 +1,87 @@
+"""Who writes: the service its own batches, or librdkafka.
+
+The rule: every property given must be one of OWN. Any other (GSSAPI, OAUTHBEARER, a PKCS#12 store,
+`linger.ms` and whatever else tunes librdkafka's queue) leaves writing to librdkafka, which knows
+them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from streaming.kafka import connection, credentials
+from streaming.sink.compression import WRITTEN
+
+TRANSACTION_TIMEOUT_MS = 60_000
+COMPRESSION = ("compression.type", "compression.codec")
+NUMBERS = {
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "request.timeout.ms": "request_timeout_ms",
+    "socket.connection.setup.timeout.ms": "socket_connection_setup_timeout_ms",
+}
+OWN = {
+    "bootstrap.servers",
+    "client.id",
+    "sasl.mechanisms",
+    "sasl.password",
+    "sasl.username",
+    "security.protocol",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.key.pem",
+    "transaction.timeout.ms",
+    *COMPRESSION,
+    *NUMBERS,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settings:
+    """What the service's own producer goes by; ``connection`` are kafka-python's words.
+
+    The same properties give the same object.
+    """
+
+    connection: dict[str, Any]
+    compression: str
+    transaction_timeout_ms: int
+
+
+def own_settings(given: Mapping[str, Any]) -> Settings | None:
+    """Of librdkafka's properties; None where librdkafka has to write."""
+    return _own_settings(tuple(sorted(given.items())))
+
+
+@cache
+def _own_settings(items: tuple[tuple[str, Any], ...]) -> Settings | None:
+    given = dict(items)
+    compression = compression_of(given)
+    if not OWN.issuperset(given) or compression not in WRITTEN:
+        return None
+    if given.get("sasl.mechanisms", "PLAIN") not in credentials.WITH_PASSWORD:
+        return None
+    if "ssl.ca.location" in given and Path(str(given["ssl.ca.location"])).is_dir():
+        return None
+    numbers = {to: int(given[name]) for name, to in NUMBERS.items() if name in given}
+    return Settings(
+        {**connection.kafka_python_from(given), **numbers},
+        compression,
+        int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)),
+    )
+
+
+def compression_of(given: Mapping[str, Any]) -> str:
+    """How batches are compressed: lz4 unless the properties say something else."""
+    return next((str(given[name]) for name in COMPRESSION if name in given), "lz4")

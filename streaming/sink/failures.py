@@ -1,0 +1,66 @@
+"""What a failure of Kafka means for a batch: our errors."""
+
+from __future__ import annotations
+
+from streaming.disciplines.plan import Plan
+from streaming.errors import Fenced, KafkaUnavailable, ProgressMissing
+
+LOOK = "Look at the brokers, and at the rights of this user."
+TOO_LARGE = (
+    "A record with its added headers is larger than the topic takes, or was compressed in the "
+    "input: raise max.message.bytes of the pipeline's output, rejects, events and transit topics."
+)
+TRANSACTION = "The batch is not written and will be repeated."
+NO_TRANSACTION = "Part of the batch may be written; it will be repeated."
+
+
+def fenced() -> Fenced:
+    """Another producer has our transactional id."""
+    return Fenced(
+        "Another copy of this service took over its transactional ids.",
+        "The batch of this copy is not written.",
+        "Run one copy for each service name; stop one of the two.",
+    )
+
+
+def too_slow(limit_ms: int) -> KafkaUnavailable:
+    """Kafka aborted a transaction that was open for too long."""
+    return KafkaUnavailable(
+        f"A batch took longer to write than a transaction may ({limit_ms:,} ms), and was aborted.",
+        TRANSACTION,
+        "Where that goes on, lower service.batch_records_max, or raise transaction.timeout.ms in "
+        "kafka.properties.",
+    )
+
+
+def unavailable(
+    doing: str, why: str, *, transactional: bool, too_large: bool = False
+) -> KafkaUnavailable:
+    """Kafka refused, or did not answer in time."""
+    return KafkaUnavailable(
+        f"Kafka failed to {doing}: {why.rstrip('.')}.",
+        TRANSACTION if transactional else NO_TRANSACTION,
+        TOO_LARGE if too_large else LOOK,
+    )
+
+
+def missing_topic(topic: str, *, create: bool) -> KafkaUnavailable:
+    """A topic to write to is not there."""
+    return KafkaUnavailable(
+        f"The topic {topic} is missing" + (" and could not be created." if create else "."),
+        TRANSACTION,
+        "Create it; the job goes on by itself then.",
+    )
+
+
+def progress_missing(plan: Plan, partition: int, batch: int) -> ProgressMissing:
+    """Kafka has forgotten which batch was the last one written."""
+    return ProgressMissing(
+        f"Batch {batch} of pipeline {plan.pipeline!r} may have been written before "
+        "the last stop, and Kafka no longer knows: its progress (the committed offset of "
+        f"group {plan.progress_group(partition)!r}) is gone; Kafka forgets it after "
+        "offsets.retention.minutes without the service.",
+        "Nothing was written.",
+        "Look at the end of the output topic, then start with --accept-repeats: the batch "
+        "is written again if need be, with the same (key, incarnation, sequence).",
+    )

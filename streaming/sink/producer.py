@@ -1,0 +1,238 @@
+"""A producer of finished record batches, with Kafka's idempotence and transactions.
+
+The requests and their order are those of Kafka's protocol for transactions (KIP-98) as every broker
+since 2.5 knows them: InitProducerId (which fences whoever had the transactional id, and ends what
+it left open), AddPartitionsToTxn, Produce, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from kafka.errors import (
+    InvalidProducerEpochError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFencedError,
+    RecordListTooLargeError,
+)
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+from numpy.typing import NDArray
+
+from streaming.disciplines.plan import Plan
+from streaming.kafka.brokers import GROUP, TRANSACTION, Brokers, Codes, Place
+from streaming.sink import failures
+from streaming.sink.choice import Settings
+from streaming.sink.outbox import Outbox
+from streaming.sink.record_batch import batches
+
+NOT_ATTEMPTED = 55
+"""A partition was not added because of another."""
+
+SENT_BYTES_MIN = 256 * 2**10
+"""Fewer, of all partitions together, wait for more, or for the end of the batch."""
+
+WAITING_BYTES_MAX = 16 * 2**20
+"""Compressed, and not acknowledged yet; beyond it the sink waits."""
+
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+_clusters: dict[Settings, Brokers] = {}
+"""This worker's connections; all partitions' producers share them."""
+
+
+class BatchProducer:
+    """Writes for one state partition; methods in the order of `streaming.sink.sink`'s steps."""
+
+    def __init__(self, plan: Plan, partition: int, settings: Settings) -> None:
+        if settings not in _clusters:
+            _clusters[settings] = Brokers(settings.connection)
+        self.brokers = _clusters[settings]
+        self.settings = settings
+        self.group = plan.progress_group(partition)
+        self.events = plan.events
+        self.transactional = plan.delivery == "exactly-once"
+        self.id = plan.transactional_id(partition) if self.transactional else None
+        self.producer = (-1, -1)
+        self.outbox: Outbox
+        self.added: set[Place] = set()
+        self.began = 0.0
+
+    def begin_session(self) -> None:
+        """Fence whoever had the transactional id; what they left open is aborted."""
+        answer = self._ask(
+            InitProducerIdRequest,
+            lambda answer: [answer.error_code],
+            transactional_id=self.id,
+            transaction_timeout_ms=self.settings.transaction_timeout_ms,
+            max_version=4,
+        )
+        self.producer = (answer.producer_id, answer.producer_epoch)
+        self.outbox = Outbox(self.brokers, self.producer, self.id, self.settings.compression)
+
+    def progress(self) -> tuple[int, str]:
+        """The offset that the group committed, and its metadata; below 0 where there is none."""
+        topic = OffsetFetchRequest.OffsetFetchRequestTopic(name=self.events, partition_indexes=[0])
+        answer = self.brokers.ask(
+            partial(
+                OffsetFetchRequest,
+                group_id=self.group,
+                topics=[topic],
+                require_stable=True,
+                min_version=7,
+                max_version=7,
+            ),
+            lambda answer: [answer.error_code, *(each.error_code for each in _partitions(answer))],
+            (GROUP, self.group),
+        )
+        place = next(_partitions(answer))
+        return place.committed_offset, place.metadata
+
+    def begin(self) -> None:
+        """Begin a transaction; Kafka hears of it with the first batches that are sent."""
+        self.added.clear()
+
+    def write(
+        self,
+        topic: str,
+        table: pa.Table,
+        partitions: NDArray[np.int32],
+        added: Sequence[tuple[str, pa.Array]],
+    ) -> None:
+        """Send rows to a topic (see `record_batch.batches`). Waits where many are on their way."""
+        for batch in batches(table, partitions, added, round(time.time() * 1000)):
+            self.outbox.put(topic, batch)
+            if self.outbox.waiting_bytes >= SENT_BYTES_MIN:
+                self._send()
+            if self.outbox.waiting_bytes > WAITING_BYTES_MAX:
+                self.outbox.wait(WAITING_BYTES_MAX // 2)
+
+    def send_progress(self, batch: int, query: str) -> None:
+        """Commit the batch's number, within the transaction."""
+        self._send()
+        self._ask(
+            AddOffsetsToTxnRequest,
+            lambda answer: [answer.error_code],
+            **self._names(),
+            group_id=self.group,
+            max_version=3,
+        )
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        place = topic.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=batch, committed_metadata=query
+        )
+        self.brokers.ask(
+            partial(
+                TxnOffsetCommitRequest,
+                **self._names(),
+                group_id=self.group,
+                topics=[topic(name=self.events, partitions=[place])],
+                max_version=3,
+            ),
+            lambda answer: [each.error_code for each in _partitions(answer)],
+            (GROUP, self.group),
+        )
+
+    def finish(self) -> None:
+        """Wait until all is acknowledged; commit the transaction, if there is one."""
+        self._send()
+        self.outbox.wait()
+        if self.transactional:
+            self._ask(
+                EndTxnRequest,
+                lambda answer: [answer.error_code],
+                **self._names(),
+                committed=True,
+                max_version=3,
+            )
+
+    def close(self) -> None:
+        """Give up; what was not committed is aborted by the successor. Connections are shared."""
+        self.outbox.waiting.clear()
+
+    @contextlib.contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """Kafka's errors as ours, with what they mean for the batch."""
+        try:
+            yield
+        except (InvalidProducerEpochError, ProducerFencedError) as failure:
+            open_ms = (time.monotonic() - self.began) * 1000
+            if self.added and open_ms >= self.settings.transaction_timeout_ms:
+                raise failures.too_slow(self.settings.transaction_timeout_ms) from failure
+            raise failures.fenced() from failure
+        except KafkaError as failure:
+            self.brokers.reset()
+            raise failures.unavailable(
+                doing,
+                _told(failure),
+                transactional=self.transactional,
+                too_large=isinstance(failure, TOO_LARGE),
+            ) from failure
+
+    def _send(self) -> None:
+        """Begin to send what waits; a transaction learns first which partitions it writes to."""
+        new = {place for place, waiting in self.outbox.waiting.items() if waiting} - self.added
+        if self.transactional and new:
+            self._add(new)
+        self.outbox.go_on()
+
+    def _add(self, places: set[Place]) -> None:
+        if not self.added:
+            self.began = time.monotonic()
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        partitions: dict[str, list[int]] = {}
+        for name, partition in sorted(places):
+            partitions.setdefault(name, []).append(partition)
+        self._ask(
+            AddPartitionsToTxnRequest,
+            _codes_of_added,
+            v3_and_below_transactional_id=self.id,
+            v3_and_below_producer_id=self.producer[0],
+            v3_and_below_producer_epoch=self.producer[1],
+            v3_and_below_topics=[topic(name=n, partitions=p) for n, p in partitions.items()],
+            max_version=3,
+        )
+        self.added |= places
+
+    def _ask(self, request: Any, codes: Codes, **fields: Any) -> Any:
+        """Ask the transaction's coordinator; without transactions, any broker."""
+        coordinator = None if self.id is None else (TRANSACTION, self.id)
+        return self.brokers.ask(partial(request, **fields), codes, coordinator)
+
+    def _names(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.id,
+            "producer_id": self.producer[0],
+            "producer_epoch": self.producer[1],
+        }
+
+
+def _codes_of_added(answer: Any) -> list[int]:
+    """Errors of AddPartitionsToTxn, the causes before their consequences."""
+    topics = answer.results_by_topic_v3_and_below
+    codes = [each.partition_error_code for topic in topics for each in topic.results_by_partition]
+    return sorted(codes, key=lambda code: code == NOT_ATTEMPTED)
+
+
+def _partitions(answer: Any) -> Iterator[Any]:
+    return (each for topic in answer.topics for each in topic.partitions)
+
+
+def _told(error: KafkaError) -> str:
+    """What an error says, in a sentence."""
+    said = ", ".join(str(each) for each in error.args if str(each).strip())
+    name = getattr(error, "message", "") or type(error).__name__
+    return f"{name} ({said})" if said else str(name)

@@ -1,0 +1,177 @@
+"""Who holds which node's handle, and whether each holder is told of the node's destruction.
+
+A peer holds a handle from a delivery in which it was valid until the peer releases it, until the
+node is destroyed, or until the peer is forgotten (event `retired`). A release has its place in the
+peer's stream: its answer says how far the stream was (`incarnation`, `sequence`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streaming.verify.commands import Command, Event
+from streaming.verify.faults import Verdict
+from streaming.verify.histories import text
+from streaming.verify.inputs import Ends, is_due
+from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
+from streaming.verify.nodes import Life, Node, Stamp, names
+
+MISSING, WRONG = "missing-notice", "wrong-notice"
+Place = tuple[int, int]
+"""Of a peer's stream: an incarnation, and the number of the next delivery there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handles:
+    """What the commands and events say: nodes, destructions by stamp, releases, retirements."""
+
+    nodes: Mapping[bytes, Node]
+    ends: Mapping[Stamp, Command]
+    commands: Sequence[Command]
+    events: Sequence[Event]
+
+    def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[Place | None, bytes]]]:
+        """Of each peer the places where it released a node's handle; None: not answered yet."""
+        found: dict[bytes, list[tuple[Place | None, bytes]]] = defaultdict(list)
+        for command in self.commands:
+            if command.op != "release" or not command.done:
+                continue
+            peer, node = command.others[0].encode(), b"@" + command.subject.encode()
+            if not command.answered:
+                found[peer].append((None, node))
+                continue
+            answer = command.answers[0]
+            place = tuple(answer.fields.get(name) for name in ("incarnation", "sequence"))
+            if all(type(each) is int for each in place):
+                found[peer].append((place, node))  # type: ignore[arg-type]
+            elif place != (None, None):
+                told = f"{answer.told} says where the stream of {text(peer)} was by no numbers"
+                verdict.find("wrong-answer", told)
+        return found
+
+    def retired(self) -> dict[tuple[bytes | None, int], str]:
+        """When (RFC 3339) each peer and incarnation was forgotten."""
+        return {
+            (event.key, int(event.fields["incarnation"])): str(event.fields.get("at", ""))
+            for event in self.events
+            if event.kind == "retired" and type(event.fields.get("incarnation")) is int
+        }
+
+    def life(self, name: bytes, stamp: Stamp) -> Life | None:
+        """The life of a node that a handle of this stamp is for."""
+        node = self.nodes.get(name, Node())
+        return next((life for life in node.lives if life.end is None or stamp < life.end), None)
+
+
+def judge_notices(
+    verdict: Verdict, deliveries: MulticastDeliveries, handles: Handles, due: Ends
+) -> int:
+    """Hold each peer's notices against the handles that it had; how many are not there yet."""
+    work = _Notices(verdict, deliveries, handles, due)
+    for message in deliveries.notices:
+        work.judge_destruction(message)
+    for peer, held in deliveries.held.items():
+        work.judge_peer(peer, held)
+    return work.owed
+
+
+class _Notices:
+    def __init__(
+        self, verdict: Verdict, deliveries: MulticastDeliveries, handles: Handles, due: Ends
+    ) -> None:
+        self.verdict = verdict
+        self.deliveries = deliveries
+        self.handles = handles
+        self.releases = handles.releases(verdict)
+        self.retired = handles.retired()
+        self.due = due
+        self.owed = 0
+
+    def judge_destruction(self, message: int) -> None:
+        """Whether a command did what a notice tells."""
+        node, record = self.deliveries.notices[message]
+        stamp = self.deliveries.stamps[message]
+        command = self.handles.ends.get(stamp)
+        told = f"{record}: {text(node)} is said to be destroyed at {self.deliveries.name(message)}"
+        lives = self.handles.nodes.get(node, Node()).lives
+        if command is None:
+            if not any(life.ending for life in lives):
+                self.verdict.find(WRONG, f"{told}: no command did that")
+        elif b"@" + command.subject.encode() != node:
+            self.verdict.find(WRONG, f"{told}: {command.told} destroyed @{command.subject} then")
+        elif record.timestamp != command.timestamp:
+            self.verdict.find(WRONG, f"{told}: its time is not that of {command.told}")
+
+    def judge_peer(self, peer: bytes, held: Sequence[Held]) -> None:
+        """Follow a peer's stream: what it holds, and what it is told."""
+        holds: dict[tuple[bytes, int], tuple[Life, Held]] = {}
+        doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}
+        released = sorted(
+            (place, node) for place, node in self.releases.get(peer, ()) if place is not None
+        )
+        at = 0
+        for each in held:
+            place = (each.incarnation, each.sequence)
+            while at < len(released) and released[at][0] <= place:
+                self._drop(holds, released[at][1], released[at][0])
+                at += 1
+            if each.notice:
+                self._told(peer, holds, doubtful, each)
+                continue
+            stamp = self.deliveries.stamps[each.message]
+            for name in names(each.given):
+                life = self.handles.life(name, stamp)
+                if life is not None:
+                    holds[name, id(life)] = (life, each)
+        for place, node in released[at:]:
+            self._drop(holds, node, place)
+        for (name, _), (life, last) in holds.items():
+            if name not in doubtful and life.end is not None:
+                self._untold(peer, name, life, last)
+
+    def _drop(
+        self, holds: dict[tuple[bytes, int], tuple[Life, Held]], node: bytes, place: Place
+    ) -> None:
+        """A peer released a node's handle; one of an earlier incarnation went with that."""
+        for name in [
+            name
+            for name, (_, last) in holds.items()
+            if name[0] == node and last.incarnation == place[0]
+        ]:
+            del holds[name]
+
+    def _told(
+        self,
+        peer: bytes,
+        holds: dict[tuple[bytes, int], tuple[Life, Held]],
+        doubtful: set[bytes],
+        each: Held,
+    ) -> None:
+        node, stamp = each.notice, self.deliveries.stamps[each.message]
+        lives = self.handles.nodes.get(node, Node()).lives
+        life = next((life for life in lives if life.end == stamp or life.ending), None)
+        holding = holds.pop((node, id(life)), None)
+        lapsed = holding is not None and holding[1].incarnation != each.incarnation
+        if (holding is None or lapsed) and node not in doubtful:
+            where = self.deliveries.histories.told(peer, each.message)
+            told = f"{text(peer)} is told of {self.deliveries.name(each.message)} ({where})"
+            self.verdict.find(WRONG, f"{told}, but holds no handle to {text(node)} then")
+
+    def _untold(self, peer: bytes, name: bytes, life: Life, last: Held) -> None:
+        """A handle that the peer still had at the destruction, of which nothing tells it."""
+        forgotten = self.retired.get((peer, last.incarnation))
+        if forgotten is not None and forgotten <= (life.ended or ""):
+            return
+        assert life.end is not None  # noqa: S101  (the caller looked)
+        command = self.handles.ends[life.end]
+        where = self.deliveries.histories.told(peer, last.message)
+        told = f"{text(peer)} got the handle {text(name)} ({where})"
+        told = f"{told} and is not told of its end by {command.told}"
+        if self.deliveries.stamps[self.deliveries.highest[peer]] > life.end:
+            self.verdict.find(MISSING, told)
+            return
+        self.owed += 1
+        if is_due(command.place, self.due):
+            self.verdict.find("unfinished", told)

@@ -1,0 +1,164 @@
+"""Handles that are given back while messages with them are on their way, in any interleaving."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.words import Delivery
+
+BUSES = {"clock": ClockBus, "counter": CounterBus}
+
+
+class Run:
+    """Sends, releases and destructions of one node `n`, as they are chosen one by one.
+
+    ``plan``: what to start, in any order: ("send", id, sender, receivers), ("release", peer) or
+    ("destroy",). ``held`` follows what each peer saw.
+    """
+
+    def __init__(self, bus, owner, plan):
+        self.bus, self.plan = bus, tuple(plan)
+        bus.create_node("n", owner)
+        self.peers = tuple(sorted({owner} | {p for each in plan for p in peers_of(each)}))
+        self.held = frozenset()
+        self.told = ()
+
+    def fork(self):
+        other = object.__new__(Run)
+        other.__dict__.update(self.__dict__)
+        other.bus = self.bus.fork()
+        return other
+
+    def actions(self):
+        return [
+            *(("start", at) for at in range(len(self.plan))),
+            *(("step", request) for request in self.bus.requests()),
+            *(("read", peer) for peer in self.peers if self.bus.front(peer)),
+        ]
+
+    def do(self, action):
+        kind, what = action
+        if kind == "step":
+            self.bus.do(what)
+        elif kind == "read":
+            self.read(what, self.bus.dequeue(what))
+        else:
+            task = self.plan[what]
+            self.plan = (*self.plan[:what], *self.plan[what + 1 :])
+            if task[0] == "send":
+                self.bus.send(task[1], task[2], task[3], ["@n"])
+            elif task[0] == "release":
+                self.bus.release(task[1], "n")
+                self.held -= {task[1]}
+            else:
+                self.bus.destroy("end", "n")
+
+    def read(self, peer, got):
+        if isinstance(got, Delivery):
+            assert peer not in self.told or not got.handles, "valid after the notice"
+            self.held |= {peer} if got.handles else set()
+            return
+        assert got.known == (peer in self.held), (
+            f"{peer} holds, but is not told, or is and does not"
+        )
+        self.held -= {peer}
+        self.told = (*self.told, peer)
+
+    def key(self):
+        return (self.bus.state(), self.plan, self.held, self.told)
+
+    def judge_end(self, *, destroyed):
+        """Who keeps the node knows exactly the holders, or has told all of them."""
+        keeper = self.bus.party(self.bus.keeper(self.bus.owners["n"]))
+        if destroyed:
+            assert not self.held
+        assert set(keeper.nodes.holders("n")) == self.held
+        for peer in self.peers:
+            party = self.bus.party(peer)
+            held = party.handles.held if hasattr(party, "handles") else party.held
+            assert set(held) == ({"n"} if peer in self.held else set())
+
+
+def peers_of(task):
+    return [task[2], *task[3]] if task[0] == "send" else task[1:]
+
+
+def explore(run, *, destroyed):
+    """Every interleaving; how many states there were."""
+    seen, layer = {run.key()}, [run]
+    while layer:
+        following = []
+        for here in layer:
+            actions = here.actions()
+            if not actions:
+                here.judge_end(destroyed=destroyed)
+            for action in actions:
+                there = here.fork()
+                there.do(action)
+                if (key := there.key()) not in seen:
+                    seen.add(key)
+                    following.append(there)
+        layer = following
+    return len(seen)
+
+
+ONE = ("send", "A", "P", ("Q",))
+SMALL = {
+    "one message": [ONE, ("release", "Q")],
+    "given again": [ONE, ("send", "B", "Q", ("Q",)), ("release", "Q")],
+    "given back and destroyed": [ONE, ("release", "Q"), ("destroy",)],
+    "two releases": [ONE, ("release", "Q"), ("release", "Q")],
+}
+
+
+@pytest.mark.parametrize("order", BUSES)
+@pytest.mark.parametrize("owner", ["O", "Q"])
+@pytest.mark.parametrize("name", SMALL)
+def test_every_interleaving(order, owner, name):
+    plan = SMALL[name]
+    states = explore(Run(BUSES[order](), owner, plan), destroyed=("destroy",) in plan)
+    assert states > 15
+
+
+def random_plan(rng):
+    peers = "PQRS"
+    plan = [
+        ("send", f"m{n}", rng.choice(peers), tuple(rng.sample(peers, rng.randint(1, 3))))
+        for n in range(rng.randint(1, 6))
+    ]
+    plan += [("release", rng.choice(peers)) for _ in range(rng.randint(1, 5))]
+    plan += [("destroy",)] * rng.randrange(2)
+    return plan
+
+
+def work(bus, seed):
+    """A random plan in a random order, judged at its end."""
+    rng = random.Random(seed)
+    plan = random_plan(rng)
+    run = Run(bus, rng.choice("OPQ"), plan)
+    while actions := run.actions():
+        run.do(rng.choice(actions))
+    run.judge_end(destroyed=("destroy",) in plan)
+
+
+@pytest.mark.parametrize("order", BUSES)
+@pytest.mark.parametrize("block", range(4))
+def test_random_interleavings(order, block):
+    for seed in range(100 * block, 100 * block + 100):
+        work(BUSES[order](), seed)
+
+
+class TakesBackAll(ClockBus):
+    """What the counts are for: here a release also takes back what messages on their way noted."""
+
+    def release(self, peer, node):
+        super().release(peer, node)
+        self.let_go = tuple(replace(each, count=1000) for each in self.let_go)
+
+
+def test_a_release_must_not_take_back_what_is_on_its_way():
+    plan = [ONE, ("send", "B", "Q", ("Q",)), ("release", "Q")]
+    with pytest.raises(AssertionError):
+        explore(Run(TakesBackAll(), "O", plan), destroyed=False)

@@ -1,0 +1,97 @@
+"""What all commands have in common: help, exit statuses, how errors are told."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.streaming.cli.processes import SECONDS_MAX, environment
+
+COMMANDS = ["demo", "run", "check", "topics", "status", "verify", "send", "tail", "broker"]
+
+
+def test_help_names_every_command(here):
+    code, out, err = here("--help")
+    assert (code, err) == (0, "")
+    for command in COMMANDS:
+        assert re.search(rf"^  {command} ", out, re.MULTILINE)
+    assert "Exit status: 0 fine; 1" in out.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_has_exit_statuses_and_an_example(here, command):
+    code, out, _ = here(command, "--help")
+    assert code == 0
+    assert "Exit status: 0" in out
+    assert f"Example: sequencer {command}" in out
+
+
+def test_nothing_said_is_help(here):
+    code, out, err = here()
+    assert code == 2
+    assert "Usage: " in out + err
+
+
+def test_the_version(here):
+    code, out, _ = here("--version")
+    assert code == 0
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", out)
+
+
+@pytest.mark.parametrize("wrong", [["chekc"], ["check"], ["check", "a", "--no"], ["tail", "a", "--max", "x"]])  # fmt: skip
+def test_a_wrong_call_has_status_2(here, wrong):
+    code, out, err = here(*wrong)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+
+
+def test_help_is_quick():
+    """Nothing heavy is imported before a command needs it."""
+    heavy = "{'pyspark', 'confluent_kafka', 'kafka', 'pydantic', 'numpy', 'pandas', 'networkx'}"
+    told = subprocess.run(
+        [sys.executable, "-c", f"import sys, streaming.cli; print({heavy} & sys.modules.keys())"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        env=environment(),
+        check=True,
+    )
+    assert told.stdout == "set()\n"
+
+
+def test_an_error_has_effect_and_remedy_on_lines_of_their_own(here, tmp_path):
+    missing = tmp_path / "none.toml"
+    assert here("check", missing) == (
+        2,
+        "",
+        f"sequencer: {missing} cannot be read: No such file or directory.\n"
+        "  Nothing was started.\n  Check the path.\n",
+    )
+    code, _, err = here("--verbose", "check", missing)
+    assert code == 2
+    assert "Traceback" in err
+    assert "load.py" in err
+
+
+def test_a_fault_of_the_program_is_told_as_such(here, monkeypatch, config):
+    def broken(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("streaming.config.load_config", broken)
+    code, out, err = here("check", config())
+    assert (code, out) == (1, "")
+    assert "RuntimeError: a bug" in err
+    assert err.endswith("this is a fault of the program; please report it.\n")
+
+
+def test_ctrl_c_has_status_130_and_no_traceback(here, monkeypatch, config):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("streaming.config.load_config", interrupted)
+    code, out, err = here("check", config())
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err

@@ -1,0 +1,248 @@
+"""Every fault is named with its key and what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from sequencer.channels.rules import HELD_MAX, WINDOW_MAX
+from streaming.config import load_config, parse_config
+from streaming.errors import ConfigError
+from tests.streaming.config.configs import channel, faults, faults_of
+
+
+def test_all_faults_are_told_at_once():
+    told = faults("""
+        [service]
+        nmae = "a"
+        shards = 0
+        trigger = "fast"
+        [kafka]
+        bootstrap_servers = ""
+        properties = { "ssl.key.password" = "${NOPE}", "securty.protocol" = "SSL" }
+        [spark]
+        master = "x"
+        [metrics]
+        [pipelines.p]
+        discipline = "channel"
+        inptu = "a"
+        output = "p.in"
+        labels = { kind = "cyclic", modulus = 100, step = 7, strt = 3 }
+        buffer = { window = 50, full = "rejct" }
+        gap = { policy = "skip" }
+        [pipelines.q]
+        discipline = "grp"
+        [pipelines.r]
+        discipline = "group"
+        groups = { G0 = [], "a,b" = ["x"], G2 = "A", G3 = ["A", "A"] }
+    """)
+    assert [fault.split(": ")[0] for fault in told] == [
+        "metrics",
+        "service.trigger",
+        "service.shards",
+        "service.nmae",
+        'kafka.properties."ssl.key.password"',
+        'kafka.properties."securty.protocol"',
+        "kafka.bootstrap_servers",
+        "spark.master",
+        "pipelines.p.labels.strt",
+        "pipelines.p.gap.after",
+        "pipelines.p.buffer.full",
+        "pipelines.p.inptu",
+        "pipelines.q.discipline",
+        "pipelines.r.groups.G0",
+        'pipelines.r.groups."a,b"',
+        "pipelines.r.groups.G2",
+        "pipelines.r.groups.G3",
+        "pipelines.p.output",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('inptu = "a"', "pipelines.p.inptu: unknown key; did you mean input?"),
+        ('order = "clock"', "pipelines.p.order: unknown key; known ones: buffer, channel"),
+        ('commands = "a b"', "pipelines.p.commands: 'a b' is no Kafka topic"),
+        ("input = []", "pipelines.p.input: must not be empty; name one or more"),
+        ('input = ["a", "a"]', "pipelines.p.input: names 'a' twice"),
+        ("input = 3", 'pipelines.p.input: must be a list; write for instance ["a", "b"]'),
+        ('input = ["a", 3]', "pipelines.p.input[1]: must be text in quotes"),
+        ('input = "a b"', "pipelines.p.input[0]: 'a b' is no Kafka topic; use letters"),
+        ('events = ".."', "pipelines.p.events: '..' is no Kafka topic; use another name"),
+        ('events = ""', "pipelines.p.events: a topic's name has 1 to 249 characters"),
+        (f'events = "{"x" * 250}"', "pipelines.p.events: a topic's name has 1 to 249"),
+        ('output = "{subscriber}"', "pipelines.p.output: '{subscriber}' is no Kafka topic"),
+        ('channel = " "', "pipelines.p.channel: must not be empty; leave it out"),
+        ('label = ""', "pipelines.p.label: must not be empty"),
+        ("label = 3", "pipelines.p.label: must be text in quotes"),
+        ("label = 'header(\"n\")'", "write a header as header('name')"),
+        ('label = "header(n)"', "write a header as header('name')"),
+        ('label = "Header(\'n\')"', "write a header as header('name')"),
+        ('label = "concat(key"', "brackets that do not match"),
+        ('label = "concat)key("', "brackets that do not match"),
+        ("label = \"'a\"", "a quote that does not end"),
+        ('label = "key; value"', "more than one expression"),
+        ('labels = "linear"', "pipelines.p.labels: must be a table; write { key = value }"),
+        ("labels = {}", "pipelines.p.labels.kind: is missing; write one of linear, cyclic, custom"),
+        ('labels = { kind = "x" }', 'pipelines.p.labels.kind: "x" is none; write one of linear'),
+        ('labels = { kind = "linear", start = -1 }', "pipelines.p.labels.start: must be 0 or more"),
+        ('labels = { kind = "linear", step = 0 }', "pipelines.p.labels.step: must be 1 or more"),
+        ('labels = { kind = "linear", step = 1.0 }', "pipelines.p.labels.step: must be a whole"),
+        ('labels = { kind = "linear", modulus = 9 }', "pipelines.p.labels.modulus: unknown key"),
+        ('labels = { kind = "cyclic" }', "pipelines.p.labels.modulus: is missing"),
+        ('labels = { kind = "cyclic", modulus = 3 }', "pipelines.p.labels.modulus: must be 4"),
+        ('labels = { kind = "cyclic", modulus = 8, start = 8 }', "start is 8; it must lie in 0"),
+        ('labels = { kind = "cyclic", modulus = 8, step = 4 }', "so only 2 labels exist"),
+        ('labels = { kind = "custom", initial = "a" }', "pipelines.p.labels.next: is missing"),
+        ('labels = { kind = "custom", initial = "", next = "a:b" }', "initial: must not be empty"),
+        ('labels = { kind = "custom", initial = "a", next = "ab" }', '"package.module:function"'),
+        ('labels = { kind = "custom", initial = "a", next = "a..b:c" }', "names no function"),
+        ('gap = "wait"', "pipelines.p.gap: must be a table"),
+        ('gap = { policy = "drop" }', 'gap.policy: must be "wait", "skip" or "fail"'),
+        ('gap = { policy = "wait", after = "1 s" }', 'after: has no meaning with policy "wait"'),
+        ('gap = { after = "1 s" }', "pipelines.p.gap.after: has no meaning"),
+        ('gap = { policy = "skip" }', 'pipelines.p.gap.after: policy "skip" needs it; write'),
+        ('gap = { policy = "fail" }', 'pipelines.p.gap.after: policy "fail" needs it; write'),
+        ("buffer = { held = 0 }", "pipelines.p.buffer.held: must be 1 or more"),
+        (f"buffer = {{ held = {HELD_MAX + 1} }}", f"buffer.held: must be {HELD_MAX} or less"),
+        ("buffer = { held = true }", "pipelines.p.buffer.held: must be a whole number"),
+        ("buffer = { window = 0 }", "pipelines.p.buffer.window: must be 1 or more"),
+        (f"buffer = {{ window = {WINDOW_MAX + 1} }}", f"window: must be {WINDOW_MAX} or less"),
+        ('buffer = { full = "drop" }', 'pipelines.p.buffer.full: must be "reject" or "skip"'),
+        ('duplicates = "keep"', 'pipelines.p.duplicates: must be "reject" or "drop"'),
+        ('retire_after = "0 s"', "pipelines.p.retire_after: must be longer than 0; write"),
+        ('retire_after = "36501 days"', "pipelines.p.retire_after: is longer than a hundred years"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_channel_pipeline(text, told):
+    (fault,) = faults_of(text)
+    assert told in fault
+    assert fault.startswith("pipelines.p.")
+
+
+@pytest.mark.parametrize(
+    ("discipline", "text", "told"),
+    [
+        ("group", "groups = { G = [] }", "pipelines.p.groups.G: must not be empty"),
+        ("group", 'groups = { G = "A" }', "pipelines.p.groups.G: must be a list"),
+        ("group", 'groups = { G = ["A", ""] }', "pipelines.p.groups.G[1]: '' cannot name"),
+        ("group", 'groups = { G = ["A,B"] }', "pipelines.p.groups.G[0]: 'A,B' cannot name"),
+        ("group", 'groups = { "" = ["A"] }', "pipelines.p.groups.\"\": '' cannot name"),
+        ("group", 'groups = { G = ["A", "A"] }', "pipelines.p.groups.G: names 'A' twice"),
+        ("group", 'groups = ["A"]', "pipelines.p.groups: must be a table"),
+        ("group", 'groups = { custom = ["A", ","] }', "pipelines.p.groups.custom[1]: ',' cannot"),
+        ("group", "nodes = 0", "pipelines.p.nodes: must be 1 or more"),
+        ("group", 'sender_order = "all"', '"group" or "across-groups"'),
+        ("group", 'sequencing = "nodes"', '"batch" or "network"'),
+        ("group", "stamps = 1", "pipelines.p.stamps"),
+        ("group", 'output = "p.{peer}"', "'p.{peer}' is no Kafka topic"),
+        ("group", 'order = "clock"', "pipelines.p.order: unknown key"),
+        (
+            "group",
+            'output = "p.{subscriber}"\ngroups = { G = ["A B"] }',
+            "pipelines.p.groups.G: for 'A B', output p.{subscriber} gives 'p.A B' is no",
+        ),
+        ("multicast", 'order = "time"', 'pipelines.p.order: must be "batch", "clock" or "counter"'),
+        ("multicast", "labels = {}", "pipelines.p.labels: unknown key"),
+    ],
+)
+def test_a_fault_of_other_disciplines(discipline, text, told):
+    (fault,) = faults_of(text, discipline)
+    assert told in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "pipelines: there is none; add a table [pipelines.NAME]"),
+        ("pipelines = 3", "pipelines: there is none"),
+        ("[pipelines]\np = 3", "pipelines.p: must be a table; write [pipelines.p]"),
+        ("[pipelines.p]", "pipelines.p.discipline: is missing; write one of"),
+        ('[pipelines.p]\ndiscipline = "x"', "pipelines.p.discipline: 'x' is none; write one of"),
+        ('[pipelines.p]\ndiscipline = ["x"]', "pipelines.p.discipline: ['x'] is none"),
+        ('[pipelines."a b"]\ndiscipline = "channel"', "pipelines.\"a b\": 'a b' cannot name"),
+        ('[pipelines.".."]\ndiscipline = "channel"', "pipelines.\"..\": '..' cannot name"),
+        (f'[pipelines.{"x" * 101}]\ndiscipline = "channel"', "at most 100 of them"),
+    ],
+)
+def test_a_fault_of_the_pipelines_table(text, told):
+    (fault,) = faults(text)
+    assert told in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("service = 3", "service: must be a table"),
+        ('service = { name = "a/b" }', "service.name: 'a/b' cannot name topics, folders"),
+        ('service = { name = "" }', "service.name: '' cannot name"),
+        ('service = { checkpoint = "" }', "service.checkpoint: must not be empty"),
+        ("service = { shards = 1025 }", "service.shards: must be 1024 or less"),
+        ("service = { state_partitions = 0 }", "service.state_partitions: must be 1 or more"),
+        ('service = { shards = "4" }', "service.shards: must be a whole number"),
+        ('service = { delivery = "once" }', '"exactly-once" or "at-least-once"'),
+        ('service = { create_topics = "yes" }', "service.create_topics: must be true or false"),
+        ('service = { header_prefix = "a\\u0000" }', "service.header_prefix: has control"),
+        (
+            'service = { metrics = "9404" }',
+            "service.metrics: '9404' is no address; write host:port",
+        ),
+        ('service = { metrics = "x:65536" }', "service.metrics: 'x:65536' is no address"),
+        ('service = { trigger = "-1 s" }', "service.trigger: is no length of time"),
+        ("kafka = 3", "kafka: must be a table"),
+        ('kafka = { servers = "a:1" }', "kafka.servers: unknown key"),
+        ('kafka = { bootstrap_servers = "a" }', "kafka.bootstrap_servers: 'a' is no address"),
+        ('kafka = { bootstrap_servers = "a:0" }', "'a:0' has no port in 1 … 65535"),
+        ('kafka = { bootstrap_servers = "a:1,b:x" }', "'b:x' has no port"),
+        ('kafka = { bootstrap_servers = "a:1," }', "'' is no address"),
+        ('kafka = { bootstrap_servers = "http://a:1" }', "'http://a:1' is no address"),
+        ("kafka = { properties = 3 }", "kafka.properties: must be a table"),
+        ("kafka = { properties = { a = [1] } }", "kafka.properties.a: must be text, a number"),
+        ("kafka = { properties.ssl.ca = 3 }", 'write the whole name in quotes: "ssl.…"'),
+        ("spark = 3", "spark: must be a table"),
+        ("spark = { spark.master = 3 }", 'write the whole name in quotes: "spark.…"'),
+        ("spark = { sql.shuffle = 3 }", 'write the whole name in quotes: "spark.sql.…"'),
+        ("spark = { master = 3 }", 'which begins with spark: "spark.master"'),
+        ('spark = { "spark.x" = [1] }', 'spark."spark.x": must be text, a number'),
+        ("servce = {}", "servce: unknown key; did you mean service?"),
+    ],
+)
+def test_a_fault_of_the_other_tables(text, told):
+    (fault,) = faults(f'{text}\n[pipelines.p]\ndiscipline = "channel"')
+    assert told in fault
+
+
+@pytest.mark.parametrize(
+    "address", ["a:1", "a.b-c:65535", "10.0.0.1:9092", "[::1]:9092", "a:1, b:2"]
+)
+def test_good_addresses(address):
+    config = channel(kafka={"bootstrap_servers": address})
+    assert config.kafka.bootstrap_servers == address.replace(" ", "")
+
+
+def test_a_file_that_is_none(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml cannot be read: No such file"):
+        load_config(tmp_path / "none.toml")
+    (tmp_path / "a.toml").write_text("a = ")
+    with pytest.raises(ConfigError, match=r"a\.toml is no TOML: .*at end of document"):
+        load_config(tmp_path / "a.toml")
+    (tmp_path / "b.toml").write_bytes(b"a = '\xff'")
+    with pytest.raises(ConfigError, match=r"b\.toml is no TOML"):
+        load_config(tmp_path / "b.toml")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "key", "header('label')", "header( 'it\\'s' )", "split(header('a'), '[;(]')[0]",
+        "concat(\"(\", `od(d`, r'\\', key)", "cast(conv(hex(substr(value, 1, 4)), 16, 10) as int)",
+        "concat('it''s', \"header(\")",
+    ],
+)  # fmt: skip
+def test_good_expressions_pass(expression):
+    config = parse_config(
+        {"pipelines": {"p": {"discipline": "channel", "label": expression}}}, {}, ""
+    )
+    assert config.pipelines["p"].label == expression

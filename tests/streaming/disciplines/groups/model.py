@@ -1,0 +1,130 @@
+"""One record at a time, in order of arrival: what groups in the order of the batch mean."""
+
+import json
+from collections import defaultdict
+
+REMEMBER_MS = 400
+
+
+class Model:
+    """Deliveries, rejects and events of a history of batches, as plain tuples and dictionaries."""
+
+    def __init__(self, groups, *, stamps=True):
+        self.stamps = stamps
+        self.members = {name: set(some) for name, some in groups.items()}
+        self.versions = dict.fromkeys(groups, 0)
+        self.messages = dict.fromkeys(groups, 0)
+        self.begun = dict.fromkeys(groups, 0)
+        self.gone = {}
+        self.floors = (0, 0)
+        self.known = {}
+        self.outputs, self.rejects, self.events = [], [], []
+        self.now_ms = 0
+
+    def batch(self, records, now_ms):
+        self.now_ms = now_ms
+        in_order = sorted(records, key=lambda each: each.place)
+        for record in in_order:
+            if record.topic == "commands":
+                self.command(record)
+        for record in in_order:
+            if record.topic == "in":
+                self.message(record)
+        self.retire()
+
+    def command(self, record):
+        try:
+            value = json.loads(record.value)
+            op, group = value["op"], value["group"]
+        except (ValueError, TypeError, KeyError):
+            self.tell("command-refused")
+            return
+        members = value.get("members")
+        there = group in self.members
+        if (
+            op not in ("add", "set", "remove")
+            or there == (op == "add")
+            or (op != "remove" and not members)
+        ):
+            self.tell("command-refused")
+            return
+        for name, (at_ms, version, messages) in list(self.gone.items()):
+            if self.now_ms - at_ms > REMEMBER_MS:
+                del self.gone[name]
+                self.floors = (max(self.floors[0], version + 1), max(self.floors[1], messages))
+        self.tell("command-done")
+        if op == "remove":
+            del self.members[group]
+            self.gone[group] = (self.now_ms, self.versions[group], self.messages[group])
+            self.tell("group-removed", group)
+            return
+        if op == "set":
+            self.versions[group] += 1
+        else:
+            _, before, messages = self.gone.pop(group, (0, self.floors[0] - 1, self.floors[1]))
+            self.versions[group], self.messages[group] = before + 1, messages
+        self.begun[group] = self.messages[group]
+        self.members[group] = set(members)
+        kind = {"add": "group-added", "set": "group-changed"}[op]
+        self.tell(kind, group, self.versions[group], sorted(set(members)))
+
+    def tell(self, kind, *fields):
+        self.events.append((kind, *fields))
+
+    def message(self, record):
+        named = [value for name, value in record.headers if name == "group"]
+        name = (named[-1] or b"") if named else b""
+        group = name.decode(errors="replace")
+        if record.key is None:
+            reason = "missing-sender"
+        elif not name:
+            reason = "missing-group"
+        elif group in self.members:
+            reason = ""
+        else:
+            at_ms = self.gone.get(group, (-(10**15),))[0]
+            old = self.now_ms - at_ms > REMEMBER_MS
+            reason = "unknown-group" if old else "removed-group"
+        if reason:
+            self.rejects.append((*record.place, reason))
+            return
+        number = self.messages[group] - self.begun[group]
+        for member in sorted(self.members[group]):
+            known = self.known.setdefault(member, [0, self.now_ms, 0])
+            added = [
+                ("sender", record.key),
+                ("group-sequence", b"%d" % number),
+                ("group-version", b"%d" % self.versions[group]),
+            ]
+            if seen := self.seen(group, member):
+                added.append(("stamps", json.dumps(seen, separators=(",", ":")).encode()))
+            added += [("sequence", b"%d" % known[0]), ("incarnation", b"%d" % known[1])]
+            headers = (*record.headers, *added)
+            key = member.encode()
+            self.outputs.append((key, record.value, record.timestamp, headers))
+            known[0] += 1
+            known[2] = self.now_ms
+        self.messages[group] += 1
+
+    def seen(self, group, member):
+        found = []
+        for other, theirs in self.members.items() if self.stamps else ():
+            common = theirs & self.members[group]
+            if other != group and member in common and len(common) > 1:
+                number = self.messages[group] + self.messages[other]
+                found.append([*sorted((group, other)), number])
+        return sorted(found)
+
+    def retire(self):
+        used = set().union(*self.members.values())
+        for name in sorted(self.known.keys() - used):
+            if self.now_ms - self.known[name][2] > REMEMBER_MS:
+                del self.known[name]
+                self.tell("retired", name)
+
+    def by_key(self):
+        """What each subscriber got, in order."""
+        found = defaultdict(list)
+        for key, *rest in self.outputs:
+            found[key].append(tuple(rest))
+        return dict(found)

@@ -1,0 +1,233 @@
+"""Multicast in the order of the batch: random histories against one record at a time."""
+
+import json
+import random
+from collections import Counter, defaultdict
+
+import pytest
+
+from streaming.disciplines.multicast import batched
+from streaming.disciplines.multicast.batched import BatchOperator
+from streaming.disciplines.multicast.describe import of_batch
+from streaming.disciplines.multicast.plan import BatchMulticastPlan
+from tests.streaming.broadcast_harness import Stage, broadcast_plan
+from tests.streaming.disciplines.multicast.batch_model import Model
+from tests.streaming.verify.worlds import Topics
+
+PEERS = [b"p%d" % n for n in range(6)] + [b"\xff\xfe", b"peer with a long name", b"@"]
+NODES = [f"n{n}" for n in range(6)]
+
+
+def random_record(rng, topics, at):
+    some = [rng.choice(PEERS[:8]) for _ in range(rng.randrange(4))]
+    some += [b"@" + rng.choice(NODES).encode() for _ in range(rng.randrange(3))]
+    rng.shuffle(some)
+    headers = [("x", rng.choice([None, b"", b"\x00\xff"]))] * rng.randrange(3)
+    if rng.random() < 0.95:
+        headers.append(
+            (
+                "to",
+                rng.choice([None, b"", b"a,", b"@nope"]) if rng.random() < 0.1 else b",".join(some),
+            )
+        )
+    if rng.random() < 0.5:
+        passed = b",".join(b"@" + n.encode() for n in rng.choices(NODES, k=rng.randrange(4)))
+        headers.append(
+            ("handles", rng.choice([None, b"p1", b"@n1,"]) if rng.random() < 0.1 else passed)
+        )
+    if rng.random() < 0.05:
+        headers.append(("to", b"p1,p2"))
+    rng.shuffle(headers)
+    key = None if rng.random() < 0.03 else rng.choice([b"", *PEERS])
+    value = rng.choice([None, b"", b"v%d" % at])
+    topics.put("in", rng.randrange(3), 1000 + at, key, value, headers)
+
+
+def random_command(rng, topics, at):
+    op = rng.choice(["create-node", "create-node", "destroy-node", "release", "release"])
+    value = {"op": op, "node": rng.choice(NODES), "id": f"c{at}"}
+    value |= {"owner": rng.choice(PEERS[:6]).decode(), "peer": rng.choice(PEERS[:6]).decode()}
+    text = json.dumps(value).encode()
+    bad = [b"{", b"", None, b"7", b'{"op": "grow", "node": "n1"}']
+    text = rng.choice(bad) if rng.random() < 0.1 else text
+    topics.put("commands", rng.randrange(2), 2000 + at, None, text)
+
+
+def history(seed, steps=120):
+    rng, topics = random.Random(seed), Topics()
+    for name in NODES[:3]:
+        value = {"op": "create-node", "node": name, "owner": "p1"}
+        topics.put("commands", 0, 1, None, json.dumps(value).encode())
+    for at in range(steps):
+        (random_command if rng.random() < 0.2 else random_record)(rng, topics, at)
+    return topics
+
+
+def stage_for(topics, seed, *, shards=2, **more):
+    plan = broadcast_plan(BatchMulticastPlan, shards=shards, **more)
+    return Stage(plan, BatchOperator(plan), topics, seed)
+
+
+def some_of(topics, before, after, topic):
+    """What a batch took of a topic, in order of arrival."""
+    return [
+        record
+        for place, there in sorted(topics.records.items())
+        if place[0] == topic
+        for record in there[before.get(place, 0) : after.get(place, 0)]
+    ]
+
+
+def run_both(seed, *, whole=False, wait_ms=None, shards=2, **more):
+    """The service's records and the model's, worked through in the same batches."""
+    topics = history(seed)
+    stage = stage_for(topics, seed, shards=shards, **more)
+    model = Model(stage.plan.retire_after_ms)
+    while stage.left():
+        before = dict(stage.read)
+        stage.batch(whole=whole, wait_ms=wait_ms)
+        taken = [some_of(topics, before, stage.read, name) for name in ("commands", "in")]
+        model.batch(*taken, stage.now_ms)
+    return stage, model
+
+
+def by_key(records):
+    found = defaultdict(list)
+    for record in records:
+        found[record[0]].append(record)
+    return found
+
+
+def plain(records):
+    return [(r.key, r.value, r.headers, r.timestamp) for r in records]
+
+
+def counted(events, names):
+    """Events without what the model does not say."""
+    return Counter(json.dumps({n: e[n] for n in names if n in e}) for e in events)
+
+
+def assert_same(stage, model):
+    topics = stage.topics
+    assert by_key(plain(topics.all("out"))) == by_key(model.out)
+    assert Counter(map(str, plain(topics.all("rejects")))) == Counter(map(str, model.rejects))
+    events = [json.loads(record.value) for record in topics.all("events")]
+    assert len({each["id"] for each in events}) == len(events)
+    names = {name for each in model.events for name in each}
+    assert counted(events, sorted(names)) == counted(model.events, sorted(names))
+    totals = stage.totals()
+    notices = [headers for _, _, headers, _ in model.out if "notice" in dict(headers)]
+    assert totals.seen == len(topics.all("in"))
+    assert totals.notices == len(notices)
+    assert totals.delivered == len(model.out) - len(notices)
+    assert totals.undelivered == sum(e["event"] == "undelivered" for e in events)
+    assert sum(totals.rejected.values()) == len(model.rejects)
+    assert totals.held == totals.blocked == totals.transit == 0
+    return len(notices)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_histories_are_those_of_one_record_at_a_time(seed):
+    stage, model = run_both(seed, whole=seed % 10 == 9, shards=1 + seed % 5)
+    assert_same(stage, model)
+
+
+def test_the_histories_have_something_of_everything():
+    models = [run_both(seed)[1] for seed in (3, 4)]
+    rejects = [headers for model in models for _, _, headers, _ in model.rejects]
+    reasons = {dict(headers)["reject-reason"] for headers in rejects}
+    assert reasons == {b"missing-sender", b"bad-destination", b"destroyed-node"}
+    told = {each["event"] for model in models for each in model.events}
+    assert told == {"command-done", "command-refused", "undelivered"}
+    out = [headers for model in models for _, _, headers, _ in model.out]
+    assert {"notice", "handles", "handles-invalid"} <= {name for some in out for name, _ in some}
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_peers_retire_and_let_go(seed):
+    stage, model = run_both(seed, wait_ms=500, retire_after_ms=900, shards=1 + seed % 3)
+    assert_same(stage, model)
+    assert any(each["event"] == "retired" for each in model.events)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_does_not_depend_on_shards_or_slices(seed, monkeypatch):
+    found = []
+    for shards in (1, 2, 3, 5):
+        monkeypatch.setattr(batched, "SLICE_MAX", [500_000, 3, 1, 7][shards % 4])
+        stage = run_both(seed, whole=True, shards=shards)[0]
+        found.append(sorted(map(str, by_key(plain(stage.topics.all("out"))).items())))
+    assert found[1:] == found[:-1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_split_of_the_records_gives_the_same(seed):
+    """Batches at one time, in which commands keep their place among the records."""
+    found = []
+    for cut in (1, 4, 1000):
+        topics = history(seed)
+        stage = stage_for(topics, seed)
+        rows = [r for place in sorted(topics.records) for r in topics.records[place]]
+        commands = [r for r in rows if r.topic == "commands"]
+        records = [r for r in rows if r.topic == "in"]
+        stage.take(commands[: len(commands) // 2])
+        for part in (records[:60], records[60:]):
+            for first in range(0, len(part), cut):
+                stage.take(part[first : first + cut])
+            stage.take(commands[len(commands) // 2 :] if part is not records[60:] else [])
+        found.append(by_key(plain(topics.all("out"))))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_told_of_peers(seed):
+    stage, model = run_both(seed, shards=3)
+    told = {each["peer"]: each for core in stage.cores() for each in of_batch(core)}
+    shown = {name.decode(errors="backslashreplace"): name for name in model.peers}
+    assert told.keys() == shown.keys()
+    for name, each in told.items():
+        count = model.peers[shown[name]]
+        assert (each["sequence"], each["incarnation"]) == (count.sequence, count.incarnation)
+        held = [n.decode() for n, node in model.nodes.items() if shown[name] in node.holders]
+        assert each["handles"] == sorted(held)
+        mine = [
+            n.decode()
+            for n, o in model.nodes.items()
+            if o.owner == shown[name] and o.destroyed_ms is None
+        ]
+        assert each["nodes"] == sorted(mine)
+
+
+def test_a_changed_retire_after_counts_from_the_next_batch_on():
+    """So a batch that was in doubt at the change gives what it gave."""
+    topics = Topics()
+    topics.put("in", 0, 1, b"s", b"v", [("to", b"a")])
+    stage = stage_for(topics, 1)
+    stage.run(whole=True)
+    later = stage_for(topics, 1, retire_after_ms=100)
+    later.read, later.states, later.now_ms = stage.read, stage.states, stage.now_ms
+    retired = []
+    for _ in range(2):
+        topics.put("in", 0, 1, b"s", b"v", [("to", b"b")])
+        later.batch(whole=True, wait_ms=1000)
+        retired.append(sum(b"retired" in each.value for each in topics.all("events")))
+    assert retired == [0, 2]
+
+
+def test_limits_of_one_message():
+    topics = Topics()
+    many = b",".join(b"p%d" % n for n in range(10_001))
+    value = {"op": "create-node", "node": "n", "owner": "p1"}
+    topics.put("commands", 0, 1, None, json.dumps(value).encode())
+    topics.put("in", 0, 1, b"s", b"many", [("to", many)])
+    topics.put("in", 0, 1, b"s", b"long", [("to", b"p" * 10_001)])
+    topics.put("in", 0, 1, b"s", b"fits", [("to", many[: many.rindex(b",")])])
+    passed = b",".join(b"@%d" % n for n in range(1001))
+    topics.put("in", 0, 1, b"s", b"passed", [("to", b"a"), ("handles", passed)])
+    topics.put("in", 0, 1, b"s", b"once", [("to", b"a"), ("handles", b"@n," * 1001 + b"@n")])
+    stage = stage_for(topics, 1)
+    stage.run(whole=True)
+    assert len(topics.all("out")) == 10_001
+    reasons = {each.value: dict(each.headers)["reject-reason"] for each in topics.all("rejects")}
+    wanted = {b"many": b"too-many-destinations", b"long": b"bad-destination"}
+    assert reasons == wanted | {b"passed": b"too-many-handles"}

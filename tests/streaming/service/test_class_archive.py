@@ -1,0 +1,117 @@
+"""Archives of Java's classes, with the real Java and a small program of PySpark's jars (Ivy)."""
+
+import os
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from streaming.kafka.jars import java, pyspark_folder
+from streaming.service.class_archive import DAY_SECONDS, UNUSED_DAYS_MAX, class_archive
+
+
+@pytest.fixture
+def jar(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    (ivy,) = pyspark_folder().glob("jars/ivy-*.jar")
+    return shutil.copy2(ivy, tmp_path / "ivy.jar")
+
+
+def run(archive, jar):
+    """What the program says, and how many classes came from an archive of ours."""
+    options = shlex.split(archive.options())
+    words = [java(), *options, "-cp", str(jar), "org.apache.ivy.Main", "-version"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def from_archive(archive, jar):
+    options = shlex.split(archive.options().split(" -Xlog:")[0])
+    words = [
+        java(),
+        *options,
+        "-Xlog:class+load",
+        "-cp",
+        str(jar),
+        "org.apache.ivy.Main",
+        "-version",
+    ]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    return sum(
+        "org.apache.ivy" in line and "shared objects file" in line for line in told.splitlines()
+    )
+
+
+def made(jar):
+    archive = class_archive([jar], "")
+    archive.worth_keeping = True
+    run(archive, jar)
+    archive.close(whole=True)
+    return archive
+
+
+def test_the_second_start_takes_its_classes_from_the_archive(jar):
+    assert class_archive([jar], "").recording
+    made(jar)
+    second = class_archive([jar], "")
+    assert not second.recording
+    assert from_archive(second, jar) > 10
+    assert run(second, jar).startswith("Apache Ivy")
+
+
+def test_a_jvm_that_did_not_work_leaves_none(jar):
+    archive = class_archive([jar], "")
+    run(archive, jar)
+    archive.close(whole=True)
+    assert list(archive.new.parent.iterdir()) == []
+
+
+def test_a_jvm_that_was_killed_leaves_none(jar):
+    archive = class_archive([jar], "")
+    archive.worth_keeping = True
+    archive.new.write_bytes(b"half of it")
+    archive.close(whole=False)
+    assert not archive.new.exists()
+    assert class_archive([jar], "").recording
+
+
+def test_other_jars_have_another_archive(jar):
+    made(jar)
+    os.utime(jar, (1, 1))
+    assert class_archive([jar], "").recording
+
+
+def test_an_archive_that_was_cut_is_made_again(jar):
+    path = made(jar).path
+    path.write_bytes(path.read_bytes()[:-1])
+    assert class_archive([jar], "").recording
+    assert made(jar).path == path
+    assert not class_archive([jar], "").recording
+
+
+def test_what_is_no_archive_is_passed_over_without_a_word(jar):
+    path = made(jar).path
+    path.write_bytes(bytes(path.stat().st_size))
+    assert run(class_archive([jar], ""), jar).startswith("Apache Ivy")
+
+
+def test_own_options_come_first(jar):
+    assert class_archive([jar], "-Xmx1g -XX:SharedArchiveFile=/mine.jsa") is None
+
+
+def test_a_jar_that_is_not_there_means_no_archive(jar):
+    assert class_archive([jar, jar.with_name("x")], "") is None
+
+
+def test_what_nobody_used_for_long_goes(jar):
+    old = class_archive([jar], "").new.with_name("classes-0-1.jsa")
+    young = old.with_name("classes-1-1.jsa")
+    for path in (old, young):
+        path.write_bytes(b"x")
+    long_ago = old.stat().st_mtime - (UNUSED_DAYS_MAX + 1) * DAY_SECONDS
+    os.utime(old, (long_ago, long_ago))
+    made(jar)
+    assert not old.exists()
+    assert young.exists()

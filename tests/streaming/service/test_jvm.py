@@ -1,0 +1,48 @@
+"""Spark's JVM as a process: that it starts and ends, and what is said where it does not start."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from streaming.errors import JobFailed
+from streaming.service import session
+from streaming.service.jvm import Jvm
+
+STARTED = """
+import os, signal
+from streaming.service.jvm import Jvm
+with Jvm({"spark.driver.memory": "300m"}) as jvm:
+    jvm.connect()
+    from pyspark import SparkContext
+    assert SparkContext._jvm.java.lang.Math.max(1, 2) == 2
+    process = jvm._process
+    process.send_signal(signal.SIGTERM)  # as systemd does, to all
+    assert SparkContext._jvm.java.lang.Math.max(3, 2) == 3
+assert process.returncode == 0, process.returncode
+assert SparkContext._gateway is None
+assert not any("PYSPARK_GATEWAY" in name for name in os.environ)
+"""
+
+
+def test_a_jvm_that_cannot_start_is_told():
+    with Jvm({"spark.driver.memory": "no size"}) as jvm, pytest.raises(JobFailed, match="JVM"):
+        jvm.connect()
+
+
+def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block():
+    subprocess.run([sys.executable, "-c", STARTED], check=True, timeout=240)
+
+
+@pytest.mark.parametrize(("cores", "serial"), [(1, True), (2, True), (3, False)])
+def test_the_collector_follows_the_cores(monkeypatch, cores, serial):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert ("-XX:+UseSerialGC" in session._java_options("-Xss4m")) == serial
+
+
+def test_the_users_collector_and_options_stand():
+    given = "-XX:+UseG1GC -XX:Tier4InvocationThreshold=7"
+    options = session._java_options(given)
+    assert "-XX:+UseSerialGC" not in options
+    assert options[-1] == given

@@ -1,0 +1,57 @@
+"""From what users write and what a checkpoint pinned to what workers know."""
+
+import pickle
+
+import pytest
+
+from streaming.config import parse_config
+from streaming.disciplines import DISCIPLINES
+from streaming.errors import ConfigError
+from streaming.service.checkpoint import Identity
+from streaming.service.planning import make_plan
+
+GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
+
+
+def planned(discipline, service=None, state_partitions=3, started_ms=0, **settings):
+    tables = {"pipelines": {"p": {"discipline": discipline, **settings}}}
+    config = parse_config({"service": service or {}, **tables}, {}, "c.toml")
+    mine = config.pipelines["p"]
+    own = DISCIPLINES[discipline].identity(mine)
+    identity = Identity(discipline, config.service.shards, state_partitions, list(mine.input), own)
+    return make_plan(config, "p", identity, {"p.out": 5}, started_ms)
+
+
+@pytest.mark.parametrize(
+    ("discipline", "more", "shards"),
+    [("channel", {}, 6), ("group", {"groups": GROUPS}, 3), ("multicast", {}, 3)],
+)
+def test_plans_of_all_disciplines(discipline, more, shards):
+    """Shards that send each other messages are as many as state partitions."""
+    plan = planned(discipline, {"name": "s", "shards": 6, "header_prefix": "x-"}, **more)
+    assert plan.discipline == discipline
+    assert (plan.service, plan.pipeline) == ("s", "p")
+    assert (plan.shards, plan.state_partitions) == (shards, 3)
+    assert (plan.output, plan.rejects, plan.events) == ("p.out", "p.rejects", "p.events")
+    assert plan.partitions == {"p.out": 5}
+    assert plan.headers("sequence") == "x-sequence"
+    assert plan.reads[: len(plan.inputs)] == plan.inputs == ("p.in",)
+    again = pickle.loads(pickle.dumps(plan))  # it travels to workers
+    assert (type(again), again.reads) == (type(plan), plan.reads)
+
+
+def test_inputs_have_one_order_whatever_users_write():
+    plan = planned("channel", input=["b", "a", "c"])
+    assert plan.inputs == ("a", "b", "c")
+
+
+def test_names_in_kafka_are_of_one_partition():
+    plan = planned("channel", {"name": "s"})
+    names = {plan.transactional_id(n) for n in range(3)} | {plan.progress_group(3)}
+    assert names == {f"s.p.{n}" for n in range(4)}
+
+
+def test_labels_that_cannot_be_imported_are_a_fault_of_the_pipeline():
+    labels = {"kind": "custom", "initial": "a", "next": "not_there_at_all:after"}
+    with pytest.raises(ConfigError, match=r"pipelines\.p.*not_there_at_all"):
+        planned("channel", labels=labels)

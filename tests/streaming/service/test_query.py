@@ -1,0 +1,66 @@
+"""What foreachBatch does around a batch; the batches themselves: `tests/spark`."""
+
+import threading
+
+import pytest
+
+from streaming.arrow.totals import Totals
+from streaming.config import parse_config
+from streaming.disciplines import DISCIPLINES
+from streaming.service.checkpoint import Identity
+from streaming.service.planning import make_plan
+from streaming.service.query import BatchFailed, Carrier, Progress, StopRequested
+
+WAIT_SECONDS_MAX = 30
+
+
+def carrier(notify=lambda _progress: None):
+    config = parse_config({"pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml")
+    own = DISCIPLINES["channel"].identity(config.pipelines["p"])
+    plan = make_plan(config, "p", Identity("channel", 16, 2, ["p.in"], own), {})
+    return Carrier(plan, Progress(), notify)
+
+
+def test_no_batch_begins_after_a_stop():
+    mine = carrier()
+    mine.begin("q")
+    mine.stopping.set()
+    with pytest.raises(StopRequested):
+        mine(None, 0)
+    assert mine.failure is None
+
+
+def test_a_batch_waits_until_the_query_s_name_is_known():
+    mine = carrier()
+    mine.stopping.set()
+    ended = threading.Event()
+
+    def first_batch():
+        with pytest.raises(StopRequested):
+            mine(None, 0)
+        ended.set()
+
+    thread = threading.Thread(target=first_batch, daemon=True)
+    thread.start()
+    assert not ended.wait(0.2)
+    mine.begin("q")
+    assert ended.wait(WAIT_SECONDS_MAX)
+    assert mine.progress.query == "q"
+
+
+def test_a_failure_is_kept_and_the_batch_is_not_done():
+    told = []
+    mine = carrier(told.append)
+    mine.begin("q")
+    with pytest.raises(BatchFailed):
+        mine(None, 4)  # no data frame: whatever is asked of it fails
+    assert isinstance(mine.failure, AttributeError)
+    assert mine.progress.batch == -1
+    assert told == []
+
+
+def test_totals_are_those_of_all_shards():
+    shards = {0: Totals(seen=3, rejected={"late": 1}), 5: Totals(seen=4, rejected={"late": 2})}
+    totals = Progress(shards=shards).totals()
+    assert (totals.seen, totals.rejected) == (7, {"late": 3})
+    assert Progress().totals() == Totals()

@@ -1,0 +1,266 @@
+"""Both producers against a real broker: batches are there once, in order, or not at all."""
+
+import random
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from kafka.errors import KafkaConnectionError
+
+from streaming.arrow.schemas import HEADERS
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import Fenced, KafkaUnavailable
+from streaming.kafka import brokers
+from streaming.kafka.brokers import Brokers
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.sink import outbox
+from streaming.sink import producer as own
+from streaming.sink import writer as writers
+from streaming.sink.librdkafka import RecordProducer
+from streaming.sink.producer import BatchProducer
+from streaming.sink.writer import Writer, writer_for
+from tests.kafka_helpers import create_topics, read_all
+
+KINDS = {BatchProducer: {}, RecordProducer: {"linger.ms": "5"}}
+PARTITIONS = 3
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+def kind(request):
+    """The class of a producer: the properties decide which one writes."""
+    return request.param
+
+
+@pytest.fixture
+def plan(broker, topic_prefix, kind):
+    return make_plan(broker, topic_prefix, KINDS[kind])
+
+
+def make_plan(broker, prefix, properties, **more):
+    out, events = f"{prefix}out", f"{prefix}events"
+    partitions = {out: PARTITIONS, events: 1}
+    create_topics(broker.bootstrap, partitions)
+    return Plan(
+        service=prefix + "service",
+        pipeline="p",
+        inputs=("in",),
+        output=out,
+        rejects="rejects",
+        events=events,
+        partitions=partitions,
+        producer={"bootstrap.servers": broker.bootstrap, **properties},
+        **more,
+    )
+
+
+def some_rows(first, count):
+    """Rows that say where they go and in which order: value n goes to partition n mod 3."""
+    numbers = range(first, first + count)
+    table = pa.table(
+        {
+            "key": pa.array([b"k%d" % n for n in numbers]),
+            "value": pa.array([b"%d" % n for n in numbers]),
+            "headers": pa.array([[{"key": "own", "value": b"%d" % n}] for n in numbers], HEADERS),
+            "timestamp": pa.array(range(first + 1, first + count + 1)),
+        }
+    )
+    partitions = np.array(numbers, np.int32) % PARTITIONS
+    return table, partitions, [("number", pa.array(numbers))]
+
+
+def write(writer, batch, first, count, query="q"):
+    with writer.batch(batch, query):
+        writer.write(writer.plan.output, *some_rows(first, count))
+
+
+def values(plan, **settings):
+    """By partition, the values of a topic."""
+    records = read_all(plan.producer["bootstrap.servers"], plan.output, **settings)
+    for record in records:
+        number = int(record.value)
+        assert record.headers == [("own", record.value), ("number", record.value)]
+        assert record.key == b"k" + record.value
+        assert record.timestamp == number + 1
+    return [[int(r.value) for r in records if r.partition == p] for p in range(PARTITIONS)]
+
+
+def numbers(count):
+    return [list(range(p, count, PARTITIONS)) for p in range(PARTITIONS)]
+
+
+def test_batch_after_batch(plan, kind):
+    for batch in range(4):
+        writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
+        assert isinstance(writer.producer, kind)
+        write(writer, batch, 100 * batch, 100)
+    assert values(plan) == numbers(400)
+
+
+def test_a_batch_that_is_written_is_skipped(plan):
+    write(writer_for(plan, 0, BatchContext("q", 7, True)), 7, 0, 10)
+    writers._writers.clear()
+    assert writer_for(plan, 0, BatchContext("q", 7, True)) is None
+    other = writer_for(plan, 0, BatchContext("another checkpoint", 7, True))
+    assert other.forgotten
+    assert values(plan) == numbers(10)
+
+
+def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
+    writer = writer_for(plan, 0, BatchContext("q", 0, False))
+
+    def fail():
+        with writer.batch(0, "q"):
+            writer.write(plan.output, *some_rows(0, 5_000))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 50)
+    assert values(plan) == numbers(50)
+
+
+def test_who_begins_later_fences_who_began_first(plan):
+    first, second = Writer(plan, 0), Writer(plan, 0)
+    assert first.begin_session("q") is None
+    write(first, 0, 0, 30)
+    assert second.begin_session("q") == 0
+    with pytest.raises(Fenced):
+        write(first, 1, 5_000, 30)
+    write(second, 1, 30, 30)
+    assert values(plan) == numbers(60)
+
+
+def test_a_session_waits_for_what_another_one_left_open(plan):
+    first, second = Writer(plan, 0), Writer(plan, 0)
+    first.begin_session("q")
+    first.producer.begin()
+    first.write(plan.output, *some_rows(0, 3_000))
+    first.producer.send_progress(5, "q")
+    assert second.begin_session("q") is None, "the progress was not committed"
+    write(second, 5, 0, 30)
+    assert values(plan) == numbers(30)
+
+
+def test_a_record_that_is_too_large_says_what_to_do(plan):
+    noise = np.random.default_rng(0).bytes(1_500_000)
+    table = pa.table(
+        {"key": [b"k"], "value": [noise], "headers": pa.nulls(1, HEADERS), "timestamp": [1]}
+    )
+    writer = writer_for(plan, 0, BatchContext("q", 0, False))
+    with pytest.raises(KafkaUnavailable, match=r"raise max\.message\.bytes"), writer.batch(0, "q"):
+        writer.write(plan.output, table, np.zeros(1, np.int32), [])
+    write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
+    assert values(plan) == numbers(10)
+
+
+def test_a_transaction_that_took_too_long_is_not_mistaken_for_another_copy(broker, topic_prefix):
+    """The broker looks for such every ten seconds."""
+    plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": "100"})
+    writer = writer_for(plan, 0, BatchContext("q", 0, False))
+
+    def dawdle():
+        with writer.batch(0, "q"):
+            writer.write(plan.output, *some_rows(0, 10))
+            writer.producer._send()
+            time.sleep(12)
+
+    with pytest.raises(KafkaUnavailable, match=r"longer to write.*\(100 ms\)"):
+        dawdle()
+    write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
+    assert values(plan) == numbers(10)
+
+
+def test_without_transactions(broker, topic_prefix, kind):
+    plan = make_plan(broker, topic_prefix, KINDS[kind], delivery="at-least-once")
+    for batch in range(3):
+        writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
+        write(writer, batch, 50 * batch, 50)
+    assert values(plan, isolation="read_uncommitted") == numbers(150)
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+def test_connections_break_at_any_moment(broker, topic_prefix, monkeypatch, delivery):
+    """Requests and answers are lost half-way; what was sent again is there once, in order."""
+    plan = make_plan(broker, topic_prefix, {}, delivery=delivery)
+    rng = random.Random(5)
+    monkeypatch.setattr(own, "SENT_BYTES_MIN", 1)
+    turn = Brokers.turn
+    broken = 0
+
+    def turned(those, seconds):
+        nonlocal broken
+        if rng.random() < 0.1:
+            broken += 1
+            for connection in list(those.manager._conns.values()):
+                connection.close(KafkaConnectionError("cut by the test"))
+        turn(those, seconds * rng.random())
+
+    monkeypatch.setattr(Brokers, "turn", turned)
+    for batch in range(6):
+        writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
+        with writer.batch(batch, "q"):
+            for part in range(5):
+                writer.write(plan.output, *some_rows(500 * batch + 100 * part, 100))
+    assert broken > 5
+    assert values(plan) == numbers(3_000)
+
+
+def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, monkeypatch):
+    """It is back within the limit: the batch goes on as if nothing had been."""
+    for module in (brokers, outbox):
+        monkeypatch.setattr(module, "SECONDS_MAX", 200)
+    with EmbeddedBroker(tmp_path / "kafka") as broker:
+        plan = make_plan(broker, topic_prefix, {})
+        for batch in range(2):
+            writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
+            with writer.batch(batch, "q"):
+                writer.write(plan.output, *some_rows(100 * batch, 50))
+                writer.producer._send()
+                broker.kill()
+                back = threading.Thread(target=broker.start)
+                back.start()
+                writer.write(plan.output, *some_rows(100 * batch + 50, 50))
+            back.join()
+        assert values(plan) == numbers(200)
+        assert Writer(plan, 0).begin_session("q") == 1
+
+
+def test_what_librdkafka_cannot_write_two_clients_read(broker, topic_prefix):
+    plan = make_plan(broker, topic_prefix, {})
+    headers = [("a\0b", b"1"), ("é" * 100, None), ("", b""), ("same", b"1"), ("same", b"\xff\0")]
+    pairs = [{"key": name, "value": value} for name, value in headers]
+    table = pa.table(
+        {
+            "key": pa.array([b"", None, b"\0" * 300], pa.binary()),
+            "value": pa.array([None, b"", b"x" * 100_000], pa.binary()),
+            "headers": pa.array([pairs, None, []], HEADERS),
+            "timestamp": pa.array([0, 1_700_000_000_000, 5]),
+        }
+    )
+    with writer_for(plan, 0, BatchContext("q", 0, False)).batch(0, "q"):
+        writers._writers[plan.transactional_id(0)].write(
+            plan.output, table, np.zeros(3, np.int32), [("é", pa.array([None, 1, 2**62]))]
+        )
+    big = [("é", b"%d" % 2**62)]
+    expected = [
+        (0, b"", None, headers),
+        (1_700_000_000_000, None, b"", [("é", b"1")]),
+        (5, b"\0" * 300, b"x" * 100_000, big),
+    ]
+    found = read_all(broker.bootstrap, plan.output)
+    assert [(r.timestamp, r.key, r.value, r.headers) for r in found] == expected
+
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic_prefix})
+    consumer.assign([TopicPartition(plan.output, 0, 0)])
+    messages = []
+    while len(messages) < 3:
+        messages += consumer.consume(3 - len(messages), 30)
+    consumer.close()
+    assert [m.timestamp()[1] for m in messages] == [0, 1_700_000_000_000, 5]
+    assert [(m.key(), m.value()) for m in messages] == [e[1:3] for e in expected]
+    # confluent-kafka itself cuts names at NUL when it reads.
+    assert messages[0].headers()[1:] == headers[1:]
+    assert [m.headers() for m in messages[1:]] == [e[3] for e in expected[1:]]

@@ -1,0 +1,76 @@
+"""The sink's own producer through TLS and passwords."""
+
+import dataclasses
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streaming.arrow.schemas import HEADERS
+from streaming.config.load import parse_config
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import KafkaUnavailable
+from streaming.kafka import brokers, connection
+from streaming.sink.producer import BatchProducer
+from streaming.sink.writer import writer_for
+from tests.kafka_helpers import create_topics, read_all
+
+TABLE = pa.table(
+    {"key": [b"k"], "value": [b"v"], "headers": pa.nulls(1, HEADERS), "timestamp": [7]}
+)
+WAYS = {
+    "TLS": ("ssl", "", False),
+    "a certificate": ("mutual", "", False),
+    "a certificate in texts": ("mutual", "", True),
+    "a password": ("sasl", "PLAIN", False),
+    "a password by SCRAM-SHA-256": ("sasl", "SCRAM-SHA-256", False),
+    "a password through TLS": ("sasl_ssl", "SCRAM-SHA-512", False),
+}
+
+
+def make_plan(secure_broker, prefix, way, mechanism, *, texts):
+    properties = secure_broker.properties(way, mechanism)
+    if texts:
+        for name in ("ca", "certificate", "key"):
+            properties[f"ssl.{name}.pem"] = Path(properties.pop(f"ssl.{name}.location")).read_text()
+    tables = {
+        "kafka": {"bootstrap_servers": getattr(secure_broker, way), "properties": properties},
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    out, events = f"{prefix}out", f"{prefix}events"
+    create_topics(secure_broker.bootstrap, {out: 1, events: 1})
+    return Plan(
+        service=f"{prefix}service",
+        pipeline="p",
+        inputs=("in",),
+        output=out,
+        rejects="rejects",
+        events=events,
+        partitions={out: 1, events: 1},
+        producer=connection.confluent(parse_config(tables, {}, "test")),
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_transaction_through(secure_broker, topic_prefix, way):
+    name, mechanism, texts = WAYS[way]
+    plan = make_plan(secure_broker, topic_prefix, name, mechanism, texts=texts)
+    writer = writer_for(plan, 0, BatchContext("q", 0, False))
+    assert isinstance(writer.producer, BatchProducer)
+    with writer.batch(0, "q"):
+        writer.write(plan.output, TABLE, np.zeros(1, np.int32), [])
+    (found,) = read_all(secure_broker.bootstrap, plan.output)
+    assert (found.key, found.value, found.timestamp) == (b"k", b"v", 7)
+    assert writer_for(plan, 0, BatchContext("q", 0, True)) is None, "the progress was committed"
+
+
+def test_a_wrong_password_is_said_at_once(secure_broker, topic_prefix):
+    plan = make_plan(secure_broker, topic_prefix, "sasl", "PLAIN", texts=False)
+    plan = dataclasses.replace(plan, producer={**plan.producer, "sasl.password": "another"})
+    began = time.monotonic()
+    with pytest.raises(KafkaUnavailable, match="SASL_AUTHENTICATION_FAILED") as told:
+        writer_for(plan, 0, BatchContext("q", 0, False))
+    assert time.monotonic() - began < brokers.SECONDS_MAX / 2
+    assert "another" not in str(told.value)

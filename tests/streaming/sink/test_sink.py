@@ -1,0 +1,122 @@
+"""The sink over an operator's rows, in this process, against a real broker."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from streaming.arrow.ipc import to_ipc
+from streaming.arrow.schemas import HEADERS
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import ProgressMissing
+from streaming.sink import producer, sink, writer
+from streaming.sink.sink import Sink
+from tests.kafka_helpers import create_topics, read_all
+
+OUTPUT = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("topic", pa.string()),
+        ("rows", pa.binary()),
+        ("totals", pa.string()),
+        ("wrote_before", pa.bool_()),
+    ]
+)
+
+
+@pytest.fixture
+def plan(broker, topic_prefix, monkeypatch):
+    """A plan whose only task is state partition 1; no writers are left of other tests."""
+    monkeypatch.setattr(sink, "_partition_id", lambda: 1)
+    monkeypatch.setattr(writer, "_writers", {})
+    out, events = f"{topic_prefix}out", f"{topic_prefix}events"
+    create_topics(broker.bootstrap, {out: 2, events: 1})
+    return Plan(
+        service=topic_prefix + "service",
+        pipeline="p",
+        inputs=("in",),
+        output=out,
+        rejects=f"{topic_prefix}rejects",
+        events=events,
+        partitions={out: 2, events: 1},
+        create_topics=True,
+        producer={"bootstrap.servers": broker.bootstrap},
+    )
+
+
+def row(shard, topic, first, count, *, totals="", wrote_before=False):
+    numbers = range(first, first + count)
+    table = pa.table(
+        {
+            "key": pa.array([b"k"] * count, pa.binary()).dictionary_encode(),
+            "value": pa.array([b"%d" % n for n in numbers], pa.binary()),
+            "headers": pa.nulls(count, HEADERS),
+            "sequence": pa.array(numbers),
+            "header:key": pa.array([b"own"] * count),
+        }
+    )
+    blob = to_ipc(table) if topic else b""
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "shard": shard,
+                "topic": topic,
+                "rows": blob,
+                "totals": totals,
+                "wrote_before": wrote_before,
+            }
+        ],
+        OUTPUT,
+    )
+
+
+def run(plan, rows, context):
+    (told,) = Sink(plan, context)(iter(rows))
+    return told.to_pylist()
+
+
+def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeypatch):
+    monkeypatch.setattr(producer, "SENT_BYTES_MIN", 1)
+    sent = []
+
+    def rows():
+        yield row(3, "", 0, 0, totals=json.dumps({"in": 0}))
+        yield row(4, plan.output, 0, 50, totals=json.dumps({"in": 50}))
+        (kept,) = writer._writers.values()
+        sent.append(sum(kept.producer.outbox.sequences.values()))
+        yield row(4, plan.rejects, 50, 5)
+        yield row(5, plan.output, 50, 50, totals=json.dumps({"in": 55}))
+
+    told = run(plan, rows(), BatchContext("q", 0, False))
+    assert sent == [50], "the first row was encoded and given away before the second was asked for"
+    assert [(each["shard"], json.loads(each["totals"])["in"]) for each in told] == [
+        (3, 0), (4, 50), (5, 55),
+    ]  # fmt: skip
+    assert {(each["partition"], each["wrote"]) for each in told} == {(1, True)}
+    out = read_all(broker.bootstrap, plan.output)
+    assert [r.value for r in out] == [b"%d" % n for n in range(100)]
+    assert [r.headers for r in out] == [
+        [("sequence", b"%d" % n), ("key", b"own")] for n in range(100)
+    ]
+    assert len({r.partition for r in out}) == 1
+    assert len(read_all(broker.bootstrap, plan.rejects)) == 5
+
+    again = run(plan, [row(4, plan.output, 0, 50, totals="{}")], BatchContext("q", 0, True))
+    assert again == [{"partition": 1, "shard": 4, "totals": "{}", "wrote": True}]
+    assert len(read_all(broker.bootstrap, plan.output)) == 100, "a batch that is there is skipped"
+
+
+def test_nothing_to_write_begins_nothing(plan):
+    told = run(plan, [row(3, "", 0, 0, totals="{}")], BatchContext("q", 0, False))
+    assert told == [{"partition": 1, "shard": 3, "totals": "{}", "wrote": False}]
+    assert not writer._writers
+    assert list(Sink(plan, BatchContext("q", 0, False))(iter([]))) == []
+
+
+def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
+    rows = [row(3, plan.output, 0, 5), row(4, plan.output, 5, 5, wrote_before=True)]
+    with pytest.raises(ProgressMissing):
+        run(plan, rows, BatchContext("q", 7, True))
+    assert read_all(broker.bootstrap, plan.output) == []
+    run(plan, [row(3, plan.output, 0, 5, totals="{}")], BatchContext("q", 7, True))
+    assert len(read_all(broker.bootstrap, plan.output)) == 5, "who never wrote is not in doubt"

