@@ -70,7 +70,6 @@ def test_during_batches_nothing_is_lost_and_the_next_start_goes_on(broker, topic
             send(broker.bootstrap, topic_prefix, range(first, first + 20))
         assert terminate(service, times=3)[0] == 0, service.said()
         assert "Trying again" not in service.said()
-    assert status(config)["p"]["delivered"] % 50 == 0
     run_once(config)
     assert status(config)["p"]["delivered"] == 200 * 50
     assert verify(config)[0] == 0
