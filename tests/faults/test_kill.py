@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from streaming.crashes import POINTS
-from tests.faults.kills import through_kills
-from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import Service, channel_topics, run_once, status, write_config
+from tests.faults.kills import prepare, through_kills
+from tests.kafka_helpers import Record, produce, read_all
+from tests.service_helpers import Service, run_once, status
 
 KEYS = [b"k%02d" % n for n in range(20)]
 
@@ -45,11 +45,6 @@ def judge(bootstrap, prefix, count, sent, figures, keys=KEYS):
     assert figures["delivered"] == len(out)
     assert sum(figures["rejected"].values()) == len(rejects)
     assert figures["held"] == 0
-
-
-def prepare(broker, prefix, folder, **service):
-    create_topics(broker.bootstrap, {f"{prefix}in": 3})
-    return write_config(folder, broker.bootstrap, {"p": channel_topics(prefix)}, **service)
 
 
 @pytest.mark.timeout(1800)

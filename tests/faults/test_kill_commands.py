@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from streaming.crashes import ANSWER_POINTS
-from tests.faults.test_kill import prepare
+from tests.faults.kills import prepare
 from tests.kafka_helpers import Record, produce, read_all
 from tests.service_helpers import Service, run_once, status, verify
 
