@@ -131,7 +131,7 @@ def _follow(work: Work, record: Record, reading: Reading, added: tuple[int, int]
     if reading.epoch > life.epoch:
         life.epoch, life.expected, life.fin = reading.epoch, 0, None
     ahead = reading.position - life.expected
-    if labels.cycle is not None:
+    if labels.cycle is not None and life.expected:  # at the beginning nothing is past
         ahead %= labels.cycle
         ahead -= labels.cycle if ahead > labels.cycle // 2 else 0
     if ahead < 0:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sequencer.labels import LinearLabels
+from sequencer.labels import CyclicLabels, LinearLabels
 from streaming.arrow.key_text import key_to_json
 from streaming.verify.channel import Material, Settings, judge
 from streaming.verify.records import Record
@@ -193,3 +193,38 @@ def test_what_is_not_answered_yet_may_have_been_done():
     material.events[:] = [event for event in material.events if event["event"] == "gap"]
     assert judge(settings, material, due={}).good
     assert set(judge(settings, material).counts) == {"unanswered"}
+
+
+def test_a_cyclic_channel_may_begin_anywhere_in_its_cycle():
+    """Seeded beyond half the cycle: that is ahead, as nothing of it is past."""
+    said = b'{"op": "seed", "channel": "a", "label": 13}'
+    place = partition_of(b"a")
+    inputs = [
+        Record("in", 0, n, 1, b"a", b"v%d" % n, (("label", b"%d" % label),))
+        for n, label in enumerate((13, 14, 15, 0))
+    ]
+    outputs = [
+        replace(
+            each,
+            topic="out",
+            partition=place,
+            headers=(*each.headers, ("sequence", b"%d" % n), ("incarnation", b"9")),
+        )
+        for n, each in enumerate(inputs)
+    ]
+    where = {"topic": "commands", "partition": 0, "offset": 0}
+    events = [
+        gap(0, 9, b"a", 0, 0, 13, 0, "operator"),
+        {
+            "event": "command-done",
+            "id": "c",
+            "command": None,
+            **where,
+            "channels": 1,
+            "given_up": 13,
+        },
+    ]
+    commands = [Record("commands", 0, 0, 1, None, said, ())]
+    settings = Settings("p", CyclicLabels(16), 5, output_partitions=PARTITIONS)
+    verdict = judge(settings, Material(inputs, outputs, [], events, commands))
+    assert verdict.good, verdict.faults
