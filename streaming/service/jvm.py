@@ -121,7 +121,8 @@ class Jvm:
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
             quietly(process.stdin.close)()
-        recording = self._archive is not None and self._archive.recording
+        archive = self._archive
+        recording = archive is not None and archive.recording and archive.worth_keeping
         try:
             process.wait(STOP_SECONDS_MAX + ARCHIVE_SECONDS_MAX * recording)
         except subprocess.TimeoutExpired:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-STOP_SECONDS_MAX = 40
+STOP_SECONDS_MAX = 30
 QUERY_SECONDS_MAX = 5
 """Together with the session's end (`session`) these stay below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5

@@ -73,7 +73,8 @@ class Service:
                     self._work(pipelines)
                 finally:
                     self._stop(pipelines)
-                if any(each.progress.batch >= 0 for each in pipelines):
+                ended = not any(each.active for each in pipelines)
+                if ended and any(each.progress.batch >= 0 for each in pipelines):
                     jvm.worked()
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:

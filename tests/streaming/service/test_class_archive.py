@@ -14,6 +14,7 @@ from streaming.service.class_archive import DAY_SECONDS, UNUSED_DAYS_MAX, class_
 @pytest.fixture
 def jar(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)  # Java would tell of them
     (ivy,) = pyspark_folder().glob("jars/ivy-*.jar")
     return shutil.copy2(ivy, tmp_path / "ivy.jar")
 

@@ -2,11 +2,10 @@
 
 import os
 import signal
-import subprocess
 
-from pyspark import daemon, java_gateway
+from pyspark import daemon
 
-from streaming.service import session, worker_daemon
+from streaming.service import worker_daemon
 from streaming.service.stopping import NUMBERS, Stopping
 
 
@@ -20,25 +19,6 @@ def test_the_first_signal_is_told_and_others_change_nothing(capsys):
         assert stopping.wait(10)
     assert capsys.readouterr().err.count("finishing the running batch") == 1
     assert [signal.getsignal(number) for number in NUMBERS] == before
-
-
-def test_what_pyspark_starts_inside_ignores_sigterm():
-    usual = java_gateway.Popen
-
-    def started():
-        """What a shell, started as PySpark starts the JVM, does after a SIGTERM to itself."""
-        return java_gateway.Popen(
-            ["sh", "-c", "kill -TERM $$; echo alive"],
-            preexec_fn=lambda: None,
-            stdout=subprocess.PIPE,
-        )
-
-    with session._quiet_java():
-        assert started().communicate()[0] == b"alive\n"
-    assert java_gateway.Popen is usual
-    killed = started()
-    assert killed.communicate()[0] == b""
-    assert killed.returncode == -signal.SIGTERM
 
 
 def test_workers_leave_sigterm_as_it_came():
