@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, Producer
 
-from tests.kafka_helpers import create_topics
-from tests.service_helpers import Service, channel_topics, status, write_config
+from tests.service_helpers import Service, status
 
 Answer = Callable[[Any], tuple[str, bytes, bytes, list[tuple[str, bytes]], int] | None]
 """What a reader sends because of a delivery: topic, key, value, headers, partition."""
@@ -96,9 +95,3 @@ class Reactor:
             producer.poll(0)
         assert producer.flush(60) == 0
         consumer.close()
-
-
-def prepare(broker, prefix, folder, **service):
-    """A service of one pipeline of channels, `p`, with three partitions of input."""
-    create_topics(broker.bootstrap, {f"{prefix}in": 3})
-    return write_config(folder, broker.bootstrap, {"p": channel_topics(prefix)}, **service)
