@@ -22,7 +22,7 @@ from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
 
 START_SECONDS_MAX = 120
-STOP_SECONDS_MAX = 10
+STOP_SECONDS_MAX = 5
 ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -121,7 +121,8 @@ class Jvm:
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
             quietly(process.stdin.close)()
-        recording = self._archive is not None and self._archive.recording
+        archive = self._archive
+        recording = archive is not None and archive.recording and archive.worth_keeping
         try:
             process.wait(STOP_SECONDS_MAX + ARCHIVE_SECONDS_MAX * recording)
         except subprocess.TimeoutExpired:
