@@ -62,7 +62,7 @@ def _build(source: Source, plan: BatchMulticastPlan | MulticastPlan) -> DataFram
 
     if isinstance(plan, BatchMulticastPlan):
         return broadcast(source, plan, batched.BatchOperator(plan))
-    return exchange(source, plan, operator.route(plan), operator.MulticastOperator(plan))
+    return exchange(source, plan, route(plan), operator.MulticastOperator(plan))
 
 
 def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:

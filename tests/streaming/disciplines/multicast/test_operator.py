@@ -13,9 +13,10 @@ from streaming.disciplines.exchange import home
 from streaming.disciplines.multicast import operator
 from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
-from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator, route
+from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator
 from streaming.disciplines.multicast.peers import LIMITS
 from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.sequencer.checking import ablations
