@@ -59,6 +59,7 @@ def _build(source: Source, plan: BatchMulticastPlan | MulticastPlan) -> DataFram
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
     from streaming.disciplines.multicast import batched, operator  # noqa: PLC0415
     from streaming.disciplines.multicast.plan import BatchMulticastPlan  # noqa: PLC0415
+    from streaming.disciplines.multicast.route import route  # noqa: PLC0415
 
     if isinstance(plan, BatchMulticastPlan):
         return broadcast(source, plan, batched.BatchOperator(plan))
