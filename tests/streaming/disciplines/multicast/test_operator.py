@@ -19,12 +19,13 @@ from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.sequencer.checking import ablations
-from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics, plan_of
+from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
+from tests.streaming.in_memory import PARTITIONS
 from tests.streaming.verify.worlds import Multicasts, random_multicasts, settings_for
 
 
 def plan_for(order, **more):
-    return plan_of(MulticastPlan, order=order, **more)
+    return exchange_plan(MulticastPlan, order=order, **more)
 
 
 def floor_for(world, seed, **options):
