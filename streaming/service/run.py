@@ -23,6 +23,8 @@ POLL_SECONDS = 0.2
 REPORT_SECONDS = 10.0
 RESTART_SECONDS = (1, 2, 5, 10, 30)
 ONCE_TRIES_MAX = 3
+ARCHIVE_AFTER_SECONDS_MAX = 20
+"""A stop that took longer has no time left for an archive of the JVM's classes."""
 
 Say = Callable[[str], None]
 
@@ -52,10 +54,11 @@ class Service:
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
+        # The JVM starts while Kafka is asked.
         with (
             self.stopping.listening(),
             served(self.config, self.pipelines),
-            start_jvm(self.config) as jvm,  # it starts while Kafka is asked
+            start_jvm(self.config) as jvm,
         ):
             if not self._wait_for_kafka():
                 return
@@ -72,9 +75,10 @@ class Service:
                 try:
                     self._work(pipelines)
                 finally:
+                    asked = time.monotonic()
                     self._stop(pipelines)
-                ended = not any(each.active for each in pipelines)
-                if ended and any(each.progress.batch >= 0 for each in pipelines):
+                quickly = time.monotonic() - asked < ARCHIVE_AFTER_SECONDS_MAX
+                if quickly and any(each.progress.batch >= 0 for each in pipelines):
                     jvm.worked()
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:

@@ -22,7 +22,7 @@ from streaming.service.jvm import Jvm, quietly, spark_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STOP_SECONDS_MAX = 8
+SPARK_SECONDS_MAX = 8
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
@@ -56,6 +56,9 @@ COMPILE_LESS = (
 )
 """Java's second compiler waits three to five times as long as usual: most of what it compiles in
 the first minute runs in that minute only, and what records pass through gets there in seconds."""
+
+JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Where a JVM looks for options besides; it does not start with two collectors."""
 
 SERIAL_CORES_MAX = 2
 """On so few cores a collector with threads of its own takes them from the work."""
@@ -104,7 +107,9 @@ def start_jvm(config: Config) -> Jvm:
     else:
         settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
     given = own.get("spark.driver.extraJavaOptions", "")
-    archive = class_archive([*jars, *sorted(spark_home().glob("jars/*.jar"))], given)
+    own_path = own.get("spark.driver.extraClassPath", "").split(os.pathsep)
+    every = [*jars, *map(Path, filter(None, own_path)), *sorted(spark_home().glob("jars/*.jar"))]
+    archive = class_archive(every, given)
     options = _java_options(given)
     options += [archive.options()] if archive is not None else []
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
@@ -114,7 +119,8 @@ def start_jvm(config: Config) -> Jvm:
 def _java_options(given: str) -> list[str]:
     """What the driver's JVM is told; ``given`` is the user's own, and comes after ours."""
     options = [f"-Dlog4j2.configurationFile={_log_settings()}", *COMPILE_LESS]
-    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", given):
+    told = " ".join([given, *(os.environ.get(name, "") for name in JAVA_VARIABLES)])
+    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", told):
         options.append("-XX:+UseSerialGC")
     return [*options, given]
 
@@ -138,7 +144,7 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         finally:
             stopper = threading.Thread(target=quietly(session.stop), daemon=True)
             stopper.start()
-            stopper.join(STOP_SECONDS_MAX)
+            stopper.join(SPARK_SECONDS_MAX)
 
 
 def _operators(config: Config) -> list[str]:

@@ -1,4 +1,4 @@
-"""PySpark's daemon for Python workers, with three changes.
+"""PySpark's daemon for Python workers, with four changes.
 
 Spark starts it by the name of its module (`spark.python.daemon.module`).
 

@@ -6,11 +6,9 @@ import signal
 import pytest
 
 from streaming.crashes import ANSWER_POINTS
-from tests.faults.test_kill import prepare
+from tests.faults.channels import KEYS, prepare
 from tests.kafka_helpers import Record, produce, read_all
 from tests.service_helpers import Service, run_once, status, verify
-
-KEYS = [b"k%02d" % n for n in range(20)]
 
 
 @pytest.mark.timeout(1800)

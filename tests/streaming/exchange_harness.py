@@ -3,65 +3,31 @@
 The operator is the real one, on real packs; only Spark and Kafka are left out.
 """
 
-import random
-
-import pyarrow as pa
-
 from streaming.arrow.ipc import from_ipc
-from streaming.arrow.output import RECORD_COLUMNS
-from streaming.arrow.partitioner import partitions_of
-from streaming.arrow.schemas import RECORD
+from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator, spread_rows
+from tests.streaming.in_memory import InMemory, plan_of
 from tests.streaming.verify.worlds import Topics
 
-PARTITIONS = 3
+
+def exchange_plan(kind, *, shards=5, **more):
+    """A plan of this kind, with a transit topic."""
+    return plan_of(kind, shards=shards, roles=("transit",), **more)
 
 
-def plan_of(kind, *, output="out", shards=5, **more):
-    """A plan of this kind, with topics of these names."""
-    roles = {"output": output, "rejects": "rejects", "events": "events"}
-    return kind(
-        service="s",
-        pipeline="p",
-        inputs=("in",),
-        partitions=dict.fromkeys([*roles.values(), "transit"], PARTITIONS),
-        shards=shards,
-        commands="commands",
-        transit="transit",
-        **roles,
-        **more,
-    )
-
-
-class Floor:
+class Floor(InMemory):
     """Reads inputs, commands and transit in random batches; writes what the operator says.
 
     ``topics`` has the inputs and the commands.
     """
 
-    def __init__(self, plan, operator, route, topics, seed, *, begin_ms=1_767_225_600_000):
-        self.plan, self.operator, self.route = plan, operator, route
-        self.topics, self.rng = topics, random.Random(seed)
-        self.read = {}
-        self.states = {}
-        self.now_ms = begin_ms
-        self.batches = 0
-
-    def run(self, *, whole=False):
-        while self.left():
-            self.batch(whole=whole)
-
-    def left(self):
-        ends = {place: len(there) for place, there in self.topics.records.items()}
-        return any(
-            self.read.get(place, 0) < end
-            for place, end in ends.items()
-            if place[0] in self.plan.reads
-        )
+    def __init__(self, plan, operator, route, topics, seed, **more):
+        super().__init__(plan, operator, topics, seed, **more)
+        self.route = route
 
     def batch(self, *, whole=False):
         packs = {}
-        for table in self.tables(whole=whole):
+        for table in self.tables(self.some(whole=whole)):
             for row in spread_rows(table, self.plan, self.route).to_pylist():
                 packs.setdefault(row["shard"], []).append(row["rows"])
         self.now_ms += self.rng.randrange(1, 50)
@@ -85,58 +51,7 @@ class Floor:
             if topic:
                 self.write(topic, from_ipc(blob))
 
-    def cores(self):
-        """The shards as a look at the state shows them."""
-        return [self.operator.restored(key, row) for key, row in self.states.items()]
-
-    def tables(self, *, whole):
-        """Some of what is there, cut anywhere."""
-        rows = []
-        for place, there in sorted(self.topics.records.items()):
-            if place[0] not in self.plan.reads:
-                continue
-            first = self.read.get(place, 0)
-            left = len(there) - first
-            count = left if whole else self.rng.choice([0, min(left, self.rng.randrange(6)), left])
-            rows += there[first : first + count]
-            self.read[place] = first + count
-        self.rng.shuffle(rows)
-        cut = self.rng.randrange(len(rows) + 1)
-        for part in (rows[:cut], rows[cut:]):
-            if part:
-                yield pa.Table.from_pylist([self.row(record) for record in part], schema=RECORD)
-
-    def row(self, record):
-        return {
-            "topic": self.plan.reads.index(record.topic),
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": record.key,
-            "value": record.value,
-            "headers": [{"key": k, "value": v} for k, v in record.headers] or None,
-        }
-
-    def write(self, topic, table):
-        added = [name for name in table.column_names if name not in RECORD_COLUMNS]
-        for row in table.to_pylist():
-            own = [(h["key"], h["value"]) for h in row["headers"] or []]
-            own += [
-                (
-                    self.plan.headers(name.removeprefix("header:")),
-                    row[name] if isinstance(row[name], bytes) else str(row[name]).encode(),
-                )
-                for name in added
-                if row[name] is not None
-            ]
-            key = pa.array([row["key"] or b""], pa.binary())
-            partition = row.get("partition", int(partitions_of(key, PARTITIONS)[0]))
-            time = row.get("timestamp", self.now_ms)
-            self.topics.put(topic, partition, time, row["key"], row["value"], own)
-
     def totals(self):
-        from streaming.arrow.totals import Totals
-
         return Totals.sum(Totals.from_json(state[4]) for state in self.states.values())
 
 

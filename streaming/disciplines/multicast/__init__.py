@@ -59,10 +59,11 @@ def _build(source: Source, plan: BatchMulticastPlan | MulticastPlan) -> DataFram
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
     from streaming.disciplines.multicast import batched, operator  # noqa: PLC0415
     from streaming.disciplines.multicast.plan import BatchMulticastPlan  # noqa: PLC0415
+    from streaming.disciplines.multicast.route import route  # noqa: PLC0415
 
     if isinstance(plan, BatchMulticastPlan):
         return broadcast(source, plan, batched.BatchOperator(plan))
-    return exchange(source, plan, operator.route(plan), operator.MulticastOperator(plan))
+    return exchange(source, plan, route(plan), operator.MulticastOperator(plan))
 
 
 def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:

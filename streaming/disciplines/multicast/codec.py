@@ -231,6 +231,15 @@ class Runs:
         return _LENGTH.pack(len(text)) + text + table
 
 
+def runs_by_shard(steps: Iterable[Step], homes: Mapping[str, int]) -> dict[int, Runs]:
+    """What goes to each shard; ``homes``: the shard of each name."""
+    targets: dict[int, Runs] = {}
+    for step in steps:
+        to = step.peer if isinstance(step, Request) else step.transaction.sender
+        targets.setdefault(homes[to], Runs()).add(step)
+    return targets
+
+
 def unchunk(chunks: Iterable[bytes]) -> tuple[list[Step], list[int], pa.Table]:
     """The steps of all chunks in order, the messages whose records came along, and these."""
     steps: list[Step] = []

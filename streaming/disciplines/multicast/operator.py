@@ -7,7 +7,6 @@ what peers see.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +20,6 @@ from sequencer.multicast import (
     Delivery,
     Destruction,
     Message,
-    Request,
     Shard,
     Transaction,
 )
@@ -33,7 +31,7 @@ from streaming.arrow.schemas import RECORD
 from streaming.disciplines.commands import Refused, place_of
 from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work
 from streaming.disciplines.multicast.batch import Batch
-from streaming.disciplines.multicast.codec import Runs, dumps, unchunk
+from streaming.disciplines.multicast.codec import dumps, runs_by_shard, unchunk
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
     DESTROY,
@@ -49,7 +47,7 @@ from streaming.disciplines.multicast.nodes import (
 from streaming.disciplines.multicast.peers import Peers
 from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.records import Reader, deliveries, written
-from streaming.disciplines.multicast.route import Homes, route
+from streaming.disciplines.multicast.route import Homes
 from streaming.disciplines.multicast.rows import Rows
 
 IN_FLIGHT_MAX = 50_000
@@ -302,35 +300,22 @@ class MulticastCore(Core):
         """An event for each destination that was destroyed before the message."""
         row = self.rows.one(task.id)
         place = place_of(row, self.plan)
-        for destination in task.destinations:
-            if destination.node not in gone:
-                continue
-            name = written(destination).decode(errors="backslashreplace")
+        destroyed = [written(each) for each in task.destinations if each.node in gone]
+        for name in (each.decode(errors="backslashreplace") for each in destroyed):
             now.told.append(undelivered(self.plan.pipeline, place, row["key"], name, now.ms))
-            self.totals.undelivered += 1
-            self.totals.held -= 1
-
-    # --- What goes out.
+        self.totals.undelivered += len(destroyed)
+        self.totals.held -= len(destroyed)
 
     def _deliveries(self, now: Batch) -> pa.Table:
-        sequences, incarnations = [], []
-        for peer, _ in now.got:
-            count = self.peers.count(peer, now.ms)
-            sequences.append(count.sequence)
-            incarnations.append(count.incarnation)
-            count.sequence += 1
+        counts = self.peers.number([peer for peer, _ in now.got], now.ms)
         messages = sum(isinstance(each, Delivery) for _, each in now.got)
         self.totals.delivered += messages
         self.totals.notices += len(now.got) - messages
         self.totals.held -= messages
-        counts = (np.array(sequences, np.int64), np.array(incarnations, np.int64))
         return deliveries(now.got, self.rows.table, self.rows.index, counts)
 
     def _outgoing(self, now: Batch) -> dict[int, list[bytes]]:
-        homes, targets = self.homes, defaultdict[int, Runs](Runs)
-        for step in now.outgoing:
-            to = step.peer if isinstance(step, Request) else step.transaction.sender
-            targets[homes[to]].add(step)
+        targets = runs_by_shard(now.outgoing, self.homes)
         return {to: runs.chunks(self.rows.table, self.rows.index) for to, runs in targets.items()}
 
     def _rejects(self, records: pa.Table, now: Batch) -> pa.Table:
@@ -338,8 +323,6 @@ class MulticastCore(Core):
         table = pa.concat_tables([records.take(at), self.rows.take(now.refused)]).combine_chunks()
         reasons = [*now.bad.values(), *now.refused.values()]
         return output.rejects(table, pa.array(reasons, pa.string()), self.plan.inputs)
-
-    # --- What is forgotten.
 
     def _retire(self, now: Batch) -> None:
         """Forget peers that took no part for long."""
@@ -364,6 +347,3 @@ class MulticastCore(Core):
         own = (ids % self.plan.shards == self.shard) & (ids >= self.first_waiting)
         needed = set(self.flying).union(*self.peers.queued.values())
         self.rows.keep(own | np.isin(ids, np.fromiter(needed, np.int64, len(needed))))
-
-
-__all__ = ["MulticastCore", "MulticastOperator", "route"]

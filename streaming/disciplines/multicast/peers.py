@@ -7,9 +7,12 @@ peers cost a batch nothing but their text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sequencer.multicast import ClockBus, CounterBus
 from sequencer.multicast.bus import Bus
@@ -61,6 +64,18 @@ class Peers:
         self.touch(name)
         count = self.counts[name]
         return {"incarnation": count.incarnation, "sequence": count.sequence}
+
+    def number(
+        self, names: Iterable[str], now_ms: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`sequence` and `incarnation` of a delivery to each of these peers, in order."""
+        numbers = []
+        for name in names:
+            count = self.count(name, now_ms)
+            numbers.append((count.sequence, count.incarnation))
+            count.sequence += 1
+        sequences, incarnations = np.array(numbers, np.int64).reshape(-1, 2).T
+        return sequences, incarnations
 
     def touch(self, name: str) -> None:
         """Make a peer live; its text is made anew when the step ends."""

@@ -16,165 +16,17 @@ from sequencer.channels import (
     GapFailure,
     Op,
     Rules,
-    ShardState,
     step,
 )
-from sequencer.channels.outcome import REASONS
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from tests.sequencer.channels.histories import (
+    Runner,
+    judge,
+    numeric_place,
+    stories,
+)
 from tests.sequencer.channels.model import NaiveChannels
-
-BAD_LABELS = [None, b"", b"-1", b"x", b"1 ", b"99999999999999999999", b"9223372036854775808"]
-BAD_EPOCHS = [b"", b"-1", b"e", b"9999999999999999999"]
-
-
-class Runner:
-    """Feeds batches to the step, following each record by its number."""
-
-    def __init__(self, rules):
-        self.rules = rules
-        self.state = ShardState.empty()
-        self.held = []
-        self.out, self.rejects, self.gaps, self.others = [], [], [], []
-        self.answers = []
-
-    def batch(self, now, records, commands=()):
-        arrivals = Arrivals(
-            pa.array([r[1] for r in records], pa.binary()),
-            pa.array([r[2] for r in records], pa.binary()),
-            pa.array([r[3] for r in records], pa.binary()),
-            np.array([r[4] for r in records], dtype=bool),
-        )
-        outcome = step(self.state, arrivals, now, self.rules, commands)
-        self.answers += [
-            (a.channels, a.given_up, a.refused and a.refused.value) for a in outcome.answers
-        ]
-        rows = self.held + [r[0] for r in records]
-        keys = outcome.channels.to_pylist()
-        d = outcome.delivered
-        numbers = (d.channel.tolist(), d.sequence.tolist(), d.row.tolist(), d.incarnation.tolist())
-        self.out += [(keys[c], n, rows[r], i) for c, n, r, i in zip(*numbers, strict=True)]
-        self.rejects += [
-            (rows[r], REASONS[reason])
-            for r, reason in zip(
-                outcome.rejected_row.tolist(), outcome.rejected_reason.tolist(), strict=True
-            )
-        ]
-        ended = sorted(
-            [*d.row.tolist(), *outcome.rejected_row.tolist(), *outcome.held_row.tolist()]
-        )
-        assert ended == list(range(len(rows))), "each record ends in exactly one place"
-        self.held = [rows[r] for r in outcome.held_row.tolist()]
-        self.state = outcome.state
-        for e in outcome.events:
-            f = e.fields
-            if e.kind == "gap":
-                gap = (
-                    e.channel,
-                    e.epoch,
-                    e.position,
-                    e.position + f["count"],
-                    f["waited_ms"],
-                    f["reason"],
-                )
-                self.gaps.append(gap)
-                assert f["from"] == self.rules.labels.at(e.position)
-                assert f["to"] == self.rules.labels.at(e.position + f["count"])
-            elif e.kind == "fin":
-                self.others.append(("fin", e.channel, e.position))
-            elif e.kind == "epoch":
-                self.others.append(("epoch", e.channel, e.epoch))
-            else:
-                self.others.append(("retired", e.channel, f["sequence"]))
-
-
-def judge(runner, model):
-    assert sorted(runner.out) == sorted(model.out)
-    for key in {o[0] for o in model.out}:
-        mine = [o for o in runner.out if o[0] == key]
-        assert mine == sorted(mine, key=lambda o: (o[3], o[1])), "a channel's rows come in order"
-    assert sorted(runner.rejects) == sorted(model.rejects)
-    assert sorted(runner.gaps) == sorted(model.gaps)
-    assert sorted(runner.others) == sorted(model.others)
-    assert sorted(runner.held) == model.held_rows()
-
-
-def numeric_place(labels, start, step_, modulus=None):
-    def to_place(text):
-        number = NaiveChannels.number(text)
-        if number is None or (modulus is None and number < start):
-            return None
-        if modulus is None:
-            return (number - start) // step_ if (number - start) % step_ == 0 else None
-        walk = [(start + i * step_) % modulus for i in range(labels.cycle)]
-        return walk.index(number) if number in walk else None
-
-    return to_place
-
-
-@st.composite
-def setups(draw):
-    kind = draw(st.sampled_from(["linear", "linear", "cyclic", "custom"]))
-    if kind == "linear":
-        start, step_ = draw(st.sampled_from([(0, 1), (5, 3)]))
-        labels = LinearLabels(start, step_)
-        to_place = numeric_place(labels, start, step_)
-        window = draw(st.sampled_from([2, 5, 1000]))
-    elif kind == "cyclic":
-        modulus, start, step_ = draw(st.sampled_from([(8, 6, 1), (16, 3, 6), (32, 0, 1)]))
-        labels = CyclicLabels(modulus, start, step_)
-        to_place = numeric_place(labels, start, step_, modulus)
-        window = draw(st.integers(1, (labels.cycle - 1) // 2))
-    else:
-        labels = CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}")
-        names = {f"L{i}".encode(): i for i in range(1004)}
-        to_place = names.get
-        window = draw(st.sampled_from([2, 8]))
-    full = draw(st.sampled_from(list(Full)))
-    gap_after = draw(st.sampled_from([None, 0, 15]))
-    rules = Rules(
-        labels,
-        gap=Gap.WAIT if gap_after is None else Gap.SKIP,
-        gap_after_ms=gap_after or 0,
-        held_max=draw(st.sampled_from([1, 3, 100])),
-        window=window,
-        full=full,
-        retire_after_ms=draw(st.sampled_from([25, 10_000])),
-    )
-    model = NaiveChannels(
-        cycle=labels.cycle,
-        to_place=to_place,
-        window=window,
-        held_max=rules.held_max,
-        full=full.value,
-        gap_after=gap_after,
-        retire_after=rules.retire_after_ms,
-    )
-    model.searched = kind == "custom"
-    return labels, rules, model
-
-
-@st.composite
-def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
-    labels, rules, model = draw(setups())
-    positions = st.one_of(st.integers(0, 6), st.integers(0, 30))
-    # Half of the stories are calm: no epochs and no FIN, so that the vectorised way decides.
-    calm = draw(st.booleans())
-    epochs = st.none() if calm else st.sampled_from([None] * 6 + [b"0", b"1", b"002", *BAD_EPOCHS])
-    record = st.tuples(
-        st.sampled_from([*keys, *keys, None]),
-        st.one_of(positions, positions, positions, st.sampled_from(BAD_LABELS)),
-        epochs,
-        st.just(False) if calm else st.sampled_from([False] * 9 + [True]),
-    )
-    rows = [
-        (row, key, str(labels.at(p)).encode() if isinstance(p, int) else p, epoch, fin)
-        for row, (key, p, epoch, fin) in enumerate(draw(st.lists(record, max_size=60)))
-    ]
-    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=5)))
-    bounds = [0, *cuts, len(rows)]
-    times = draw(st.lists(st.sampled_from(pauses), min_size=len(bounds), max_size=len(bounds)))
-    return rules, model, rows, bounds, times
 
 
 @settings(max_examples=200, deadline=None)

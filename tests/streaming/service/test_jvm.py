@@ -38,7 +38,14 @@ def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block():
 @pytest.mark.parametrize(("cores", "serial"), [(1, True), (2, True), (3, False)])
 def test_the_collector_follows_the_cores(monkeypatch, cores, serial):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
     assert ("-XX:+UseSerialGC" in session._java_options("-Xss4m")) == serial
+
+
+def test_a_collector_named_in_the_environment_stands(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
+    assert "-XX:+UseSerialGC" not in session._java_options("")
 
 
 def test_the_users_collector_and_options_stand():

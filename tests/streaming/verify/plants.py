@@ -85,3 +85,19 @@ def append(records, record, key):
         replace(last, offset=last.offset + 1), last.headers[-2][0], b"%d" % sequence
     )
     records.insert(records.index(last) + 1, at_place_of(replace(record, key=key), place))
+
+
+def reject_lost(m):
+    m.rejects.pop()
+
+
+def reject_doubled(m):
+    m.rejects.append(replace(m.rejects[0], offset=99))
+
+
+def reason(old, new):
+    def plant(m):
+        at = next(n for n, r in enumerate(m.rejects) if r.header("reject-reason")[1] == old)
+        m.rejects[at] = with_header(m.rejects[at], "reject-reason", new)
+
+    return plant

@@ -11,6 +11,9 @@ from tests.streaming.verify.plants import (
     append,
     drop,
     insert,
+    reason,
+    reject_doubled,
+    reject_lost,
     swap,
     with_header,
     without_header,
@@ -209,16 +212,8 @@ def sender_overtaken(m):
     m.inputs[mine[1]] = replace(one, offset=two.offset)
 
 
-def reject_lost(m):
-    m.rejects.pop()
-
-
 def reject_altered(m):
     m.rejects[0] = replace(m.rejects[0], value=b"other")
-
-
-def reject_doubled(m):
-    m.rejects.append(replace(m.rejects[0], offset=99))
 
 
 def reject_of_nothing(m):
@@ -241,14 +236,6 @@ def reject_of_delivered(m):
             )
         ),
     )
-
-
-def reason(old, new):
-    def plant(m):
-        at = next(n for n, r in enumerate(m.rejects) if r.header("reject-reason")[1] == old)
-        m.rejects[at] = with_header(m.rejects[at], "reject-reason", new)
-
-    return plant
 
 
 def test_where_nothing_changes_the_first_messages_of_an_overlap_are_judged_too():

@@ -12,6 +12,9 @@ from tests.streaming.verify.plants import (
     append,
     drop,
     insert,
+    reason,
+    reject_doubled,
+    reject_lost,
     swap,
     with_header,
     without_header,
@@ -277,16 +280,8 @@ def released_before_it_was_given(m):
     edit_event('"sequence"', sequence=0)(m)
 
 
-def reject_lost(m):
-    m.rejects.pop()
-
-
 def reject_altered(m):
     m.rejects[0] = replace(m.rejects[0], value=b"!")
-
-
-def reject_doubled(m):
-    m.rejects.append(replace(m.rejects[0], offset=99))
 
 
 def reject_of_delivered(m):
@@ -295,14 +290,6 @@ def reject_of_delivered(m):
     added = (*added[:1], ("reject-topic", b"in"), ("reject-partition", b"%d" % record.partition))
     added = (*added, ("reject-offset", b"%d" % record.offset))
     m.rejects.append(replace(record, topic="rejects", offset=99, headers=record.headers + added))
-
-
-def reason(old, new):
-    def plant(m):
-        at = next(n for n, r in enumerate(m.rejects) if r.header("reject-reason")[1] == old)
-        m.rejects[at] = with_header(m.rejects[at], "reject-reason", new)
-
-    return plant
 
 
 def event_at(m, kind):

@@ -12,13 +12,13 @@ from streaming.disciplines.groups.network.operator import NetworkOperator, first
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.verify.accounts import Material
 from streaming.verify.group import Settings, judge
-from tests.streaming.exchange_harness import Floor, given_topics, plan_of
+from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
 from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, settings_for
 
 
 def plan_for(groups, *, nodes=3, **more):
     members = {name: tuple(sorted(some)) for name, some in groups.items()}
-    plan = plan_of(NetworkPlan, groups=members, nodes=nodes, **more)
+    plan = exchange_plan(NetworkPlan, groups=members, nodes=nodes, **more)
     return replace(plan, ingress=first_ingress(plan))
 
 

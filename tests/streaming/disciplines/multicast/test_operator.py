@@ -13,18 +13,20 @@ from streaming.disciplines.exchange import home
 from streaming.disciplines.multicast import operator
 from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
-from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator, route
+from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator
 from streaming.disciplines.multicast.peers import LIMITS
 from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.sequencer.checking import ablations
-from tests.streaming.exchange_harness import PARTITIONS, Floor, given_topics, plan_of
+from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
+from tests.streaming.in_memory import PARTITIONS
 from tests.streaming.verify.worlds import Multicasts, random_multicasts, settings_for
 
 
 def plan_for(order, **more):
-    return plan_of(MulticastPlan, order=order, **more)
+    return exchange_plan(MulticastPlan, order=order, **more)
 
 
 def floor_for(world, seed, **options):

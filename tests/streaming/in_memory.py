@@ -1,0 +1,102 @@
+"""Topics in memory, and what reads and writes them there as Spark and the sink do."""
+
+import random
+
+import pyarrow as pa
+
+from streaming.arrow.output import RECORD_COLUMNS
+from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.schemas import RECORD
+
+PARTITIONS = 3
+
+
+def plan_of(kind, *, output="out", roles=(), **more):
+    """A plan of this kind, with topics of these names; ``roles``: topics besides."""
+    named = {"output": output, "rejects": "rejects", "events": "events", **{r: r for r in roles}}
+    return kind(
+        service="s",
+        pipeline="p",
+        inputs=("in",),
+        partitions=dict.fromkeys(named.values(), PARTITIONS),
+        commands="commands",
+        **named,
+        **more,
+    )
+
+
+class InMemory:
+    """Shards of an operator; ``topics`` has the inputs and the commands.
+
+    What inherits from it takes a `batch`.
+    """
+
+    def __init__(self, plan, operator, topics, seed=0, *, begin_ms=1_767_225_600_000):
+        self.plan, self.operator = plan, operator
+        self.topics, self.rng = topics, random.Random(seed)
+        self.read, self.states = {}, {}
+        self.now_ms, self.batches = begin_ms, 0
+
+    def run(self, *, whole=False):
+        while self.left():
+            self.batch(whole=whole)
+
+    def left(self):
+        return any(
+            self.read.get(place, 0) < len(there)
+            for place, there in self.topics.records.items()
+            if place[0] in self.plan.reads
+        )
+
+    def some(self, *, whole=False):
+        """Some of what is there and was not read yet, or all of it."""
+        records = []
+        for place, there in sorted(self.topics.records.items()):
+            if place[0] in self.plan.reads:
+                first = self.read.get(place, 0)
+                left = len(there) - first
+                some = self.rng.choice([0, min(left, self.rng.randrange(6)), left])
+                count = left if whole else some
+                records += there[first : first + count]
+                self.read[place] = first + count
+        return records
+
+    def tables(self, records):
+        """Records in any order, cut anywhere."""
+        self.rng.shuffle(records)
+        cut = self.rng.randrange(len(records) + 1)
+        for part in (records[:cut], records[cut:]):
+            if part:
+                yield pa.Table.from_pylist([self.row(record) for record in part], schema=RECORD)
+
+    def cores(self):
+        """The shards as a look at the state shows them."""
+        return [self.operator.restored(key, row) for key, row in self.states.items()]
+
+    def row(self, record):
+        return {
+            "topic": self.plan.reads.index(record.topic),
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": record.key,
+            "value": record.value,
+            "headers": [{"key": k, "value": v} for k, v in record.headers] or None,
+        }
+
+    def write(self, topic, table):
+        added = [name for name in table.column_names if name not in RECORD_COLUMNS]
+        for row in table.to_pylist():
+            own = [(h["key"], h["value"]) for h in row["headers"] or []]
+            own += [
+                (
+                    self.plan.headers(name.removeprefix("header:")),
+                    row[name] if isinstance(row[name], bytes) else str(row[name]).encode(),
+                )
+                for name in added
+                if row[name] is not None
+            ]
+            key = pa.array([row["key"] or b""], pa.binary())
+            partition = row.get("partition", int(partitions_of(key, PARTITIONS)[0]))
+            time = row.get("timestamp", self.now_ms)
+            self.topics.put(topic, partition, time, row["key"], row["value"], own)
