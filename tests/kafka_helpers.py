@@ -29,11 +29,16 @@ class Record:
 
 
 def create_topics(bootstrap: str, partitions: dict[str, int], **settings: Any) -> None:
-    """Create topics, and wait until they can be used."""
+    """Create topics, and wait until they can be used.
+
+    They keep everything: retention goes by the records' timestamps, and the broker deletes what is
+    older than a week half a minute after its start.
+    """
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, **settings})
-    new = [NewTopic(name, num_partitions=count) for name, count in partitions.items()]
+    kept = {"retention.ms": "-1"}
+    new = [NewTopic(name, num_partitions=n, config=kept) for name, n in partitions.items()]
     for future in admin.create_topics(new, operation_timeout=SECONDS_MAX).values():
         future.result(SECONDS_MAX)
     deadline = time.monotonic() + SECONDS_MAX
