@@ -244,7 +244,7 @@ class OneStep(CounterTransaction):
 class CopyAndCommit(CounterPeer):
     def handle(self, request):
         if type(request).__name__ == "Commit":
-            self.queue.copy_in(request.transaction, request.stamp.timestamp - 1, ())
+            self.queue.copy_in(request.transaction, request.stamp.timestamp - 1, request.parcels)
         return super().handle(request)
 
 
