@@ -177,14 +177,6 @@ class BroadcastOperator(ABC):
         return core
 
 
-def broadcasting(common: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a plan whose shards all see every record.
-
-    They are no more than can work at the same time: each reads the whole batch.
-    """
-    return {**common, "shards": min(common["shards"], common["state_partitions"])}
-
-
 def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
     """The query between Kafka and the sink: rows of OUTPUT."""
     rows = source.records(plan.reads).selectExpr(*source_columns(plan.reads))

@@ -239,14 +239,6 @@ class ExchangeOperator(ABC):
         )
 
 
-def exchanging(common: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a plan whose shards send each other messages.
-
-    They are no more than can work at the same time: further ones would only make more trips.
-    """
-    return {**common, "shards": min(common["shards"], common["state_partitions"])}
-
-
 def exchange(
     source: Source, plan: ExchangePlan, route: Route, operator: ExchangeOperator
 ) -> DataFrame:

@@ -7,7 +7,7 @@ everything is resolved: topics, expressions, numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,15 @@ class Plan:
     def progress_group(self, partition: int) -> str:
         """Group whose committed offset is the last batch that a state partition wrote."""
         return f"{self.service}.{self.pipeline}.{partition}"
+
+
+def few_shards(common: dict[str, Any]) -> dict[str, Any]:
+    """The fields that all plans have, with no more shards than can work at the same time.
+
+    Where shards send each other messages, further ones would only make more trips; where all see
+    every record, more copies of it.
+    """
+    return {**common, "shards": min(common["shards"], common["state_partitions"])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

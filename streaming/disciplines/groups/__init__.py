@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader
 from streaming.disciplines.groups.settings import NETWORK, GroupPipeline
+from streaming.disciplines.plan import few_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,12 +39,11 @@ def _identity(settings: GroupPipeline) -> dict[str, Any]:
 def _plan(settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]) -> Plan:
     if settings.sequencing == NETWORK:
         return _network_plan(settings, identity, common)
-    from streaming.disciplines.broadcast import broadcasting  # noqa: PLC0415
     from streaming.disciplines.groups.batch.codec import encode_first  # noqa: PLC0415
     from streaming.disciplines.groups.plan import BatchPlan  # noqa: PLC0415
 
     return BatchPlan(
-        **broadcasting(common),
+        **few_shards(common),
         commands=settings.commands,
         membership=encode_first(identity["groups"]),
         stamps=settings.stamps,
@@ -53,12 +53,11 @@ def _plan(settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str
 def _network_plan(
     settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]
 ) -> NetworkPlan:
-    from streaming.disciplines.exchange import exchanging  # noqa: PLC0415
     from streaming.disciplines.groups.network.operator import first_ingress  # noqa: PLC0415
     from streaming.disciplines.groups.plan import NetworkPlan  # noqa: PLC0415
 
     plan = NetworkPlan(
-        **exchanging(common),
+        **few_shards(common),
         commands=settings.commands,
         transit=settings.transit,
         groups={name: tuple(members) for name, members in identity["groups"].items()},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader
 from streaming.disciplines.multicast.settings import MulticastPipeline
+from streaming.disciplines.plan import few_shards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,17 +38,15 @@ def _identity(settings: MulticastPipeline) -> dict[str, Any]:
 def _plan(
     settings: MulticastPipeline, _identity: Mapping[str, Any], common: dict[str, Any]
 ) -> BatchMulticastPlan | MulticastPlan:
-    from streaming.disciplines.broadcast import broadcasting  # noqa: PLC0415
-    from streaming.disciplines.exchange import exchanging  # noqa: PLC0415
     from streaming.disciplines.multicast.plan import (  # noqa: PLC0415
         BatchMulticastPlan,
         MulticastPlan,
     )
 
     if settings.order == "batch":
-        return BatchMulticastPlan(**broadcasting(common), commands=settings.commands)
+        return BatchMulticastPlan(**few_shards(common), commands=settings.commands)
     return MulticastPlan(
-        **exchanging(common),
+        **few_shards(common),
         commands=settings.commands,
         transit=settings.transit,
         order=settings.order,
