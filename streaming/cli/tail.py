@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from streaming.cli.clients import (
-    SECONDS_MAX,
     BootstrapOption,
     ConfigOption,
     connect,
@@ -76,6 +75,7 @@ def _messages(
     )
 
     from streaming.kafka import connection  # noqa: PLC0415
+    from streaming.kafka.topics import end_of  # noqa: PLC0415
 
     extra = {
         "group.id": "sequencer-tail",  # never joined: partitions are assigned, nothing is committed
@@ -91,7 +91,7 @@ def _messages(
         starts = [TopicPartition(name, each, OFFSET_BEGINNING) for name, each in places]
         if not from_beginning:
             for start in starts:
-                start.offset = consumer.get_watermark_offsets(start, timeout=SECONDS_MAX)[1]
+                start.offset = end_of(consumer, start)
         consumer.assign(starts)
         print("Waiting for messages; Ctrl-C ends.", file=sys.stderr, flush=True)
         last = time.monotonic()

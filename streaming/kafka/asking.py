@@ -41,7 +41,7 @@ def ask(
     try:
         places = [TopicPartition(pipeline.events, each) for each in range(counts[pipeline.events])]
         for place in places:
-            place.offset = consumer.get_watermark_offsets(place, timeout=topics.SECONDS_MAX)[1]
+            place.offset = topics.end_of(consumer, place)
         consumer.assign(places)
         place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
         found = _answer(consumer, place, time.monotonic() + limit_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
@@ -202,9 +203,7 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     try:
         for name, count in partitions(config, list(names)).items():
             for partition in range(count):
-                place = TopicPartition(name, partition)
-                _, end = consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)
-                offsets[name, partition] = end
+                offsets[name, partition] = end_of(consumer, TopicPartition(name, partition))
     except KafkaException as error:
         raise KafkaUnavailable(
             f"The ends of {', '.join(names)} could not be read: {error.args[0].str()}."
@@ -212,6 +211,31 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     finally:
         consumer.close()
     return offsets
+
+
+def end_of(consumer: Any, place: Any) -> int:
+    """The offset after the last record of a confluent-kafka TopicPartition.
+
+    A topic that has just been made, or whose leader has just changed, is asked again for up to
+    SECONDS_MAX: librdkafka hands such an answer on to its caller. Raises KafkaException.
+    """
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+    moving = (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    )
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in moving or time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_SECONDS)
 
 
 def _needed(

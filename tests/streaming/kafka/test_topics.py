@@ -168,3 +168,22 @@ def test_new_outputs_take_records_as_large_as_inputs_have(broker, config, topic_
         asked = ConfigResource(ResourceType.TOPIC, f"{topic_prefix}a.{role}")
         found = admin.describe_configs([asked])[asked].result(30)
         assert int(found["max.message.bytes"].value) == 3_000_000 + topics.ADDED_BYTES
+
+
+def test_the_end_of_a_topic_that_has_just_been_made_is_known(broker, topic_prefix, monkeypatch):
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    try:
+        for number in range(10):
+            name = f"{topic_prefix}{number}"
+            admin.create_topics([NewTopic(name, 1)])[name].result(30)
+            # Asked before the broker that leads it has heard of it, as likely as not.
+            assert topics.end_of(consumer, TopicPartition(name, 0)) == 0
+        monkeypatch.setattr(topics, "SECONDS_MAX", 1)
+        with pytest.raises(KafkaException):
+            topics.end_of(consumer, TopicPartition(topic_prefix + "none", 0))
+    finally:
+        consumer.close()
