@@ -11,20 +11,20 @@ first part and written in the last; records written are in the JSON, too.
 import json
 import platform
 import statistics
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from harness import (
     KINDS,
+    ROLES,
     create,
     fill,
+    in_order,
     measured,
     options,
     rates,
     say,
-    send_paced,
     summary,
     warm_broker,
     watched_job,
@@ -121,7 +121,7 @@ def throughput(bootstrap, topic, given, found):
     for run in range(given.runs):
         for kind in topic.kinds:
             output = f"{topic.name}-{kind}-{run}"
-            create(bootstrap, output, f"{output}.rejects", f"{output}.events")
+            create(bootstrap, *(f"{output}{role}" for role in ROLES))
             asked = (bootstrap, topic.name, output, "--batch", str(limit), "--until", str(count))
             batches, memory = watched_job(kind, *asked)
             read, written = rates(batches)
@@ -132,22 +132,15 @@ def throughput(bootstrap, topic, given, found):
 
 def latency(bootstrap, kind, given):
     """p50 and p99 (ms) from produce to read_committed consumption, after a warm-up."""
-    topic, output = f"lat-{kind}", f"lat-{kind}-out"
-    create(bootstrap, topic, output, f"{output}.rejects", f"{output}.events")
-    send = partial(send_paced, bootstrap, topic, in_order, given.rate)
-    asked = [kind, bootstrap, topic, output, "--linger", "0"]  # the copy's best, here
-    spent_ms, batches = measured(asked, send, WARM_UP_SECONDS, given.seconds)
+    words = [kind, "--linger", "0"]  # the copy's best, here
+    spent_ms, batches = measured(
+        bootstrap, words, in_order, given.rate, WARM_UP_SECONDS, given.seconds
+    )
     p50, p99, batch = summary(spent_ms, batches)
     say(f"latency {kind}: p50 {p50:.0f} ms, p99 {p99:.0f} ms, {len(spent_ms):,} messages")
     phases = ("addBatch", "walCommit", "commitOffsets", "queryPlanning", "latestOffset")
     spent = {name: statistics.median(each[2].get(name, 0) for each in batches) for name in phases}
     return {"p50_ms": p50, "p99_ms": p99, "batch_ms": batch, "phases_ms": spent}
-
-
-def in_order(number):
-    """The n-th message: one channel after another, each in order."""
-    label, channel = divmod(number, CHANNELS)
-    return b"c%07d" % channel, [("label", b"%d" % label)]
 
 
 def middle(values):

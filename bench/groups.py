@@ -13,7 +13,6 @@ import json
 import statistics
 import time
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -22,13 +21,13 @@ from harness import (
     KINDS,
     ROLES,
     SENDERS,
+    channel_latency,
     create,
     fill_by_senders,
     job,
     measured,
     options,
     say,
-    send_paced,
     summary,
     warm_broker,
     warm_rate,
@@ -63,8 +62,10 @@ def main():
     parser.add_argument("--sequencing", nargs="+", default=["batch", "network"])
     parser.add_argument("--no-stamps", dest="stamps", action="store_false")
     given = parser.parse_args()
-    rows = []
+    rows, channel = [], None
     with warm_broker() as bootstrap:
+        if not given.no_latency:
+            channel = channel_latency(bootstrap, given, WARM_UP_SECONDS)
         for count in given.groups:
             groups = membership(count, given.subscribers)
             fan_out = statistics.mean(map(len, groups.values()))
@@ -81,10 +82,10 @@ def main():
                 for kind in ("copy", *product(["exactly-once"], given.sequencing)):
                     row.latencies[kind] = latency(bootstrap, kind, groups, given, count)
             rows.append(row)
-    table(rows)
+    table(rows, channel)
 
 
-def membership(count, subscribers):
+def membership(count, subscribers=SUBSCRIBERS):
     groups = zipf_groups(np.random.default_rng(1), names("s", subscribers), count)
     return {name: sorted(members) for name, members in groups.items()}
 
@@ -103,8 +104,9 @@ def to_group(name):
 def throughput(bootstrap, topic, kind, groups, given, messages):
     output = f"{topic}-{told(kind)}"
     create(bootstrap, *(f"{output}{role}" for role in ROLES))
+    job_kind, *words = command(kind, groups, given)
     batches = job(
-        *command(kind, bootstrap, topic, output, groups, given),
+        *(job_kind, bootstrap, topic, output, *words),
         *("--batch", str(max(1000, messages // 12)), "--until", str(int(given.records * 0.9))),
     )
     say(f"{topic} {told(kind)}: {(rate := warm_rate(batches)):,.0f} records/s warm")
@@ -116,9 +118,9 @@ def told(kind):
     return kind if isinstance(kind, str) else "-".join(kind)
 
 
-def command(kind, bootstrap, topic, output, groups, given):
-    """The arguments of a job."""
-    words = [bootstrap, topic, output, "--groups", json.dumps(groups)]
+def command(kind, groups, given):
+    """The kind and the options of a job."""
+    words = ["--groups", json.dumps(groups)]
     if isinstance(kind, str):
         return [kind, *words]
     delivery, sequencing = kind
@@ -127,17 +129,15 @@ def command(kind, bootstrap, topic, output, groups, given):
 
 
 def latency(bootstrap, kind, groups, given, count):
-    topic, output = f"lat-{count}-{told(kind)}", f"lat-{count}-{told(kind)}-out"
-    create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
     known, rng = list(groups), np.random.default_rng(3)
 
     def record(number):
         return b"p%03d" % (number % SENDERS), to_group(known[rng.integers(len(known))])
 
+    words = command(kind, groups, given)
     per_second = given.rate / statistics.mean(map(len, groups.values()))
-    send = partial(send_paced, bootstrap, topic, record, per_second)
-    words = command(kind, bootstrap, topic, output, groups, given)
-    p50, p99, batch = summary(*measured(words, send, WARM_UP_SECONDS, given.seconds))
+    found = measured(bootstrap, words, record, per_second, WARM_UP_SECONDS, given.seconds)
+    p50, p99, batch = summary(*found)
     say(f"latency {count} {told(kind)}: p50 {p50:.0f}, p99 {p99:.0f} ms; a batch {batch:.0f} ms")
     return p50, p99, batch
 
@@ -174,7 +174,7 @@ def stamps_bytes(bootstrap, topic, count=20_000):
     return statistics.mean(sizes)
 
 
-def table(rows):
+def table(rows, channel):
     print(
         "\n| groups | records/message | job | of the copy | records/s | hops, median and most "
         "| stamps, bytes | vector, bytes |\n|---|---|---|---|---|---|---|---|"
@@ -190,14 +190,15 @@ def table(rows):
             )
     if rows and rows[0].latencies:
         print(
-            "\n| groups | job | p50 ms | p99 ms | p50 / copy | ms a batch |"
-            "\n|---|---|---|---|---|---|"
+            "\n| groups | job | p50 ms | p99 ms | p50 / copy | p50 / channel | ms a batch |"
+            "\n|---|---|---|---|---|---|---|"
         )
+        print(f"| | channel | {channel[0]:.0f} | {channel[1]:.0f} | | 1.0 | {channel[2]:.0f} |")
         for row in rows:
             for kind, (p50, p99, batch) in row.latencies.items():
-                ratio = p50 / row.latencies["copy"][0]
+                ratios = f"{p50 / row.latencies['copy'][0]:.1f} | {p50 / channel[0]:.1f}"
                 print(
-                    f"| {row.groups} | {told(kind)} | {p50:.0f} | {p99:.0f} | {ratio:.1f} "
+                    f"| {row.groups} | {told(kind)} | {p50:.0f} | {p99:.0f} | {ratios} "
                     f"| {batch:.0f} |"
                 )
 

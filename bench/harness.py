@@ -5,6 +5,7 @@ ratio to the copy's of the same run: absolute figures belong to one machine on o
 """
 
 import argparse
+import itertools
 import json
 import random
 import statistics
@@ -28,6 +29,7 @@ PARTITIONS = 4
 SIZE = 100
 SENDERS = 50
 ROLES = ("", ".rejects", ".events", ".commands", ".transit")
+TURNS = itertools.count()
 
 
 def options(about, rate, seconds):
@@ -50,6 +52,7 @@ def warm_broker():
     with EmbeddedBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "bench"})
         producer.init_transactions(120)
+        del producer  # or it tells of the broker's end
         yield broker.bootstrap
 
 
@@ -145,17 +148,23 @@ def warm_rate(batches):
     return done / sum(ms for _, ms, *_ in batches[half + 1 :]) * 1000
 
 
-def measured(job_arguments, send, warm_up, seconds):
-    """When messages were sent and read (ms; n by 2) while ``send(stop)`` sends; the batches."""
-    _, bootstrap, _, output, *_ = job_arguments
+def measured(bootstrap, job_words, record, per_second, warm_up, seconds):
+    """When messages were sent and read (ms; n by 2) while a job runs; its batches meanwhile.
+
+    `job_words` are a job's kind and options, `record` as in `send_paced`.
+    """
+    topic = f"latency-{next(TURNS)}"
+    output = f"{topic}-out"
+    create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
+    kind, *words = job_words
     limit = str(seconds + warm_up)
     process = subprocess.Popen(
-        [sys.executable, str(JOB), *job_arguments, "--seconds", limit],
+        [sys.executable, str(JOB), kind, bootstrap, topic, output, *words, "--seconds", limit],
         stdout=subprocess.PIPE,
         text=True,
     )
     stop = threading.Event()
-    sender = threading.Thread(target=send, args=(stop,))
+    sender = threading.Thread(target=send_paced, args=(bootstrap, topic, record, per_second, stop))
     sender.start()
     try:
         found = read_latencies(bootstrap, output, warm_up, seconds)
@@ -165,6 +174,20 @@ def measured(job_arguments, send, warm_up, seconds):
         said, _ = process.communicate(timeout=300)
     batches = json.loads(said.splitlines()[-1])
     return found, [each for each in batches if found[0, 0] < each[-1] < found[-1, 1]]
+
+
+def in_order(number, channels=10_000):
+    """The n-th message: one channel after another, each in order."""
+    label, channel = divmod(number, channels)
+    return b"c%07d" % channel, [("label", b"%d" % label)]
+
+
+def channel_latency(bootstrap, given, warm_up):
+    """p50, p99 and batch of an exactly-once channel pipeline at the same rate of deliveries."""
+    words = ["exactly-once"]
+    found = summary(*measured(bootstrap, words, in_order, given.rate, warm_up, given.seconds))
+    say(f"latency of channels: p50 {found[0]:.0f}, p99 {found[1]:.0f} ms")
+    return found
 
 
 def read_latencies(bootstrap, topic, warm_up, seconds):

@@ -10,19 +10,18 @@ micro-batches. Rates are in records written.
 
 import json
 import statistics
-from functools import partial
 
 import numpy as np
 from groups import WARM_UP_SECONDS, drawn, membership, to_group
 from harness import (
     ROLES,
+    channel_latency,
     create,
     fill_by_senders,
     job,
     measured,
     options,
     say,
-    send_paced,
     summary,
     warm_broker,
     warm_rate,
@@ -31,7 +30,6 @@ from harness import (
 GROUPS = 32
 PEERS = 1_000
 ORDERS = ("batch", "clock", "counter")
-JOBS = ("copy", *ORDERS)
 DELIVERY = "exactly-once"
 LATENCY_DESTINATIONS = 8
 
@@ -40,14 +38,21 @@ def main():
     parser = options(__doc__, rate=1_000, seconds=20)
     parser.add_argument("--records", type=int, default=500_000, help="written by each job")
     parser.add_argument("--destinations", type=int, nargs="+", default=[1, 8, 50])
+    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=ORDERS)
     given = parser.parse_args()
     with warm_broker() as bootstrap:
         rates = {"as 32 groups": to_groups(bootstrap, given)}
         for count in given.destinations:
             rates[str(count)] = to_peers(bootstrap, given, count)
-        table(rates)
+        table(rates, given.orders)
         if not given.no_latency:
-            table_latency({name: latency(bootstrap, name, given) for name in JOBS})
+            channel = channel_latency(bootstrap, given, WARM_UP_SECONDS)
+            told = {name: latency(bootstrap, name, given) for name in jobs(given)}
+            table_latency(told, channel[0])
+
+
+def jobs(given):
+    return ("copy", *given.orders)
 
 
 def to_groups(bootstrap, given):
@@ -57,7 +62,10 @@ def to_groups(bootstrap, given):
     chosen = drawn(groups, count)
     everyone = {name: ",".join(members).encode() for name, members in groups.items()}
     fill_by_senders(bootstrap, "to-peers", ([("to", everyone[name])] for name in chosen))
-    rates = {name: throughput(bootstrap, name, "to-peers", given, count) for name in JOBS}
+    rates = {
+        name: throughput(bootstrap, name, "to-peers", given, count)
+        for name in ("copy", *given.orders)
+    }
     fill_by_senders(bootstrap, "to-groups", map(to_group, chosen))
     rates["group"] = throughput(bootstrap, "group", "to-groups", given, count, groups)
     return rates
@@ -68,7 +76,9 @@ def to_peers(bootstrap, given, destinations):
     topic, count = f"to-{destinations}", round(given.records / destinations)
     rng = np.random.default_rng(3)
     fill_by_senders(bootstrap, topic, (receivers(rng, destinations) for _ in range(count)))
-    return {name: throughput(bootstrap, name, topic, given, count) for name in JOBS}
+    return {
+        name: throughput(bootstrap, name, topic, given, count) for name in ("copy", *given.orders)
+    }
 
 
 def receivers(rng, destinations):
@@ -97,16 +107,14 @@ def order_of(name):
 
 def latency(bootstrap, name, given):
     """p50 and p99 in ms, then in batches that began meanwhile; ms of a batch in the median."""
-    topic, output = f"lat-{name}", f"lat-{name}-out"
-    create(bootstrap, topic, *(f"{output}{role}" for role in ROLES))
     rng = np.random.default_rng(4)
 
     def record(_number):
         return b"p%03d" % rng.integers(PEERS), receivers(rng, LATENCY_DESTINATIONS)
 
-    send = partial(send_paced, bootstrap, topic, record, given.rate / LATENCY_DESTINATIONS)
-    command = [kind_of(name), bootstrap, topic, output, "--order", order_of(name)]
-    found, spent = measured(command, send, WARM_UP_SECONDS, given.seconds)
+    words = [kind_of(name), "--order", order_of(name)]
+    per_second = given.rate / LATENCY_DESTINATIONS
+    found, spent = measured(bootstrap, words, record, per_second, WARM_UP_SECONDS, given.seconds)
     began = np.array([start for *_, start in spent])
     found = found[found[:, 0] > began[0]]
     batches = np.searchsorted(began, found[:, 1]) - np.searchsorted(began, found[:, 0])
@@ -115,22 +123,24 @@ def latency(bootstrap, name, given):
     return p50, p99, *np.percentile(batches, [50, 99]), batch
 
 
-def table(rates):
-    orders = " | ".join(f"{order} of it" for order in ORDERS)
-    print(f"\n| destinations | copy, records/s | {orders} | `group` of it |")
-    print("|---|---|---|---|---|---|")
+def table(rates, orders):
+    told = " | ".join(f"{order} of it" for order in orders)
+    print(f"\n| destinations | copy, records/s | {told} | `group` of it |")
+    print("|---" * (3 + len(orders)) + "|")
     for what, each in rates.items():
         copy = each["copy"]
         group = f"{each['group'] / copy:.2f}" if "group" in each else ""
-        ratios = " | ".join(f"{each[order] / copy:.3f}" for order in ORDERS)
+        ratios = " | ".join(f"{each[order] / copy:.3f}" for order in orders)
         print(f"| {what} | {copy:,.0f} | {ratios} | {group} |")
 
 
-def table_latency(found):
-    print("\n| job | p50 ms | p99 ms | p50 batches | p99 batches | ms a batch |")
-    print("|---|---|---|---|---|---|")
+def table_latency(found, channel):
+    """`channel`: the p50 of a channel pipeline in the same run."""
+    print("\n| job | p50 ms | p99 ms | p50 / channel | p50 batches | p99 batches | ms a batch |")
+    print("|---|---|---|---|---|---|---|")
     for name, (p50, p99, b50, b99, batch) in found.items():
-        print(f"| {name} | {p50:.0f} | {p99:.0f} | {b50:.0f} | {b99:.0f} | {batch:.0f} |")
+        times = f"{p50:.0f} | {p99:.0f} | {p50 / channel:.1f}"
+        print(f"| {name} | {times} | {b50:.0f} | {b99:.0f} | {batch:.0f} |")
 
 
 if __name__ == "__main__":
