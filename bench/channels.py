@@ -61,15 +61,19 @@ def main():
     parser = options(__doc__, rate=5_000, seconds=30)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages")
+    parser.add_argument("--topics", nargs="*", choices=[each.name for each in TOPICS])
     parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, default=Path("bench-channels.json"))
     given = parser.parse_args()
     parts = set(given.only) - ({"latency"} if given.no_latency else set())
     found = {"machine": machine(), "throughput": {}, "latency": {}, "start": {}}
-    with warm_broker() as bootstrap:
+    with warm_broker() as broker:
+        bootstrap = broker.bootstrap
         if "throughput" in parts:
             for topic in TOPICS:
-                throughput(bootstrap, topic, given, found["throughput"])
+                if given.topics and topic.name not in given.topics:
+                    continue
+                throughput(broker, topic, given, found["throughput"])
         if "latency" in parts:
             for kind in KINDS:
                 found["latency"][kind] = latency(bootstrap, kind, given)
@@ -110,8 +114,9 @@ def disordered(count, channels):
             yield b"c%07d" % channel, [("label", b"%d" % label)]
 
 
-def throughput(bootstrap, topic, given, found):
+def throughput(broker, topic, given, found):
     """Run each kind of job, one after the other, so many times."""
+    bootstrap = broker.bootstrap
     count = round(topic.messages * given.scale)
     channels = min(topic.channels, count // 4)
     count -= count % channels
@@ -123,11 +128,14 @@ def throughput(bootstrap, topic, given, found):
             output = f"{topic.name}-{kind}-{run}"
             create(bootstrap, *(f"{output}{role}" for role in ROLES))
             asked = (bootstrap, topic.name, output, "--batch", str(limit), "--until", str(count))
-            batches, memory = watched_job(kind, *asked)
-            read, written = rates(batches)
-            say(f"{output}: {read:,.0f} read/s, {written:,.0f} written/s, {memory['all']:,.0f} MiB")
-            one = found.setdefault(f"{topic.name} {kind}", {"size": topic.size, "runs": []})
-            one["runs"].append({"read": read, "written": written, "memory_mib": memory})
+            batches, watch = watched_job(broker.pid, kind, *asked)
+            one = rates(batches, watch) | {"memory_mib": watch.memory}
+            cpu = ", ".join(f"{what} {spent:.1f}" for what, spent in one["cpu_us"].items())
+            memory = f"{watch.memory['all']:,.0f} MiB"
+            say(f"{output}: {one['read']:,.0f} read/s, {one['written']:,.0f} written/s, {memory}")
+            say(f"{output}: microseconds of a core for a record: {cpu}")
+            runs = found.setdefault(f"{topic.name} {kind}", {"size": topic.size, "runs": []})
+            runs["runs"].append(one)
 
 
 def latency(bootstrap, kind, given):
@@ -151,8 +159,11 @@ def middle(values):
 
 def table(found):
     """Lines of Markdown: what the page on performance shows."""
-    yield "| what | records read/s, median and spread | of the copy | peak memory MiB |"
-    yield "|---|---|---|---|"
+    yield (
+        "| what | records read/s, median and spread | of the copy "
+        "| CPU, µs a record: JVM, Python, broker | peak memory MiB |"
+    )
+    yield "|---|---|---|---|---|"
     medians = {}
     for name, one in found["throughput"].items():
         topic, kind = name.split()
@@ -161,7 +172,11 @@ def table(found):
         medians[name] = statistics.median(read)
         copy = medians.get(f"{topic} copy")
         ratio = f"{medians[name] / copy:.2f}" if copy else ""
-        yield f"| {topic}, {kind} | {middle(read)} | {ratio} | {memory:,.0f} |"
+        cpu = ", ".join(
+            f"{statistics.median(run['cpu_us'][what] for run in one['runs']):.1f}"
+            for what in ("jvm", "python", "broker")
+        )
+        yield f"| {topic}, {kind} | {middle(read)} | {ratio} | {cpu} | {memory:,.0f} |"
     few, many = medians.get("channels-10k exactly-once"), medians.get("channels-1m exactly-once")
     if few and many:
         yield f"\n1,000,000 channels at {many / few:.2f} of the rate of 10,000."

@@ -24,13 +24,13 @@ from harness import (
     channel_latency,
     create,
     fill_by_senders,
-    job,
     measured,
     options,
     say,
     summary,
+    warm,
     warm_broker,
-    warm_rate,
+    watched_job,
 )
 
 from sequencer.overlaps.routes import Directory
@@ -59,11 +59,13 @@ def main():
     parser.add_argument("--records", type=int, default=2_000_000, help="written by each job")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--subscribers", type=int, default=SUBSCRIBERS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS[1:], default=KINDS[1:])
     parser.add_argument("--sequencing", nargs="+", default=["batch", "network"])
     parser.add_argument("--no-stamps", dest="stamps", action="store_false")
     given = parser.parse_args()
     rows, channel = [], None
-    with warm_broker() as bootstrap:
+    with warm_broker() as broker:
+        bootstrap = broker.bootstrap
         if not given.no_latency:
             channel = channel_latency(bootstrap, given, WARM_UP_SECONDS)
         for count in given.groups:
@@ -74,8 +76,8 @@ def main():
             topic = f"in-{count}"
             messages = round(given.records / fan_out)
             fill_by_senders(bootstrap, topic, (to_group(each) for each in drawn(groups, messages)))
-            for kind in (KINDS[0], *product(KINDS[1:], given.sequencing)):
-                row.rates[kind] = throughput(bootstrap, topic, kind, groups, given, messages)
+            for kind in (KINDS[0], *product(given.kinds, given.sequencing)):
+                row.rates[kind] = throughput(broker, topic, kind, groups, given, messages)
             if given.stamps:
                 row.stamps = stamps_bytes(bootstrap, f"{topic}-exactly-once-{given.sequencing[0]}")
             if not given.no_latency:
@@ -101,16 +103,18 @@ def to_group(name):
     return [("group", name.encode())]
 
 
-def throughput(bootstrap, topic, kind, groups, given, messages):
+def throughput(broker, topic, kind, groups, given, messages):
+    bootstrap = broker.bootstrap
     output = f"{topic}-{told(kind)}"
     create(bootstrap, *(f"{output}{role}" for role in ROLES))
     job_kind, *words = command(kind, groups, given)
-    batches = job(
-        *(job_kind, bootstrap, topic, output, *words),
+    ran = watched_job(
+        *(broker.pid, job_kind, bootstrap, topic, output, *words),
         *("--batch", str(max(1000, messages // 12)), "--until", str(int(given.records * 0.9))),
     )
-    say(f"{topic} {told(kind)}: {(rate := warm_rate(batches)):,.0f} records/s warm")
-    return rate
+    rate, cpu = warm(*ran)
+    say(f"{topic} {told(kind)}: {rate:,.0f} records/s warm, {cpu:.1f} µs of a core for each")
+    return rate, cpu
 
 
 def told(kind):
@@ -176,16 +180,16 @@ def stamps_bytes(bootstrap, topic, count=20_000):
 
 def table(rows, channel):
     print(
-        "\n| groups | records/message | job | of the copy | records/s | hops, median and most "
-        "| stamps, bytes | vector, bytes |\n|---|---|---|---|---|---|---|---|"
+        "\n| groups | records/message | job | of the copy | records/s | CPU, µs a record "
+        "| hops, median and most | stamps, bytes | vector, bytes |\n" + "|---" * 9 + "|"
     )
     for row in rows:
-        for kind, rate in row.rates.items():
+        for kind, (rate, cpu) in row.rates.items():
             trips = f"{statistics.median(row.hops):.0f}, {max(row.hops)}"
-            ratio = rate / row.rates["copy"]
+            ratio = rate / row.rates["copy"][0]
             print(
                 f"| {row.groups} | {row.fan_out:.1f} | {told(kind)} | {ratio:.2f} | {rate:,.0f} "
-                f"| {trips if 'network' in kind else ''} | {row.stamps:.0f} "
+                f"| {cpu:.1f} | {trips if 'network' in kind else ''} | {row.stamps:.0f} "
                 f"| {VECTOR_BYTES} |"
             )
     if rows and rows[0].latencies:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from process_tree import peak
+from process_tree import watched
 
 from streaming.kafka.embedded import EmbeddedBroker
 
@@ -45,15 +45,12 @@ def options(about, rate, seconds):
 
 @contextmanager
 def warm_broker():
-    """The address of a new broker that has had its first transaction.
-
-    The first one waits for topics of the broker's own.
-    """
+    """A new broker that has had its first transaction, which waits for topics of its own."""
     with EmbeddedBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "bench"})
         producer.init_transactions(120)
         del producer  # or it tells of the broker's end
-        yield broker.bootstrap
+        yield broker
 
 
 def create(bootstrap, *names):
@@ -109,43 +106,50 @@ def send_paced(bootstrap, topic, record, per_second, stop):
     producer.flush(30)
 
 
-def job(kind, *arguments):
-    """The batches of a job that runs until it has done what `--until` says."""
-    return watched_job(kind, *arguments)[0]
+def watched_job(broker, kind, *arguments):
+    """The batches of a job that runs until it has done what `--until` says; its Watch.
 
-
-def watched_job(kind, *arguments):
-    """The same, and the highest memory of its processes (MiB by kind)."""
+    `broker` is the process of the broker.
+    """
     process = subprocess.Popen(
         [sys.executable, str(JOB), kind, *arguments],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    with peak(process.pid) as memory:
+    with watched(process.pid, broker) as watch:
         said, _ = process.communicate(timeout=3600)
     assert process.returncode == 0, f"{kind} failed"
-    return json.loads(said.splitlines()[-1]), memory
+    return json.loads(said.splitlines()[-1]), watch
 
 
-def rates(batches):
-    """Records/s read and written after the first quarter, by the clock."""
+def rates(batches, watch):
+    """Records/s read and written after the first quarter, by the clock; CPU for a record read.
+
+    CPU is in microseconds of a core, of the JVM, of Python and of the broker: unlike a rate, it
+    hardly depends on what else the machine does.
+    """
     total, read, skipped = sum(rows for rows, *_ in batches), 0, 0
     for skipped, (rows, *_) in enumerate(batches):  # noqa: B007
         if read >= total / 4:
             break
         read += rows
     kept = batches[skipped:]
-    seconds = (kept[-1][-1] + kept[-1][1] - kept[0][-1]) / 1000
+    begin, end = kept[0][-1], kept[-1][-1] + kept[-1][1]
+    seconds = (end - begin) / 1000
     written = batches[-1][4] - (batches[skipped - 1][4] if skipped else 0)
-    return sum(rows for rows, *_ in kept) / seconds, written / seconds
+    rows = sum(rows for rows, *_ in kept)
+    cpu = {kind: spent / rows * 1e6 for kind, spent in watch.spent(begin, end).items()}
+    return {"read": rows / seconds, "written": written / seconds, "cpu_us": cpu}
 
 
-def warm_rate(batches):
-    """What was done in a second in the second half of the batches."""
+def warm(batches, watch):
+    """Of the second half of the batches: done in a second; CPU for each, broker and all, in µs."""
     half = len(batches) // 2 - 1
     done = batches[-1][3] - batches[half][3]
-    return done / sum(ms for _, ms, *_ in batches[half + 1 :]) * 1000
+    kept = batches[half + 1 :]
+    spent = sum(watch.spent(kept[0][-1], kept[-1][-1] + kept[-1][1]).values())
+    return done / sum(ms for _, ms, *_ in kept) * 1000, spent / done * 1e6
 
 
 def measured(bootstrap, job_words, record, per_second, warm_up, seconds):

@@ -18,13 +18,13 @@ from harness import (
     channel_latency,
     create,
     fill_by_senders,
-    job,
     measured,
     options,
     say,
     summary,
+    warm,
     warm_broker,
-    warm_rate,
+    watched_job,
 )
 
 GROUPS = 32
@@ -40,11 +40,12 @@ def main():
     parser.add_argument("--destinations", type=int, nargs="+", default=[1, 8, 50])
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=ORDERS)
     given = parser.parse_args()
-    with warm_broker() as bootstrap:
-        rates = {"as 32 groups": to_groups(bootstrap, given)}
+    with warm_broker() as broker:
+        bootstrap = broker.bootstrap
+        rates = {"as 32 groups": to_groups(broker, given)}
         for count in given.destinations:
-            rates[str(count)] = to_peers(bootstrap, given, count)
-        table(rates, given.orders)
+            rates[str(count)] = to_peers(broker, given, count)
+        table(rates)
         if not given.no_latency:
             channel = channel_latency(bootstrap, given, WARM_UP_SECONDS)
             told = {name: latency(bootstrap, name, given) for name in jobs(given)}
@@ -55,30 +56,27 @@ def jobs(given):
     return ("copy", *given.orders)
 
 
-def to_groups(bootstrap, given):
+def to_groups(broker, given):
     """Rates of a copy, of all orders and of `group`, with the same receivers."""
     groups = membership(GROUPS)
     count = round(given.records / statistics.mean(map(len, groups.values())))
     chosen = drawn(groups, count)
     everyone = {name: ",".join(members).encode() for name, members in groups.items()}
-    fill_by_senders(bootstrap, "to-peers", ([("to", everyone[name])] for name in chosen))
+    fill_by_senders(broker.bootstrap, "to-peers", ([("to", everyone[name])] for name in chosen))
     rates = {
-        name: throughput(bootstrap, name, "to-peers", given, count)
-        for name in ("copy", *given.orders)
+        name: throughput(broker, name, "to-peers", given, count) for name in ("copy", *given.orders)
     }
-    fill_by_senders(bootstrap, "to-groups", map(to_group, chosen))
-    rates["group"] = throughput(bootstrap, "group", "to-groups", given, count, groups)
+    fill_by_senders(broker.bootstrap, "to-groups", map(to_group, chosen))
+    rates["group"] = throughput(broker, "group", "to-groups", given, count, groups)
     return rates
 
 
-def to_peers(bootstrap, given, destinations):
+def to_peers(broker, given, destinations):
     """Rates of a copy and of all orders, each message to peers drawn from all."""
     topic, count = f"to-{destinations}", round(given.records / destinations)
     rng = np.random.default_rng(3)
-    fill_by_senders(bootstrap, topic, (receivers(rng, destinations) for _ in range(count)))
-    return {
-        name: throughput(bootstrap, name, topic, given, count) for name in ("copy", *given.orders)
-    }
+    fill_by_senders(broker.bootstrap, topic, (receivers(rng, destinations) for _ in range(count)))
+    return {name: throughput(broker, name, topic, given, count) for name in ("copy", *given.orders)}
 
 
 def receivers(rng, destinations):
@@ -86,14 +84,15 @@ def receivers(rng, destinations):
     return [("to", b",".join(b"p%03d" % each for each in to))]
 
 
-def throughput(bootstrap, name, topic, given, messages, groups=None):
-    output = f"{topic}-{name}"
+def throughput(broker, name, topic, given, messages, groups=None):
+    bootstrap, output = broker.bootstrap, f"{topic}-{name}"
     create(bootstrap, *(f"{output}{role}" for role in ROLES))
     limits = ["--batch", str(max(200, messages // 6)), "--until", str(int(given.records * 0.9))]
     how = ["--groups", json.dumps(groups)] if groups else ["--order", order_of(name)]
-    rate = warm_rate(job(kind_of(name), bootstrap, topic, output, *limits, *how))
-    say(f"{output}: {rate:,.0f} records/s warm")
-    return rate
+    words = (kind_of(name), bootstrap, topic, output, *limits, *how)
+    rate, cpu = warm(*watched_job(broker.pid, *words))
+    say(f"{output}: {rate:,.0f} records/s warm, {cpu:.1f} µs of a core for each")
+    return rate, cpu
 
 
 def kind_of(name):
@@ -123,15 +122,14 @@ def latency(bootstrap, name, given):
     return p50, p99, *np.percentile(batches, [50, 99]), batch
 
 
-def table(rates, orders):
-    told = " | ".join(f"{order} of it" for order in orders)
-    print(f"\n| destinations | copy, records/s | {told} | `group` of it |")
-    print("|---" * (3 + len(orders)) + "|")
-    for what, each in rates.items():
-        copy = each["copy"]
-        group = f"{each['group'] / copy:.2f}" if "group" in each else ""
-        ratios = " | ".join(f"{each[order] / copy:.3f}" for order in orders)
-        print(f"| {what} | {copy:,.0f} | {ratios} | {group} |")
+def table(rates):
+    """Of the copy's rate, and CPU: of the job and the broker, for a record written."""
+    print("\n| destinations | job | of the copy | records/s | CPU, µs a record |")
+    print("|---|---|---|---|---|")
+    for what, jobs_rates in rates.items():
+        copy, _ = jobs_rates["copy"]
+        for name, (rate, cpu) in jobs_rates.items():
+            print(f"| {what} | {name} | {rate / copy:.2f} | {rate:,.0f} | {cpu:.1f} |")
 
 
 def table_latency(found, channel):

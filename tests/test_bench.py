@@ -17,9 +17,32 @@ def bench(monkeypatch):
         sys.modules.pop(name, None)
 
 
+class Watch:
+    """CPU that grows by a second of a core in a second."""
+
+    def spent(self, begin_ms, end_ms):
+        return {"jvm": (end_ms - begin_ms) / 1000}
+
+
 def test_rates_are_of_the_second_half(bench):
-    batches = [(9, ms, {}, done, 0) for ms, done in ((900, 10), (500, 20), (100, 50), (100, 100))]
-    assert bench("harness").warm_rate(batches) == 80 / 0.2
+    batches = [
+        (9, ms, {}, done, 0, at)
+        for ms, done, at in ((900, 10, 0), (500, 20, 900), (100, 50, 1400), (100, 100, 1500))
+    ]
+    rate, cpu = bench("harness").warm(batches, Watch())
+    assert rate == 80 / 0.2
+    assert cpu == pytest.approx(0.2 / 80 * 1e6)
+
+
+def test_rates_after_the_first_quarter(bench):
+    batches = [
+        (25, ms, {}, done, done, at)
+        for ms, done, at in ((900, 20, 0), (500, 40, 900), (100, 60, 1400), (100, 100, 1500))
+    ]
+    found = bench("harness").rates(batches, Watch())
+    assert found["read"] == 75 / 0.7
+    assert found["written"] == 80 / 0.7
+    assert found["cpu_us"]["jvm"] == pytest.approx(0.7 / 75 * 1e6)
 
 
 def test_trips_of_groups(bench):
