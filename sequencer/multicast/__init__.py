@@ -1,7 +1,7 @@
 """Multicast by bus1's clocks or kdbus' counter: one order that every receiver agrees with.
 
 - What is said: `words`, and the steps of each protocol, `clock_messages` and `counter_messages`.
-- Who answers: `clock_peer` and `counter_peer`, with their queues, `clock_queue` and
+- Who answers: a `party`, `clock_peer` and `counter_peer`, with their queues, `clock_queue` and
   `counter_queue`, and what they keep of `nodes` (destinations that a peer owns) and handles.
 - Who asks: a `transaction`, by `clock_transaction` or `counter_transaction`; `sender_line`, several
   messages of one sender on their way.

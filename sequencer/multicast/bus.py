@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from sequencer.multicast.clock_peer import Peer
+from sequencer.multicast.clock_peer import ClockPeer
 from sequencer.multicast.clock_transaction import ClockTransaction
 from sequencer.multicast.counter_messages import COUNTER
 from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
@@ -26,47 +26,62 @@ from sequencer.multicast.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
+    from sequencer.multicast.nodes import OwnedNodes
+    from sequencer.multicast.party import Party
     from sequencer.multicast.transaction import Transaction
     from sequencer.multicast.words import Delivery, Notice, Request
+
+
+def _unobserved(_name: str) -> None:
+    """Nobody has to know which names are used."""
 
 
 class Bus(ABC):
     """Peers by name, made when first named, and a line for every sender.
 
     Nodes (addressable objects of peers) are written `@name`, as destinations too.
+
+    `before_use` is called with a name before its peer or its line is looked up, to be used or
+    changed: whoever keeps idle ones elsewhere puts them in then. It may use the bus, and is called
+    for that, too. `floor`: new clocks start there, above whatever a peer that was forgotten told.
     """
 
     transaction_type: ClassVar[type[Transaction]]
     line_type: ClassVar[type[SenderLine]] = SenderLine
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(
+        self, limits: Limits | None = None, before_use: Callable[[str], None] = _unobserved
+    ) -> None:
         self.limits = limits or Limits()
+        self.before_use = before_use
+        self.floor = 0
         self.lines: dict[str, SenderLine] = {}
-        self.parties: dict[str, Any] = {}
+        self.parties: dict[str, Party] = {}
         self.owners: dict[str, str] = {}
         self.let_go: tuple[LetGo, ...] = ()
         self._shared_parties: set[str] = set()
         self._shared_lines: set[str] = set()
 
     @abstractmethod
-    def _new_party(self, name: str) -> Any:
+    def _new_party(self, name: str) -> Party:
         """Whoever answers requests under this name."""
 
     @abstractmethod
     def keeper(self, owner: str) -> str:
         """Who answers for an owner's nodes."""
 
-    @abstractmethod
-    def _keep_node(self, node: str, owner: str) -> None:
-        """Give a new node to whoever answers for it."""
+    def kept_nodes(self, owner: str) -> OwnedNodes:
+        """The nodes of whoever answers for an owner's nodes, to be changed."""
+        nodes: OwnedNodes = self.party(self.keeper(owner)).nodes
+        return nodes
 
     def create_node(self, node: str, owner: str) -> None:
         """Let `owner` have a node. Raises ProtocolError if the name was used before."""
         if node in self.owners:
             raise ProtocolError(f"node {node} exists or existed; take another name")
-        self._keep_node(node, owner)
+        self.kept_nodes(owner).create(node)
         self.owners[node] = owner
 
     def send(
@@ -136,6 +151,7 @@ class Bus(ABC):
 
     def party(self, name: str) -> Any:
         """Who answers under this name, to be changed: made if new, copied if a fork shares it."""
+        self.before_use(name)
         if name not in self.parties:
             self.parties[name] = self._new_party(name)
         elif name in self._shared_parties:
@@ -145,6 +161,7 @@ class Bus(ABC):
 
     def line(self, sender: str) -> SenderLine:
         """The sender's line, to be changed: made if it is new, copied if a fork shares it."""
+        self.before_use(sender)
         if sender not in self.lines:
             self.lines[sender] = self.line_type(
                 sender, self.transaction_type, in_flight_max=self.limits.in_flight_max
@@ -154,9 +171,15 @@ class Bus(ABC):
             self.lines[sender] = self.lines[sender].copy()
         return self.lines[sender]
 
+    def forget(self, name: str) -> None:
+        """Drop a peer and sender that nobody knows anything of any more."""
+        self.parties.pop(name, None)
+        self.lines.pop(name, None)
+
     def fork(self) -> Self:
         """An independent bus in the same state; what neither changes stays shared."""
-        other = type(self)(self.limits)
+        other = type(self)(self.limits, self.before_use)
+        other.floor = self.floor
         other.parties, other.lines = self.parties.copy(), self.lines.copy()
         other.owners, other.let_go = self.owners.copy(), self.let_go
         self._shared_parties, self._shared_lines = set(self.parties), set(self.lines)
@@ -169,11 +192,11 @@ class Bus(ABC):
         parties = tuple((name, party.state()) for name, party in sorted(self.parties.items()))
         lines = tuple((name, line.state()) for name, line in sorted(self.lines.items()))
         let_go = tuple(sorted(self.let_go, key=repr))
-        return (parties, lines, tuple(sorted(self.owners.items())), let_go)
+        return (parties, lines, tuple(sorted(self.owners.items())), let_go, self.floor)
 
     def load(self, state: tuple[Any, ...]) -> None:
         """Become what `state` was taken from; the limits stay."""
-        parties, lines, owners, self.let_go = state
+        parties, lines, owners, self.let_go, self.floor = state
         self.parties, self.lines, self.owners = {}, {}, dict(owners)
         self._shared_parties, self._shared_lines = set(), set()
         for name, inner in parties:
@@ -198,17 +221,22 @@ class ClockBus(Bus):
     """
 
     transaction_type: ClassVar[type[Transaction]] = ClockTransaction
-    peer_type: ClassVar[type[Peer]] = Peer
+    peer_type: ClassVar[type[ClockPeer]] = ClockPeer
 
-    def _new_party(self, name: str) -> Peer:
-        return self.peer_type(name, self.limits)
+    def _new_party(self, name: str) -> ClockPeer:
+        peer = self.peer_type(name, self.limits)
+        peer.queue.sync(self.floor)
+        return peer
+
+    def forget(self, name: str) -> None:
+        """Drop a peer; one that comes under its name starts above its clock."""
+        if name in self.parties:
+            self.floor = max(self.floor, self.party(name).queue.clock)
+        super().forget(name)
 
     def keeper(self, owner: str) -> str:
         """The owner itself."""
         return owner
-
-    def _keep_node(self, node: str, owner: str) -> None:
-        self.party(owner).create_node(node)
 
 
 class CounterBus(Bus):
@@ -235,10 +263,6 @@ class CounterBus(Bus):
         """The counter."""
         del owner
         return COUNTER
-
-    def _keep_node(self, node: str, owner: str) -> None:
-        del owner
-        self.party(COUNTER).nodes.create(node)
 
 
 def _bare(node: str) -> str:

@@ -30,6 +30,7 @@ from sequencer.multicast.nodes import (
     OwnedNodes,
     UnknownNodeError,
 )
+from sequencer.multicast.party import Party
 from sequencer.multicast.words import (
     Delivery,
     Done,
@@ -49,11 +50,11 @@ from sequencer.multicast.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
-class Peer:
-    """A receiver: its queue, nodes and handles. `create_node` and `dequeue` are its own calls."""
+class ClockPeer(Party):
+    """A receiver: its queue, nodes and handles."""
 
     queue_type = ClockQueue
 
@@ -64,9 +65,20 @@ class Peer:
         self.nodes = OwnedNodes(name, nodes_max=limits.nodes_max, holders_max=limits.holders_max)
         self.handles = HandleTable(name, handles_max=limits.handles_max)
 
-    def create_node(self, node: str) -> None:
-        """Add a node that this peer owns. Raises ProtocolError for a name used before."""
-        self.nodes.create(node)
+    @property
+    def needed(self) -> bool:
+        """Whether it has nodes."""
+        return len(self.nodes) > 0
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The nodes that it has a valid handle to."""
+        return self.handles.held
+
+    @property
+    def expecting(self) -> bool:
+        """Whether the queue has a block."""
+        return self.queue.blocked
 
     def handle(self, request: Request) -> tuple[Reply, ...]:
         """Carry out one step; returns the replies that it brings about, at most one of its own.
@@ -99,6 +111,14 @@ class Peer:
             return Notice(parcel.message, entry.stamp, parcel.node, known)
         valid, invalid = self.handles.receive(parcel.handles, dead)
         return Delivery(parcel.message, entry.stamp, parcel.node, valid, invalid, parcel.payload)
+
+    def queued(self) -> Iterator[Parcel]:
+        """What lies in the queue, in the order of stamps."""
+        return (parcel for parcel, _ in self.queue.contents())
+
+    def release_all(self) -> tuple[tuple[str, int], ...]:
+        """Give all handles back: nodes and the registrations that may be taken back, sorted."""
+        return self.handles.release_all()
 
     def release(self, node: str, keeper: str) -> tuple[LetGo, ...]:
         """Give a handle back, to the node's owner; a later delivery may bring it again."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sequencer.multicast.words import ENTRIES_MAX, LimitError, ProtocolError, Stamp, clone
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
 TIMESTAMP_MAX = 2**63 - 1
 
@@ -125,6 +125,10 @@ class ClockQueue:
         if entry is not None:
             heappop(self._messages)
         return entry
+
+    def contents(self) -> Iterator[Any]:
+        """All that lies here, in the order of stamps. O(n log n)."""
+        return (content for *_, content in sorted(self._messages))
 
     def copy(self) -> Self:
         """An independent queue in the same state; contents are shared."""

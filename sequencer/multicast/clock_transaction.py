@@ -23,7 +23,7 @@ one sender stay unique and in the order of sending.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from sequencer.multicast.clock_messages import (
     Arrive,
@@ -47,19 +47,41 @@ if TYPE_CHECKING:
     from sequencer.multicast.words import Reply, Request
 
 
+class ClockNotes(NamedTuple):
+    """What a transaction by clocks keeps: the highest clock that it was told, and names, sorted.
+
+    `blocked`: who has a block of it; `registered`: the passed nodes that noted its receivers.
+    """
+
+    maximum: int
+    blocked: tuple[str, ...]
+    registered: tuple[str, ...] = ()
+
+
 class ClockTransaction(Transaction):
     """One message, or one destruction, by bus1's protocol."""
 
     visible_phases: ClassVar[frozenset[str]] = Transaction.ended_phases | {"queue", "cancel"}
     stamped_phases: ClassVar[frozenset[str]] = visible_phases | {"sync"}
-    plain: ClassVar[tuple[str, ...]] = (*Transaction.plain, "maximum")
-    containers: ClassVar[tuple[str, ...]] = (*Transaction.containers, "blocked", "registered")
 
     def _start(self) -> None:
         self.maximum = 0
         self.blocked: dict[str, None] = {}
         self.registered: set[str] = set()
         self._enter("begin" if self._destroys() else "probe", (self.task.sender,))
+
+    def copy(self) -> Self:
+        """An independent transaction in the same state."""
+        other = super().copy()
+        other.blocked, other.registered = self.blocked.copy(), self.registered.copy()
+        return other
+
+    def _notes(self) -> ClockNotes:
+        return ClockNotes(self.maximum, tuple(sorted(self.blocked)), tuple(sorted(self.registered)))
+
+    def _load_notes(self, notes: ClockNotes) -> None:
+        self.maximum = notes.maximum
+        self.blocked, self.registered = dict.fromkeys(notes.blocked), set(notes.registered)
 
     @property
     def unicast(self) -> bool:

@@ -21,6 +21,7 @@ from sequencer.multicast.counter_messages import (
 )
 from sequencer.multicast.counter_queue import CounterQueue
 from sequencer.multicast.nodes import OwnedNodes, UnknownNodeError
+from sequencer.multicast.party import Party
 from sequencer.multicast.words import (
     ENTRIES_MAX,
     HOLDERS_MAX,
@@ -40,15 +41,22 @@ from sequencer.multicast.words import (
 )
 
 if TYPE_CHECKING:
-    from sequencer.multicast.words import Reply, Request
+    from collections.abc import Iterator
+
+    from sequencer.multicast.words import Parcel, Reply, Request
 
 
-class GlobalCounter:
+class GlobalCounter(Party):
     """One number for all messages, and the nodes that messages are ordered against."""
 
     def __init__(self, *, nodes_max: int = NODES_MAX, holders_max: int = HOLDERS_MAX) -> None:
         self.value = 0
         self.nodes = OwnedNodes("the counter", nodes_max=nodes_max, holders_max=holders_max)
+
+    @property
+    def needed(self) -> bool:
+        """Always: there is one for all."""
+        return True
 
     def handle(self, request: Request) -> tuple[Reply, ...]:
         """Carry out `Read` or `Increment`, each of them one atomic step."""
@@ -111,16 +119,26 @@ class GlobalCounter:
         return Assigned(request.transaction, COUNTER, stamp, gone, dead, ())
 
 
-class CounterPeer:
-    """A receiver and its queue; `dequeue` is its own call."""
+class CounterPeer(Party):
+    """A receiver: its queue, and the handles that it holds."""
 
     queue_type = CounterQueue
 
     def __init__(self, name: str, *, entries_max: int = ENTRIES_MAX) -> None:
         self.name = name
         self.queue = self.queue_type(name, entries_max=entries_max)
-        self.held: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
         self.registered: dict[str, int] = {}
+
+    @property
+    def needed(self) -> bool:
+        """Never: the counter keeps the nodes."""
+        return False
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The nodes that it has a valid handle to."""
+        return self._held
 
     def handle(self, request: Request) -> tuple[Reply, ...]:
         """Carry out `CopyIn`, `Commit` or `Drop`, each of them one atomic step."""
@@ -154,31 +172,37 @@ class CounterPeer:
             return None
         stamp, (parcel, dead) = front
         if parcel.notice:
-            known = parcel.node in self.held
-            self.held -= {parcel.node}
+            known = parcel.node in self._held
+            self._held -= {parcel.node}
             self.registered.pop(parcel.node, None)
             return Notice(parcel.message, stamp, parcel.node, known)
         valid = tuple(node for node in parcel.handles if node not in dead)
         invalid = tuple(node for node in parcel.handles if node in dead)
-        self.held |= frozenset(valid)
+        self._held |= frozenset(valid)
         return Delivery(parcel.message, stamp, parcel.node, valid, invalid, parcel.payload)
+
+    def queued(self) -> Iterator[Parcel]:
+        """What lies in the queue, in the order of the four cases."""
+        for instance in self.queue.instances():
+            for content in instance.contents:
+                yield content if instance.stamp is None else content[0]
 
     def release(self, node: str, keeper: str) -> tuple[LetGo, ...]:
         """Give a handle back; a later delivery may bring it again."""
-        self.held -= {node}
+        self._held -= {node}
         return let_go(self.name, keeper, node, self._take_back(node))
 
     def release_all(self) -> tuple[tuple[str, int], ...]:
         """Give all handles back: nodes and the registrations that may be taken back, sorted."""
         nodes = sorted(self.registered)
-        self.held = frozenset()
+        self._held = frozenset()
         return tuple((node, count) for node in nodes if (count := self._take_back(node)))
 
     def state(self) -> tuple[Any, ...]:
         """All there is to know; `load` takes it back."""
         return (
             self.queue.state(),
-            tuple(sorted(self.held)),
+            tuple(sorted(self._held)),
             tuple(sorted(self.registered.items())),
         )
 
@@ -186,7 +210,7 @@ class CounterPeer:
         """Become what `state` was taken from."""
         queue, held, registered = state
         self.queue.load(queue)
-        self.held, self.registered = frozenset(held), dict(registered)
+        self._held, self.registered = frozenset(held), dict(registered)
 
     def copy(self) -> Self:
         """An independent peer in the same state."""

@@ -142,8 +142,8 @@ class CounterQueue:
     def copy(self) -> Self:
         """An independent queue in the same state; contents are shared."""
         other = clone(self)
-        for name in ("_heap", "_keys", "_places"):
-            setattr(other, name, getattr(self, name).copy())
+        other._heap, other._keys = self._heap.copy(), self._keys.copy()  # noqa: SLF001 -- of the same class
+        other._places = self._places.copy()  # noqa: SLF001 -- likewise
         return other
 
     def _place(self, token: Hashable) -> int:

@@ -16,7 +16,7 @@ meanwhile: the notice's number must not be taken before every holder has a copy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from sequencer.multicast.counter_messages import (
     COUNTER,
@@ -35,19 +35,41 @@ if TYPE_CHECKING:
     from sequencer.multicast.words import Reply, Request
 
 
+class CounterNotes(NamedTuple):
+    """What a transaction by the counter keeps: the counter at its start, and names.
+
+    `missing`: holders of a node to be destroyed who have no copy yet; `copied`: who has, sorted.
+    """
+
+    seq_lower: int
+    missing: tuple[str, ...]
+    copied: tuple[str, ...]
+
+
 class CounterTransaction(Transaction):
     """One message, or one destruction, by kdbus' protocol."""
 
     visible_phases: ClassVar[frozenset[str]] = Transaction.ended_phases | {"commit", "drop"}
     stamped_phases: ClassVar[frozenset[str]] = visible_phases
-    plain: ClassVar[tuple[str, ...]] = (*Transaction.plain, "seq_lower", "missing")
-    containers: ClassVar[tuple[str, ...]] = (*Transaction.containers, "copied")
 
     def _start(self) -> None:
         self.seq_lower = 0
         self.copied: dict[str, None] = {}
         self.missing: tuple[str, ...] = ()
         self._enter("read", (COUNTER,))
+
+    def copy(self) -> Self:
+        """An independent transaction in the same state."""
+        other = super().copy()
+        other.copied = self.copied.copy()
+        return other
+
+    def _notes(self) -> CounterNotes:
+        return CounterNotes(self.seq_lower, self.missing, tuple(sorted(self.copied)))
+
+    def _load_notes(self, notes: CounterNotes) -> None:
+        self.seq_lower, self.missing = notes.seq_lower, notes.missing
+        self.copied = dict.fromkeys(notes.copied)
 
     @property
     def stamped(self) -> bool:

@@ -61,6 +61,9 @@ class OwnedNodes:
         self.holders_max = holders_max
         self._nodes: dict[str, _Node] = {}
 
+    def __len__(self) -> int:
+        return len(self._nodes)
+
     def create(self, node: str) -> None:
         """Add a node. A name is used once: ProtocolError if it exists or is remembered."""
         if node in self._nodes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sequencer.multicast.words import Request
 
@@ -97,6 +97,6 @@ class Shard:
             waiting.extend(more)
 
     def _ready(self, peer: str) -> Iterable[Delivery | Notice]:
-        party: Any = self.bus.party(peer)
-        while hasattr(party, "dequeue") and (delivery := party.dequeue()) is not None:
+        party = self.bus.party(peer)
+        while (delivery := party.dequeue()) is not None:
             yield delivery

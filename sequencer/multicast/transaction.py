@@ -12,7 +12,7 @@ what a phase asks of a target; `_take`, what a reply tells; `_proceed`, where a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from sequencer.multicast.words import (
     Destruction,
@@ -32,6 +32,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+class TransactionState(NamedTuple):
+    """All there is to know of a transaction besides its task, frozen; equal states behave alike.
+
+    Sets and the targets of the phase (`waiting`; `open`: not asked yet) are sorted: their order
+    was that of the replies. `notes` is what the protocol keeps, a named tuple of its own.
+    """
+
+    phase: str
+    alone: bool
+    may_stamp: bool
+    may_show: bool
+    stamp: Stamp | None
+    refusal: Refused | None
+    dead: tuple[str, ...]
+    waiting: tuple[str, ...]
+    open: tuple[str, ...]
+    gone: tuple[str, ...]
+    parcels: tuple[tuple[str, tuple[Parcel, ...]], ...]
+    notes: Any
+
+
 class Transaction(ABC):
     """One message, or one destruction, on its way to its queues.
 
@@ -44,10 +65,6 @@ class Transaction(ABC):
     ended_phases: ClassVar[frozenset[str]] = frozenset({"done", "refused"})
     visible_phases: ClassVar[frozenset[str]] = ended_phases
     stamped_phases: ClassVar[frozenset[str]] = ended_phases
-    plain: ClassVar[tuple[str, ...]] = (
-        *("phase", "alone", "may_stamp", "may_show", "stamp", "refusal", "dead"),
-    )
-    containers: ClassVar[tuple[str, ...]] = ("waiting", "open", "gone")
 
     def __init__(
         self, number: TransactionId, task: Message | Destruction, *, alone: bool = True
@@ -127,28 +144,43 @@ class Transaction(ABC):
     def copy(self) -> Self:
         """An independent transaction in the same state."""
         other = clone(self)
-        for name in self.containers:
-            setattr(other, name, getattr(self, name).copy())
+        other.waiting, other.open = self.waiting.copy(), self.open.copy()
+        other.gone = self.gone.copy()
         return other
 
-    def state(self) -> tuple[Any, ...]:
-        """All there is to know besides the task, frozen; equal states behave alike.
+    def state(self) -> TransactionState:
+        """All there is to know besides the task; `load` takes it back."""
+        return TransactionState(
+            self.phase,
+            self.alone,
+            self.may_stamp,
+            self.may_show,
+            self.stamp,
+            self.refusal,
+            self.dead,
+            tuple(sorted(self.waiting)),
+            tuple(sorted(self.open)),
+            tuple(sorted(self.gone)),
+            tuple(self.parcels.items()),
+            self._notes(),
+        )
 
-        Sets and the targets of the phase are sorted: their order was that of the replies.
-        """
-        plain = tuple(getattr(self, name) for name in self.plain)
-        sets = tuple(tuple(sorted(getattr(self, name))) for name in self.containers)
-        return (plain, sets, tuple(self.parcels.items()))
-
-    def load(self, state: tuple[Any, ...]) -> None:
+    def load(self, state: TransactionState) -> None:
         """Become what `state` was taken from."""
-        plain, sets, parcels = state
-        for name, value in zip(self.plain, plain, strict=True):
-            setattr(self, name, value)
-        for name, values in zip(self.containers, sets, strict=False):  # older ones have fewer
-            kind = type(getattr(self, name))
-            setattr(self, name, dict.fromkeys(values) if kind is dict else set(values))
-        self.parcels = dict(parcels)
+        self.phase, self.alone = state.phase, state.alone
+        self.may_stamp, self.may_show = state.may_stamp, state.may_show
+        self.stamp, self.refusal, self.dead = state.stamp, state.refusal, state.dead
+        self.waiting, self.open = dict.fromkeys(state.waiting), dict.fromkeys(state.open)
+        self.gone, self.parcels = set(state.gone), dict(state.parcels)
+        self._load_notes(state.notes)
+
+    @abstractmethod
+    def _notes(self) -> Any:
+        """What the protocol keeps besides: a named tuple of frozen values."""
+
+    @abstractmethod
+    def _load_notes(self, notes: Any) -> None:
+        """Take back what `_notes` gave."""
 
     @abstractmethod
     def _start(self) -> None:

@@ -6,7 +6,6 @@ from unittest.mock import patch
 from streaming.disciplines import multicast
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.multicast import operator
-from streaming.disciplines.multicast.peers import LIMITS
 from tests.sequencer.checking import ablations
 
 BUSES = {
@@ -19,7 +18,7 @@ class Ablated(operator.MulticastOperator):
     """Peers whose queues do not wait for messages that have announced themselves."""
 
     def core(self, shard):
-        return operator.MulticastCore(self.plan, shard, BUSES[self.plan.order](LIMITS))
+        return operator.MulticastCore(self.plan, shard, BUSES[self.plan.order])
 
 
 def unsafe() -> AbstractContextManager[object]:

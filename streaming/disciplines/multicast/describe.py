@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from sequencer.multicast import COUNTER
-from sequencer.multicast.clock_peer import Peer
 from streaming.arrow.output import at
 from streaming.disciplines.multicast.batched import BatchCore
 from streaming.disciplines.multicast.nodes import Nodes, bare, latin, shown
@@ -42,7 +41,7 @@ def of_protocol(core: MulticastCore) -> list[dict[str, Any]]:
         core.peers.touch(name)
         count = core.peers.counts[name]
         party, line = core.peers.bus.parties.get(name), core.peers.bus.lines.get(name)
-        held = party.handles.held if isinstance(party, Peer) else getattr(party, "held", ())
+        held = () if party is None else party.held
         waiting = (len(core.peers.queued.get(name, ())), 0 if line is None else len(line.flying))
         numbers = (count.sequence, count.incarnation, count.last_ms)
         found.append(_peer(name, numbers, waiting, owned, map(bare, held)))

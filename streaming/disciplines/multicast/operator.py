@@ -7,7 +7,7 @@ what peers see.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from sequencer.multicast import (
     Shard,
     Transaction,
 )
+from sequencer.multicast.nodes import OwnedNodes
 from sequencer.multicast.words import let_go
 from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers
@@ -73,16 +74,17 @@ class MulticastCore(Core):
     ``rows`` are those records under ``ids``: a number for each message, different in all shards.
     Of the shard's own, those from ``first_waiting`` on have not started yet; ``flying`` has the
     others until their transaction ends, with the number of their destinations. ``ends`` are the
-    destructions that have not started: the node and its owner. ``bus``: another than the order's.
+    destructions that have not started: the node and its owner. ``bus_type``: not the order's own.
     """
 
-    def __init__(self, plan: MulticastPlan, shard: int, bus: Bus | None = None) -> None:
+    def __init__(self, plan: MulticastPlan, shard: int, bus_type: type[Bus] | None = None) -> None:
         super().__init__()
         self.plan = plan
         self.shard = shard
         self.homes = Homes(plan.shards)
-        self.peers = Peers(plan.order, bus)
-        self.net = Shard(self.peers.bus, lambda name: self.homes[name] == shard)
+        self.peers = Peers(plan.order, bus_type)
+        self.bus = self.peers.bus
+        self.net = Shard(self.bus, lambda name: self.homes[name] == shard)
         self.nodes = Nodes(plan.retire_after_ms)
         self.reader = Reader(self.nodes)
         self.rows = Rows()
@@ -150,7 +152,7 @@ class MulticastCore(Core):
         if not len(commands):
             return commands
         for life in self.nodes.forget(now.ms):
-            self._do_with_keeper(life, "forget")
+            self._with_keeper(life, OwnedNodes.forget)
         starting: dict[int, Life] = {}
         for at, row in enumerate(commands.to_pylist()):
             more: dict[str, Any]
@@ -165,7 +167,7 @@ class MulticastCore(Core):
                 if command.op == RELEASE:
                     self._release(command.other, life, row, more, now)
                     continue
-                self._do_with_keeper(life, "create")
+                self._with_keeper(life, OwnedNodes.create)
             except Refused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if self.shard == 0:
@@ -174,11 +176,10 @@ class MulticastCore(Core):
             self.ends[self._number()] = (life.id, life.owner)
         return commands.take(pa.array(list(starting), pa.int64()))
 
-    def _do_with_keeper(self, life: Life, what: str) -> None:
-        """Create or forget a node with whoever answers for it, if that is here."""
-        keeper = self.peers.bus.keeper(life.owner)
-        if self.homes[keeper] == self.shard:
-            getattr(self.peers.bus.party(keeper).nodes, what)(life.id)
+    def _with_keeper(self, life: Life, change: Callable[[OwnedNodes, str], None]) -> None:
+        """Change what whoever answers for a node keeps of it, if that is here."""
+        if self.homes[self.bus.keeper(life.owner)] == self.shard:
+            change(self.bus.kept_nodes(life.owner), life.id)
 
     def _release(
         self, name: str, life: Life, row: Mapping[str, Any], more: dict[str, Any], now: Batch
@@ -188,8 +189,8 @@ class MulticastCore(Core):
         if self.homes[peer] != self.shard:
             return
         if place := self.peers.place(peer):
-            keeper = self.peers.bus.keeper(life.owner)
-            now.let_go += self.peers.bus.party(peer).release(life.id, keeper)
+            keeper = self.bus.keeper(life.owner)
+            now.let_go += self.bus.party(peer).release(life.id, keeper)
         self._answer(row, more | place, now)
 
     def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Batch) -> None:
@@ -339,7 +340,7 @@ class MulticastCore(Core):
         """A peer that is forgotten gives back its handle to a node."""
         life = self.nodes.lives.get(bare(node))
         if life is not None and life.id == node:
-            now.let_go += let_go(peer, self.peers.bus.keeper(life.owner), node, registered)
+            now.let_go += let_go(peer, self.bus.keeper(life.owner), node, registered)
 
     def _drop_rows(self) -> None:
         """Keep the records that wait, are on their way, or lie in a queue here."""

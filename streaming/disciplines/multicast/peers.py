@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.multicast import ClockBus, CounterBus
-from sequencer.multicast.bus import Bus
-from sequencer.multicast.clock_peer import Peer
-from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
+from sequencer.multicast import Bus
+from sequencer.multicast.party import Party
 from sequencer.multicast.words import Limits
 from streaming.disciplines.multicast.codec import dumps
-from streaming.disciplines.multicast.state import line_state, load_line, load_party, party_state
+from streaming.disciplines.multicast.orders import ORDERS
+from streaming.disciplines.multicast.state import line_fields, load_line
 
 LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
 """What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""
@@ -36,26 +35,26 @@ class Count:
 
 
 class Peers:
-    """The peers of one shard. Names are Latin-1, one character for each byte of a key."""
+    """The peers of one shard. Names are Latin-1, one character for each byte of a key.
 
-    def __init__(self, order: str, bus: Bus | None = None) -> None:
-        self.bus = bus or _bus(order)
+    ``bus`` has those that are live; a name that it is about to use is made live. ``bus_type``:
+    another than the order's.
+    """
+
+    def __init__(self, order: str, bus_type: type[Bus] | None = None) -> None:
+        self.order = ORDERS[order]
+        self.bus = (bus_type or self.order.bus_type)(LIMITS, self.touch)
         self.texts: dict[str, str] = {}
         self.counts: dict[str, Count] = {}
         self.last: dict[str, int] = {}
-        self.floor = 0
         self.queued: dict[str, tuple[int, ...]] = {}
         self.busy: dict[str, None] = {}
         self._touched: dict[str, None] = {}
-        self._wire()
 
     def count(self, name: str, now_ms: int) -> Count:
         """A peer's count, begun now if there is none."""
         self.touch(name)
-        found = self.counts.get(name)
-        if found is None:
-            found = self.counts[name] = Count(0, now_ms, now_ms)
-        return found
+        return self.counts.setdefault(name, Count(0, now_ms, now_ms))
 
     def place(self, name: str) -> dict[str, int]:
         """How far a peer's stream is, as answers tell it; nothing of a peer that got nothing."""
@@ -96,8 +95,10 @@ class Peers:
                 [
                     count.sequence,
                     count.incarnation,
-                    None if party is None else party_state(party),
-                    None if line is None or not line.serial else line_state(line),
+                    None if party is None else self.order.party_fields(name, party),
+                    None
+                    if line is None or not line.serial
+                    else line_fields(line, self.order.note_fields),
                 ]
             )
         self._touched = {}
@@ -113,101 +114,49 @@ class Peers:
         for name in [name for name, last in self.last.items() if last < due_ms]:
             self.touch(name)
             party, line = self.bus.parties.get(name), self.bus.lines.get(name)
-            if name in self.busy or (line is not None and line.flying) or _keeps(party):
+            if name in self.busy or (line is not None and line.flying):
                 continue
-            if isinstance(party, Peer):
-                self.floor = max(self.floor, party.queue.clock)
-            for node, registered in _released(party):
-                let_go(name, node, registered)
-            for each in (self.bus.parties, self.bus.lines, self.texts, self.last):
-                each.pop(name, None)
-            del self._touched[name]
+            if party is not None:
+                if party.needed:
+                    continue
+                for node, registered in party.release_all():
+                    let_go(name, node, registered)
+            self.bus.forget(name)
+            del self.texts[name], self.last[name], self._touched[name]
             yield name, self.counts.pop(name)
 
     def dump(self) -> str:
         """All of it; equal peers give equal text."""
-        heads = [self.floor, list(self.texts), list(self.last.values()), list(self.busy)]
+        heads = [self.bus.floor, list(self.texts), list(self.last.values()), list(self.busy)]
         queued = [[name, ids] for name, ids in self.queued.items()]
         return "\n".join([dumps([*heads, queued]), *self.texts.values()])
 
     def load(self, text: str) -> None:
         """Become what ``text`` was dumped from."""
         head, *texts = text.split("\n")
-        self.floor, names, last, busy, queued = json.loads(head)
+        self.bus.floor, names, last, busy, queued = json.loads(head)
         self.texts = dict(zip(names, texts, strict=True))
         self.last = dict(zip(names, last, strict=True))
         self.busy = dict.fromkeys(busy)
         self.queued = {name: tuple(ids) for name, ids in queued}
 
-    def _wire(self) -> None:
-        """Have the bus tell which names it uses, and find those that are not live."""
-        bus, party, line, new = self.bus, self.bus.party, self.bus.line, self.bus._new_party  # noqa: SLF001
-
-        def find(known: Callable[[str], Any]) -> Callable[[str], Any]:
-            def found(name: str) -> Any:
-                if name not in self._touched:
-                    self.touch(name)
-                return known(name)
-
-            return found
-
-        def begin(name: str) -> Any:
-            made = new(name)
-            if isinstance(made, Peer):  # above whatever a forgotten peer of this name was told
-                made.queue.sync(self.floor)
-            return made
-
-        bus.party = find(party)  # type: ignore[method-assign,assignment]
-        bus.line = find(line)  # type: ignore[method-assign,assignment]
-        bus._new_party = begin  # type: ignore[method-assign]  # noqa: SLF001
-
     def _thaw(self, name: str) -> None:
         sequence, incarnation, party, line = json.loads(self.texts[name])
         self.counts[name] = Count(sequence, incarnation, self.last[name])
         if party is not None:
-            load_party(self.bus.party(name), party)
+            self.order.load_party(name, self.bus.party(name), party)
         if line is not None:
-            load_line(self.bus.line(name), line)
+            load_line(self.bus.line(name), line, self.order.notes)
 
-    def _note(self, name: str, party: Any) -> None:
+    def _note(self, name: str, party: Party | None) -> None:
         """Whether something waits for a peer, and which messages lie there."""
-        ids = tuple(dict.fromkeys(_lying(party)))
+        queued: Iterable[Any] = () if party is None else party.queued()
+        ids = tuple(dict.fromkeys(parcel.message for parcel in queued))
         if ids:
             self.queued[name] = ids
         else:
             self.queued.pop(name, None)
-        if ids or (isinstance(party, Peer) and party.queue.blocked):
+        if ids or (party is not None and party.expecting):
             self.busy[name] = None
         else:
             self.busy.pop(name, None)
-
-
-def _bus(order: str) -> Bus:
-    return ClockBus(LIMITS) if order == "clock" else CounterBus(LIMITS)
-
-
-def _keeps(party: Any) -> bool:
-    """Whether a peer has nodes, or is the counter."""
-    if isinstance(party, Peer):
-        return bool(party.nodes.state())
-    return isinstance(party, GlobalCounter)
-
-
-def _released(party: Any) -> tuple[tuple[str, int], ...]:
-    """All handles of a peer, given back."""
-    if isinstance(party, Peer):
-        return party.handles.release_all()
-    return party.release_all() if isinstance(party, CounterPeer) else ()
-
-
-def _lying(party: Any) -> Iterator[int]:
-    """The messages in a queue, also those without a number yet."""
-    if party is None or isinstance(party, GlobalCounter) or not len(party.queue):
-        return
-    if isinstance(party, Peer):
-        for _, _, (parcel, _) in party.queue.state()[1]:
-            yield parcel.message
-    else:
-        for _, _, stamp, contents in party.queue.state():
-            for content in contents:
-                yield (content if stamp is None else content[0]).message

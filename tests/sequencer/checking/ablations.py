@@ -2,7 +2,7 @@
 
 from sequencer.multicast.bus import ClockBus, CounterBus
 from sequencer.multicast.clock_messages import Registered
-from sequencer.multicast.clock_peer import Peer
+from sequencer.multicast.clock_peer import ClockPeer
 from sequencer.multicast.clock_queue import ClockQueue
 from sequencer.multicast.clock_transaction import ClockTransaction
 from sequencer.multicast.counter_messages import COUNTER, Increment
@@ -13,7 +13,7 @@ from sequencer.multicast.nodes import HandleTable, OwnedNodes
 from sequencer.multicast.words import Stamp
 
 
-def clock_bus(*, queue=ClockQueue, transaction=ClockTransaction, peer=Peer, bus=ClockBus):
+def clock_bus(*, queue=ClockQueue, transaction=ClockTransaction, peer=ClockPeer, bus=ClockBus):
     peer_type = type("AblatedPeer", (peer,), {"queue_type": queue})
     parts = {"peer_type": peer_type, "transaction_type": transaction}
     return type("AblatedClockBus", (bus,), parts)
@@ -148,7 +148,7 @@ class ForgetsNotices(HandleTable):
         return known
 
 
-class ForgetfulPeer(Peer):
+class ForgetfulPeer(ClockPeer):
     def __init__(self, name, limits=None):
         super().__init__(name, limits)
         self.handles = ForgetsNotices(name)
@@ -164,7 +164,7 @@ class AnswersAtOnce(OwnedNodes):
         return True
 
 
-class HastyPeer(Peer):
+class HastyPeer(ClockPeer):
     def __init__(self, name, limits=None):
         super().__init__(name, limits)
         self.nodes = AnswersAtOnce(name)
@@ -198,7 +198,7 @@ class RegistersFirst(ClockTransaction):
         self._enter("tick", (self.task.sender,))
 
 
-class JudgesNodesAtTheBlock(Peer):
+class JudgesNodesAtTheBlock(ClockPeer):
     """A node destroyed after the block, but before the message's stamp, still gets it."""
 
     def _do_sync(self, request):
@@ -207,7 +207,7 @@ class JudgesNodesAtTheBlock(Peer):
         )
 
 
-class TouchesTheOwner(Peer):
+class TouchesTheOwner(ClockPeer):
     """Asks the owner's clock about a passed handle."""
 
     def _do_register(self, request):

@@ -14,7 +14,6 @@ from streaming.disciplines.multicast import operator
 from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
 from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator
-from streaming.disciplines.multicast.peers import LIMITS
 from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.route import route
 from streaming.verify.accounts import Material, Settings
@@ -134,14 +133,14 @@ def reacting(floor, rng, causes, *, steps=70, count=50):
 PEERS = [b"p%d" % n for n in range(9)]
 
 
-def live(order, seed, bus=None):
+def live(order, seed, bus_type=None):
     """The verdict on a run in which peers react to each other by side channels."""
     world = Multicasts(seed, order=order)
     plan = plan_for(order, shards=4)
 
     class Operator(MulticastOperator):
         def core(self, shard):
-            return MulticastCore(plan, shard, bus and bus(LIMITS))
+            return MulticastCore(plan, shard, bus_type)
 
     floor = Floor(plan, Operator(plan), route(plan), given_topics(world), seed)
     causes = []
