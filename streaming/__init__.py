@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streaming.clients import LabelledProducer, OrderedConsumer
+    from streaming.clients import (
+        GroupPublisher,
+        LabelledProducer,
+        MulticastSender,
+        OrderedConsumer,
+    )
 
-__all__ = ["LabelledProducer", "OrderedConsumer"]
+__all__ = ["GroupPublisher", "LabelledProducer", "MulticastSender", "OrderedConsumer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,23 @@
+"""Clients for users of the service: producers that number and name, a consumer that trusts nobody.
+
+`sending` has the producers of the three disciplines, `reading` the consumer, `deliveries` what it
+gives, `lines` what it holds each delivery against.
+"""
+
+from streaming.clients.deliveries import Delivery, GroupDelivery, MulticastDelivery, Notice
+from streaming.clients.lines import Disorder, Hole
+from streaming.clients.reading import OrderedConsumer
+from streaming.clients.sending import GroupPublisher, LabelledProducer, MulticastSender
+
+__all__ = [
+    "Delivery",
+    "Disorder",
+    "GroupDelivery",
+    "GroupPublisher",
+    "Hole",
+    "LabelledProducer",
+    "MulticastDelivery",
+    "MulticastSender",
+    "Notice",
+    "OrderedConsumer",
+]

@@ -1,0 +1,181 @@
+"""What an ordered topic holds: records with the headers that the service put behind their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.errors import SequencerError
+
+Header = tuple[str, bytes | None]
+Headers = tuple[Header, ...]
+Stamp = tuple[str, str, int]
+
+COUNTS = ("sequence", "incarnation")
+GROUP = ("sender", "group-sequence", "group-version", "stamps")
+MULTICAST = ("from", "destination", "timestamp", "handles", "handles-invalid", "notice")
+OPTIONAL = {"stamps", "handles", "handles-invalid", "notice"}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An ordered record; ``headers`` without those that the service added, ``timestamp`` in ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    sequence: int
+    incarnation: int
+
+    @property
+    def place(self) -> str:
+        """Where it lies, as headers of causes name it: ``topic/partition@offset``."""
+        return f"{self.topic}/{self.partition}@{self.offset}"
+
+    def header(self, name: str) -> bytes | None:
+        """The last header of that name, None where there is none."""
+        return next((value for known, value in reversed(self.headers) if known == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDelivery(Delivery):
+    """A message of a group; its key is the subscriber, (group, version, sequence) its name.
+
+    ``stamps``: (group, group, number) for each overlap that the subscriber is in.
+    """
+
+    sender: bytes
+    group: str
+    group_sequence: int
+    group_version: int
+    stamps: tuple[Stamp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastDelivery(Delivery):
+    """A message to several; its key is the peer that gets it.
+
+    (``stamp``, ``sender``), the headers `timestamp` and `from`, is one total order of messages and
+    destructions. ``destination`` is the peer or ``@node`` that the sender named. ``handles`` are
+    names of nodes that still were (None where the message has no such header).
+    """
+
+    sender: bytes
+    stamp: int
+    destination: bytes
+    handles: tuple[str, ...] | None
+    handles_invalid: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice(Delivery):
+    """A node was destroyed; its key is the peer that held the node's handle.
+
+    Before it the handle is valid, behind it no more. ``sender`` was the node's owner.
+    """
+
+    sender: bytes
+    stamp: int
+    node: str
+
+
+def channel_delivery(record: dict[str, Any], headers: Headers, prefix: str) -> Delivery:
+    """A delivery of discipline `channel`."""
+    added, own = _added(headers, prefix, ())
+    return Delivery(**record, headers=own, **_counts(added))
+
+
+def group_delivery(record: dict[str, Any], headers: Headers, prefix: str) -> GroupDelivery:
+    """A delivery of discipline `group`."""
+    added, own = _added(headers, prefix, GROUP)
+    group = next((value for name, value in reversed(own) if name == "group"), None) or b""
+    return GroupDelivery(
+        **record,
+        headers=own,
+        **_counts(added),
+        sender=added["sender"] or b"",
+        group=group.decode(errors="surrogateescape"),
+        group_sequence=int(added["group-sequence"] or b"none"),
+        group_version=int(added["group-version"] or b"none"),
+        stamps=tuple(
+            (one, two, number) for one, two, number in json.loads(added["stamps"] or "[]")
+        ),
+    )
+
+
+def multicast_delivery(
+    record: dict[str, Any], headers: Headers, prefix: str
+) -> MulticastDelivery | Notice:
+    """A delivery of discipline `multicast`, or the notice of a node's end."""
+    added, own = _added(headers, prefix, MULTICAST)
+    stamped: dict[str, Any] = {
+        "sender": added["from"] or b"",
+        "stamp": int(added["timestamp"] or b"none"),
+    }
+    if added["notice"] is not None:
+        node = added["notice"].decode()
+        return Notice(**record, headers=own, **_counts(added), **stamped, node=node)
+    return MulticastDelivery(
+        **record,
+        headers=own,
+        **_counts(added),
+        **stamped,
+        destination=added["destination"] or b"",
+        handles=None if added["handles"] is None else _nodes(added["handles"]),
+        handles_invalid=_nodes(added["handles-invalid"] or b""),
+    )
+
+
+READERS: Mapping[str, Callable[[dict[str, Any], Headers, str], Any]] = {
+    "channel": channel_delivery,
+    "group": group_delivery,
+    "multicast": multicast_delivery,
+}
+
+
+def read(
+    discipline: str, record: dict[str, Any], headers: Headers, prefix: str
+) -> Delivery | GroupDelivery | MulticastDelivery | Notice:
+    """The delivery that a record is; SequencerError where it is none of the discipline's."""
+    try:
+        found: Delivery = READERS[discipline](record, headers, prefix)
+    except (ValueError, KeyError) as error:
+        where = f"{record['topic']}/{record['partition']}@{record['offset']}"
+        raise SequencerError(
+            f"{where} is no output of a {discipline} pipeline: {error}.",
+            remedy="Check topic, discipline and header_prefix.",
+        ) from error
+    return found
+
+
+def _nodes(listed: bytes) -> tuple[str, ...]:
+    """Nodes by name, of a header that lists them as ``@name,@name``."""
+    return tuple(name.decode().removeprefix("@") for name in listed.split(b",") if name)
+
+
+def _counts(added: Mapping[str, bytes | None]) -> dict[str, Any]:
+    return {name: int(added[name] or b"none") for name in COUNTS}
+
+
+def _added(
+    headers: Headers, prefix: str, names: tuple[str, ...]
+) -> tuple[dict[str, bytes | None], Headers]:
+    """The service's headers, which come last and in this order, and the record's own.
+
+    From the end backwards, as the record's own headers may have the same names.
+    """
+    added: dict[str, bytes | None] = dict.fromkeys(names)
+    end = len(headers)
+    for name in reversed((*names, *COUNTS)):
+        if end and headers[end - 1][0] == prefix + name:
+            end -= 1
+            added[name] = headers[end][1]
+        elif name not in OPTIONAL:
+            raise ValueError(f"it has no header {prefix}{name} where the service puts it")
+    return added, headers[:end]

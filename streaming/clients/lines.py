@@ -1,0 +1,111 @@
+"""What a reader holds each delivery of a key against: the numbers that the contract gives it.
+
+A line is what is remembered of one key; it says what is wrong with the next delivery, and then goes
+on from there. Versions, numbers and timestamps rise for a key of one incarnation; a new one begins
+anew, as the service has forgotten the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from streaming.clients.deliveries import Delivery, GroupDelivery, MulticastDelivery, Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Deliveries of a channel that are missing: ``expected`` up to, but without, ``found``.
+
+    ``key`` is the channel's name; of other disciplines the subscriber's, or the peer's.
+    """
+
+    key: bytes | None
+    incarnation: int
+    expected: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disorder:
+    """A delivery that is not in the order which its own numbers tell; ``what`` is a sentence."""
+
+    delivery: Delivery
+    what: str
+
+
+class Line(Protocol):
+    """What is remembered of one key; ``handles``: nodes whose handles it holds."""
+
+    handles: set[str]
+
+    def follow(self, delivery: Any) -> Iterator[str]:
+        """What is wrong with the order of this delivery; sentences."""
+
+
+@dataclass(slots=True)
+class ChannelLine:
+    """Channels have `sequence` alone, which tells holes; labels are the sender's."""
+
+    handles: set[str] = field(default_factory=set)
+
+    def follow(self, delivery: Any) -> Iterator[str]:
+        """Nothing beyond holes can be told."""
+        del delivery
+        return iter(())
+
+
+@dataclass(slots=True)
+class GroupLine:
+    """Of a subscriber: the last number of each group, and of each overlap."""
+
+    groups: dict[str, tuple[int, int]] = field(default_factory=dict)
+    overlaps: dict[tuple[str, str], int] = field(default_factory=dict)
+    handles: set[str] = field(default_factory=set)
+
+    def follow(self, delivery: GroupDelivery) -> Iterator[str]:
+        """(`group-version`, `group-sequence`) rises in a group, the number in an overlap.
+
+        An overlap's numbers may begin again with the first message of a new version.
+        """
+        group, here = delivery.group, (delivery.group_version, delivery.group_sequence)
+        before = self.groups.get(group, (-1, -1))
+        if here <= before:
+            yield (
+                f"message {here[1]} of version {here[0]} of {group} comes after message "
+                f"{before[1]} of version {before[0]}"
+            )
+        self.groups[group] = max(here, before)
+        for one, two, number in delivery.stamps:
+            last = self.overlaps.get((one, two), -1)
+            if number <= last and here[0] <= before[0]:
+                yield f"number {number} of the overlap of {one} and {two} comes after {last}"
+            self.overlaps[one, two] = number
+
+
+@dataclass(slots=True)
+class MulticastLine:
+    """Of a peer: its last place in the order, and the nodes whose handles it holds."""
+
+    last: tuple[int, bytes] = (-1, b"")
+    handles: set[str] = field(default_factory=set)
+
+    def follow(self, delivery: MulticastDelivery | Notice) -> Iterator[str]:
+        """(`timestamp`, `from`) rises; several deliveries of one message have the same."""
+        here = (delivery.stamp, delivery.sender)
+        if here < self.last:
+            yield f"timestamp {here[0]} comes after {self.last[0]}"
+        self.last = max(here, self.last)
+        if isinstance(delivery, Notice):
+            self.handles.discard(delivery.node)
+            return
+        self.handles.difference_update(delivery.handles_invalid)
+        self.handles.update(delivery.handles or ())
+
+
+LINES: dict[str, Callable[[], Line]] = {
+    "channel": ChannelLine,
+    "group": GroupLine,
+    "multicast": MulticastLine,
+}

@@ -1,0 +1,286 @@
+"""Reading ordered topics, with everything checked that their numbers tell."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
+
+from streaming.clients.deliveries import (
+    READERS,
+    Delivery,
+    GroupDelivery,
+    MulticastDelivery,
+    Notice,
+    read,
+)
+from streaming.clients.lines import LINES, Disorder, Hole, Line
+from streaming.errors import ConfigError, KafkaUnavailable
+
+KEYS_MAX = 1_000_000
+CAUSES_MAX = 1_000
+FAULTS_MAX = 10_000
+
+Place = tuple[int, int]
+"""Incarnation and sequence."""
+
+D = TypeVar("D", bound=Delivery)
+
+
+class Options(TypedDict, total=False):
+    """What every OrderedConsumer can be told."""
+
+    from_beginning: bool
+    header_prefix: str
+    keys: Collection[bytes | str] | None
+    resume: Callable[[Delivery], Place | None] | None
+    on_hole: Callable[[Hole], None] | None
+    on_disorder: Callable[[Disorder], None] | None
+    channel: Callable[[Delivery], bytes | None]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of one key: its last delivery's place, and its line."""
+
+    last: Place
+    line: Line
+
+
+class OrderedConsumer(Generic[D]):
+    """Reads ordered topics: committed records only, repeats dropped, holes and disorder reported.
+
+    ``discipline`` is that of the pipeline: deliveries of ``"group"`` are GroupDelivery, those of
+    ``"multicast"`` MulticastDelivery or Notice. Iterate, or call :meth:`poll`; :meth:`commit` notes
+    what was read for ``group`` (Kafka's consumer group).
+
+    A repeat has an (incarnation, sequence) of its key that is not above the last one. Holes, and
+    deliveries that come against the order which their numbers tell, are given to ``on_hole`` and
+    ``on_disorder``; the last 10,000 of each are kept in :attr:`holes` and :attr:`disorders`. What a
+    key had last is remembered for 1,000,000 keys; after that, and after a restart in the middle,
+    the first record of a key sets its place, unless ``resume`` tells it.
+
+    ``resume``: for exactly-once towards a store of your own. It is asked once for each key, at its
+    first delivery: the (incarnation, sequence) which the store has as the last one, or None. Write
+    them there in the transaction that writes what the delivery does.
+
+    ``keys``: only deliveries of these subscribers or peers; others are passed over.
+
+    ``channel``: where a pipeline's `channel` is not the record's key, sequences count a channel's
+    deliveries, and this function has to tell the channel of a delivery; otherwise records of
+    several channels with one key would look like repeats of each other.
+
+    Raises ConfigError for a discipline that there is not, KafkaUnavailable where reading fails,
+    SequencerError at a record that is no output of such a pipeline.
+    """
+
+    @overload
+    def __init__(
+        self: OrderedConsumer[Delivery],
+        kafka: dict[str, Any],
+        topics: Sequence[str],
+        *,
+        discipline: Literal["channel"] = ...,
+        group: str,
+        **more: Unpack[Options],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: OrderedConsumer[GroupDelivery],
+        kafka: dict[str, Any],
+        topics: Sequence[str],
+        *,
+        discipline: Literal["group"],
+        group: str,
+        **more: Unpack[Options],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: OrderedConsumer[MulticastDelivery | Notice],
+        kafka: dict[str, Any],
+        topics: Sequence[str],
+        *,
+        discipline: Literal["multicast"],
+        group: str,
+        **more: Unpack[Options],
+    ) -> None: ...
+
+    def __init__(  # noqa: PLR0913  (what a reader can choose, each with its name)
+        self,
+        kafka: dict[str, Any],
+        topics: Sequence[str],
+        *,
+        discipline: str = "channel",
+        group: str,
+        from_beginning: bool = True,
+        header_prefix: str = "",
+        keys: Collection[bytes | str] | None = None,
+        resume: Callable[[Delivery], Place | None] | None = None,
+        on_hole: Callable[[Hole], None] | None = None,
+        on_disorder: Callable[[Disorder], None] | None = None,
+        channel: Callable[[Delivery], bytes | None] = attrgetter("key"),
+    ) -> None:
+        from confluent_kafka import Consumer  # noqa: PLC0415  (a cheap import of this package)
+
+        if discipline not in READERS:
+            raise ConfigError(
+                f"There is no discipline {discipline!r}.",
+                "Nothing was read.",
+                f"Write one of {', '.join(READERS)}.",
+            )
+        settings = {
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest" if from_beginning else "latest",
+        }
+        self._consumer = Consumer({**kafka, **settings})
+        self._consumer.subscribe(list(topics), on_revoke=self._forget, on_lost=self._forget)
+        self._discipline = discipline
+        self._prefix = header_prefix
+        self._keys = None if keys is None else {_bytes(key) for key in keys}
+        self._resume = resume
+        self._on_hole = on_hole
+        self._on_disorder = on_disorder
+        self._channel = channel
+        self._known: OrderedDict[tuple[str, int, bytes | None], _Known] = OrderedDict()
+        self._causes: OrderedDict[tuple[str, bytes | None], str] = OrderedDict()
+        self.holes: list[Hole] = []
+        self.disorders: list[Disorder] = []
+
+    def poll(self, timeout_s: float = 1.0) -> D | None:
+        """The next delivery, None where none comes within the time. Repeats are passed over."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+            if message is None:
+                return None
+            if message.error():
+                raise KafkaUnavailable(f"Reading failed: {message.error().str()}.")
+            if self._keys is not None and message.key() not in self._keys:
+                continue
+            delivery = self._read(message)
+            if self._is_next(delivery):
+                return delivery
+
+    def __iter__(self) -> Iterator[D]:
+        while True:
+            delivery = self.poll()
+            if delivery is not None:
+                yield delivery
+
+    def causes(self) -> list[str]:
+        """What was read, as `sequencer verify --causes` wants it: ``topic/partition@offset``.
+
+        The last delivery of each key, as those before it come first anyway; of the 1,000 keys that
+        were read last.
+        """
+        return list(self._causes.values())
+
+    def handles(self, peer: bytes | str) -> frozenset[str]:
+        """The nodes whose handles a peer holds, by the deliveries that were read."""
+        key = _bytes(peer)
+        return frozenset().union(
+            *(known.line.handles for (_, _, name), known in self._known.items() if name == key)
+        )
+
+    def released(self, peer: bytes | str, node: str) -> None:
+        """Note that a peer gave a handle back (command `release`), of which no delivery tells."""
+        key = _bytes(peer)
+        for (_, _, name), known in self._known.items():
+            if name == key:
+                known.line.handles.discard(node)
+
+    def commit(self) -> None:
+        """Note what was read so far; the group goes on from there."""
+        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+        try:
+            self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._NO_OFFSET:  # noqa: SLF001  (its name for it)
+                return  # nothing was read since
+            raise KafkaUnavailable(
+                f"The place was not noted: {error.args[0].str()}.",
+                "What was read will be read again after a restart.",
+                "Look at the brokers, and at this user's right to read the consumer group.",
+            ) from error
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, message: Any) -> D:
+        record = {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": message.timestamp()[1],
+            "key": message.key(),
+            "value": message.value(),
+        }
+        headers = tuple(message.headers() or ())
+        found: Any = read(self._discipline, record, headers, self._prefix)
+        delivery: D = found
+        return delivery
+
+    def _is_next(self, delivery: D) -> bool:
+        """Whether the delivery is no repeat; notes holes and disorder."""
+        name = (delivery.topic, delivery.partition, channel := self._channel(delivery))
+        known = self._known.pop(name, None)
+        last = known.last if known else self._resume(delivery) if self._resume else None
+        here = (delivery.incarnation, delivery.sequence)
+        repeat = last is not None and here <= last
+        if known is None or here[0] > known.last[0]:
+            known = _Known(here, LINES[self._discipline]())
+        known.last = last if repeat and last is not None else here
+        self._known[name] = known
+        if len(self._known) > KEYS_MAX:
+            self._known.popitem(last=False)
+        if repeat:
+            return False
+        expected = here[1] if last is None else last[1] + 1 if here[0] == last[0] else 0
+        if here[1] > expected:
+            self._note_hole(Hole(channel, here[0], expected, here[1]))
+        for what in known.line.follow(delivery):
+            self._note_disorder(Disorder(delivery, what))
+        self._note_cause((delivery.topic, channel), delivery.place)
+        return True
+
+    def _note_hole(self, hole: Hole) -> None:
+        self.holes.append(hole)
+        del self.holes[:-FAULTS_MAX]
+        if self._on_hole is not None:
+            self._on_hole(hole)
+
+    def _note_disorder(self, disorder: Disorder) -> None:
+        self.disorders.append(disorder)
+        del self.disorders[:-FAULTS_MAX]
+        if self._on_disorder is not None:
+            self._on_disorder(disorder)
+
+    def _note_cause(self, name: tuple[str, bytes | None], place: str) -> None:
+        self._causes[name] = place
+        self._causes.move_to_end(name)
+        if len(self._causes) > CAUSES_MAX:
+            self._causes.popitem(last=False)
+
+    def _forget(self, _consumer: Any, places: list[Any]) -> None:
+        gone = {(place.topic, place.partition) for place in places}
+        for name in [name for name in self._known if name[:2] in gone]:
+            del self._known[name]
+
+
+def _bytes(name: bytes | str) -> bytes:
+    return name.encode() if isinstance(name, str) else name

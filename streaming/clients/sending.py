@@ -1,0 +1,275 @@
+"""Producers for the three disciplines, over confluent-kafka's idempotent producer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from sequencer.labels import LinearLabels
+from sequencer.proxy import LabelProxy
+from streaming.clients.deliveries import Delivery, Header
+from streaming.clients.reading import OrderedConsumer
+from streaming.errors import KafkaUnavailable, SequencerError
+
+CHANNELS_MAX = 1_000_000
+DESTINATIONS_MAX = 10_000
+HANDLES_MAX = 1_000
+NAME_BYTES_MAX = 10_000
+SECONDS_MAX = 60
+
+
+class Sender:
+    """What the producers share: messages go out in order; what Kafka does not take is told.
+
+    ``kafka`` are librdkafka's properties (``bootstrap.servers`` at least).
+    """
+
+    lost = ("They are missing; those sent after them may be there.", "Send them again.")
+    """What it means that Kafka did not take a message, and what to do."""
+
+    def __init__(self, kafka: dict[str, Any], topic: str) -> None:
+        from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
+
+        settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
+        self._producer = Producer({**settings, **kafka})
+        self._topic = topic
+        self._failed: list[str] = []
+
+    def flush(self, limit_s: float = SECONDS_MAX) -> None:
+        """Wait until Kafka has everything; KafkaUnavailable where it has not."""
+        left = self._producer.flush(limit_s)
+        self._raise_failures()
+        if left:
+            raise KafkaUnavailable(f"Kafka has not taken {left} messages within {limit_s} s.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+
+    def _produce(
+        self,
+        key: bytes,
+        value: bytes | str | None,
+        headers: list[Header],
+        timestamp: int | None,
+        effect: str = "It was not sent.",
+    ) -> None:
+        """Give a message to librdkafka. ``effect``: what it means that this cannot be done."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        more = {} if timestamp is None else {"timestamp": timestamp}
+        deadline = time.monotonic() + SECONDS_MAX
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, value, key, headers=headers, on_delivery=self._note, **more
+                )
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise KafkaUnavailable("Kafka takes no messages.", effect) from None
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                raise SequencerError(
+                    f"The message cannot be sent: {error.args[0].str()}.", effect
+                ) from error
+            else:
+                self._producer.poll(0)
+                return
+
+    def _note(self, error: Any, _message: Any) -> None:
+        if error is not None:
+            self._failed.append(error.str())
+
+    def _raise_failures(self) -> None:
+        if self._failed:
+            count, first = len(self._failed), self._failed[0]
+            self._failed.clear()
+            raise KafkaUnavailable(f"Kafka did not take {count} messages: {first}.", *self.lost)
+
+
+class LabelledProducer(Sender):
+    """Labels what it sends: a label proxy for each channel, over confluent-kafka's producer.
+
+    ``kafka`` are librdkafka's properties (``bootstrap.servers`` at least). Labels begin anew with
+    each instance, under ``epoch``: by default the time (ms) at which it was made, so that a sender
+    that starts again takes over from its former life. Epoch 0 writes no epoch header. One instance
+    is the sender of its channels: two at once on one channel would use the same labels.
+
+    Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not
+    taken: its label is then missing, and the channel waits for it, so make a new instance (a new
+    epoch) and send again.
+    """
+
+    lost = (
+        "Their labels are missing; the service holds what follows them.",
+        "Make a new LabelledProducer (it begins a new epoch) and send again.",
+    )
+
+    def __init__(
+        self,
+        kafka: dict[str, Any],
+        topic: str,
+        *,
+        labels: Any = None,
+        epoch: int | None = None,
+    ) -> None:
+        super().__init__(kafka, topic)
+        self._labels = labels or LinearLabels()
+        self.epoch = int(time.time() * 1000) if epoch is None else epoch
+        self._proxies: dict[bytes, LabelProxy[Any, dict[str, Any]]] = {}
+
+    def send(
+        self,
+        channel: bytes | str,
+        value: bytes | str | None,
+        headers: Sequence[Header] = (),
+        *,
+        timestamp: int | None = None,
+        fin: bool = False,
+    ) -> Any:
+        """Send the next message of a channel; its label. ``timestamp`` in ms; ``fin``: the last."""
+        self._raise_failures()
+        key = _bytes(channel)
+        proxy = self._proxies.get(key)
+        if proxy is None:
+            if len(self._proxies) >= CHANNELS_MAX:
+                raise SequencerError(
+                    f"This producer has labelled {CHANNELS_MAX:,} channels.",
+                    "The message was not sent.",
+                    "Spread the channels over several producers.",
+                )
+            proxy = self._proxies[key] = LabelProxy(self._send, self._labels)
+        label = proxy.label
+        proxy({"key": key, "value": value, "headers": headers, "fin": fin, "timestamp": timestamp})
+        return label
+
+    def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
+        label, message = labelled
+        headers = [*message.pop("headers"), ("label", str(label).encode())]
+        if self.epoch:
+            headers.append(("epoch", b"%d" % self.epoch))
+        if message.pop("fin"):
+            headers.append(("fin", b""))
+        unused = f"The label {label} was not used; the next message of the channel has it."
+        self._produce(**message, headers=headers, effect=unused)
+
+
+class CausalSender(Sender):
+    """A sender that tells what it had read before it sent, where it is given a consumer.
+
+    ``reads`` is that consumer: each message names the last delivery that it gave of each key, in
+    the header ``causes``. The service does not look at it; `sequencer verify --causes` does.
+    """
+
+    def __init__(
+        self,
+        kafka: dict[str, Any],
+        topic: str,
+        sender: bytes | str,
+        *,
+        reads: OrderedConsumer[Any] | None = None,
+        causes: str = "causes",
+    ) -> None:
+        super().__init__(kafka, topic)
+        self.sender = _bytes(sender)
+        self._reads = reads
+        self._causes = causes
+
+    def _send(
+        self,
+        value: bytes | str | None,
+        headers: list[Header],
+        timestamp: int | None,
+        after: Iterable[Delivery],
+    ) -> None:
+        self._raise_failures()
+        causes = [*(self._reads.causes() if self._reads else ()), *(read.place for read in after)]
+        if causes:
+            headers.append((self._causes, ",".join(dict.fromkeys(causes)).encode()))
+        self._produce(self.sender, value, headers, timestamp)
+
+
+class GroupPublisher(CausalSender):
+    """Publishes to groups as one sender; all its messages keep their order.
+
+    ``sender`` becomes the key, so that all it sends lies in one input partition. See CausalSender
+    for ``reads`` and ``causes``. Raises SequencerError for a message that cannot be sent,
+    KafkaUnavailable where Kafka did not take one.
+    """
+
+    def send(
+        self,
+        group: str,
+        value: bytes | str | None,
+        headers: Sequence[Header] = (),
+        *,
+        timestamp: int | None = None,
+        after: Iterable[Delivery] = (),
+    ) -> None:
+        """Send a message to a group. ``after``: deliveries that somebody else told the sender of.
+
+        ``timestamp`` in ms.
+        """
+        if not group:
+            raise SequencerError("A message needs a group.", "It was not sent.", "Name one.")
+        self._send(value, [*headers, ("group", group.encode())], timestamp, after)
+
+
+class MulticastSender(CausalSender):
+    """Sends to any peers and nodes as one sender; all its messages keep their order.
+
+    ``sender`` becomes the key, so that all it sends lies in one input partition. See CausalSender
+    for ``reads`` and ``causes``. Raises SequencerError for a message that cannot be sent,
+    KafkaUnavailable where Kafka did not take one.
+    """
+
+    def send(
+        self,
+        to: Sequence[bytes | str],
+        value: bytes | str | None,
+        headers: Sequence[Header] = (),
+        *,
+        handles: Sequence[str] | None = None,
+        timestamp: int | None = None,
+        after: Iterable[Delivery] = (),
+    ) -> None:
+        """Send a message to peers by name and nodes as ``@name``.
+
+        ``handles``: names of nodes whose handles go along; ``timestamp`` in ms; ``after``:
+        deliveries that somebody else told the sender of.
+        """
+        more: list[Header] = [("to", _listed(to, "destination", 1, DESTINATIONS_MAX))]
+        if handles is not None:
+            nodes = [f"@{name.removeprefix('@')}" for name in handles]
+            more.append(("handles", _listed(nodes, "handle", 0, HANDLES_MAX)))
+        self._send(value, [*headers, *more], timestamp, after)
+
+
+def _listed(names: Sequence[bytes | str], what: str, least: int, most: int) -> bytes:
+    """Names as a header lists them; SequencerError where they cannot be written so."""
+    if isinstance(names, (bytes, str)):
+        names = [names]
+    found = [_bytes(name) for name in names]
+    wrong = next((name for name in found if name in {b"", b"@"} or b"," in name), None)
+    long = next((name for name in found if len(name) > NAME_BYTES_MAX), None)
+    if wrong is not None:
+        problem, remedy = (
+            f"{wrong!r} is no name of a {what}",
+            "Names are not empty, and have no comma.",
+        )
+    elif long is not None:
+        problem = f"{long[:20]!r}… is too long for a {what}"
+        remedy = f"A name has at most {NAME_BYTES_MAX:,} bytes."
+    elif not least <= len(found) <= most:
+        problem = f"A message cannot have {len(found):,} {what}s"
+        remedy = f"Between {least} and {most:,} are allowed."
+    else:
+        return b",".join(found)
+    raise SequencerError(f"{problem}.", "The message was not sent.", remedy)
+
+
+def _bytes(name: bytes | str) -> bytes:
+    return name.encode() if isinstance(name, str) else name
