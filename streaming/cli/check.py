@@ -57,7 +57,8 @@ def understood(settings: Config) -> dict[str, Any]:
             "properties": sorted(settings.kafka.properties),  # names only: values may be secret
         },
         "spark": {
-            name: "***" if SECRET.search(name) else value for name, value in settings.spark.items()
+            name: "***" if SECRET.search(name) or value in settings.secrets else value
+            for name, value in settings.spark.items()
         },
         "pipelines": pipelines,
     }

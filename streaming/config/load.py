@@ -28,7 +28,7 @@ BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole configuration, checked. ``kafka.properties`` has its secrets filled in.
+    """A whole configuration, checked. ``kafka.properties`` and ``spark`` have their secrets.
 
     ``secrets`` are what :meth:`hide` takes out of texts for people.
     """
@@ -74,7 +74,7 @@ class Config:
             raise refusal(faults, self.source)
 
     def hide(self, text: str) -> str:
-        """The text without the secrets of ``kafka.properties``."""
+        """The text without the secrets of ``kafka.properties`` and ``spark``."""
         return properties.hide(text, self.secrets)
 
 
@@ -108,7 +108,8 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
     faults = [unknown(key, TABLES, []) for key in tables if key not in TABLES]
     service = _table(Service, tables.get("service", {}), ["service"], faults)
     kafka, secrets = _kafka(tables.get("kafka", {}), environ, faults)
-    spark = _spark(tables.get("spark", {}), faults)
+    spark = _spark(tables.get("spark", {}), environ, faults)
+    secrets += properties.secrets(tables.get("spark"), spark)
     pipelines = _pipelines(tables.get("pipelines"), faults)
     if faults or service is None or kafka is None:
         raise refusal([properties.hide(fault, secrets) for fault in faults], source)
@@ -155,7 +156,7 @@ def _kafka(
     return kafka, secrets
 
 
-def _spark(values: Any, faults: list[str]) -> dict[str, str]:
+def _spark(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str, str]:
     if not isinstance(values, dict):
         faults.append("spark: must be a table; write [spark] and Spark's properties below")
         return {}
@@ -170,7 +171,9 @@ def _spark(values: Any, faults: list[str]) -> dict[str, str]:
         elif whole != key:
             faults.append(f'{path}: write the whole name, which begins with spark: "{whole}" = …')
         else:
-            settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            filled = properties.fill(text, environ, path, faults, properties.SPARK_VARIABLE)
+            settings[key] = text if filled is None else filled
     return settings
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from streaming.settings.values import key_path
@@ -129,12 +130,17 @@ SECRET = re.compile(
 )
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SPARK_VARIABLE = re.compile(r"\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*)\}")
+"""What else stands in `${…}` there, Spark replaces itself."""
+
+FILE = "file:"
+FILE_BYTES_MAX = 1_000_000
 QUOTED = re.compile(r"""["']((?:[^"'\\]|\\.)+)["']""")
 HIDDEN = "***"
 
 
 def read(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str, str]:
-    """The properties as text, each ``${NAME}`` filled in; what is wrong goes to ``faults``."""
+    """The properties as text, each variable filled in; what is wrong goes to ``faults``."""
     if not isinstance(values, dict):
         faults.append(
             "kafka.properties: must be a table; write for instance "
@@ -150,7 +156,7 @@ def read(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str
             faults.append(f"{path}: must be text, a number, true or false")
         else:
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            filled = _fill(text, environ, path, faults)
+            filled = fill(text, environ, path, faults)
             if wrong := _name_fault(name, filled):
                 faults.append(f"{path}: {wrong}")
             elif filled is not None:
@@ -159,7 +165,7 @@ def read(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str
 
 
 def secrets(values: Any, filled: Mapping[str, str]) -> tuple[str, ...]:
-    """What must not be shown: values from the environment, and those whose names say so."""
+    """What must not be shown: values from elsewhere, and those whose names say so."""
     if not isinstance(values, dict):
         return ()
     hidden = set()
@@ -179,17 +185,52 @@ def hide(text: str, hidden: Iterable[str]) -> str:
     return text
 
 
-def _fill(text: str, environ: Mapping[str, str], path: str, faults: list[str]) -> str | None:
-    good = True
-    for name in VARIABLE.findall(text):
-        if not VARIABLE_NAME.fullmatch(name):
-            faults.append(f"{path}: ${{{name}}} names no variable; write ${{NAME}}")
-        elif name not in environ:
-            faults.append(f"{path}: the environment has no {name}; set it before the start")
-        else:
-            continue
-        good = False
-    return VARIABLE.sub(lambda at: environ[at.group(1)], text) if good else None
+def fill(
+    text: str,
+    environ: Mapping[str, str],
+    path: str,
+    faults: list[str],
+    variables: re.Pattern[str] = VARIABLE,
+) -> str | None:
+    """The text with each ``${NAME}`` and ``${file:/path}`` filled in.
+
+    None where one cannot be; what is wrong goes to ``faults``, under the key's ``path``.
+    """
+    values: dict[str, str] = {}
+    wrong: list[str] = []
+    for name in variables.findall(text):
+        try:
+            values[name] = _value(name, environ)
+        except ValueError as error:
+            wrong.append(f"{path}: {error}")
+    faults += wrong
+    return None if wrong else variables.sub(lambda at: values[at.group(1)], text)
+
+
+def _value(name: str, environ: Mapping[str, str]) -> str:
+    """What stands for a variable; ValueError where nothing does."""
+    if name.startswith(FILE):
+        return _file(name.removeprefix(FILE))
+    if not VARIABLE_NAME.fullmatch(name):
+        raise ValueError(f"${{{name}}} names no variable; write ${{NAME}} or ${{file:/path}}")
+    if name not in environ:
+        raise ValueError(f"the environment has no {name}; set it before the start")
+    return environ[name]
+
+
+def _file(path: str) -> str:
+    """A file's text without the line's end that editors put behind it."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        text = data.decode()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: it is no text in UTF-8") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise ValueError(f"{path} has more than {FILE_BYTES_MAX:,} bytes: this is no secret")
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _name_fault(name: str, text: str | None) -> str | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from streaming.cli.check import understood
 from streaming.config import parse_config
 from streaming.errors import ConfigError
 
@@ -38,8 +41,58 @@ def test_a_missing_variable_is_named():
     assert refused.value.faults == (
         'kafka.properties."sasl.password": the environment has no PASS; set it before the start',
         'kafka.properties."sasl.username": the environment has no A; set it before the start',
-        'kafka.properties."sasl.username": ${B-C} names no variable; write ${NAME}',
+        'kafka.properties."sasl.username": ${B-C} names no variable; write ${NAME} '
+        "or ${file:/path}",
     )
+
+
+def test_files_are_read(tmp_path):
+    secret = tmp_path / "a secret"
+    secret.write_text("  geheim \n\n")
+    (tmp_path / "windows").write_bytes(b"w\r\n")
+    (tmp_path / "empty").touch()
+    config = with_properties(
+        {
+            "sasl.password": f"${{file:{secret}}}",
+            "sasl.username": f"<${{file:{tmp_path}/windows}}${{file:{tmp_path}/empty}}${{A}}>",
+        },
+        {"A": "a"},
+    )
+    assert config.kafka.properties == {"sasl.password": "  geheim \n", "sasl.username": "<wa>"}
+    assert config.hide("it was   geheim \n") == "it was ***"
+    assert "geheim" not in repr(config)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff")
+    (tmp_path / "large").write_bytes(bytes(1_000_001))
+    names = ("missing", "binary", "large", "")
+    with pytest.raises(ConfigError) as refused:
+        with_properties({f"x.{at}": f"${{file:{tmp_path}/{n}}}" for at, n in enumerate(names)})
+    assert refused.value.faults == (
+        f'kafka.properties."x.0": {tmp_path}/missing cannot be read: No such file or directory',
+        f'kafka.properties."x.1": {tmp_path}/binary cannot be read: it is no text in UTF-8',
+        f'kafka.properties."x.2": {tmp_path}/large has more than 1,000,000 bytes: this is no secret',
+        f'kafka.properties."x.3": {tmp_path}/ cannot be read: Is a directory',
+    )
+
+
+def test_spark_takes_secrets_too_and_keeps_its_own_words(tmp_path):
+    (tmp_path / "key").write_text("geheim4\n")
+    spark = {
+        "spark.hadoop.fs.s3a.secret.key": f"${{file:{tmp_path}/key}}",
+        "spark.hadoop.fs.s3a.access.key": "${ACCESS}",
+        "spark.driver.extraJavaOptions": "-Dx=${env:HOME}${spark.app.name}",
+    }
+    tables = {"spark": spark, "pipelines": {"p": {"discipline": "channel"}}}
+    config = parse_config(tables, {"ACCESS": "geheim5"}, "c.toml")
+    assert config.spark["spark.hadoop.fs.s3a.secret.key"] == "geheim4"
+    assert config.spark["spark.hadoop.fs.s3a.access.key"] == "geheim5"
+    assert config.spark["spark.driver.extraJavaOptions"] == spark["spark.driver.extraJavaOptions"]
+    shown = repr(config) + json.dumps(understood(config)) + config.hide("geheim4, geheim5")
+    assert "geheim" not in shown
+    with pytest.raises(ConfigError, match="the environment has no ACCESS"):
+        parse_config(tables, {}, "c.toml")
 
 
 def test_secrets_are_never_shown():
