@@ -17,6 +17,7 @@ from streaming.cli.demo import demo
 from streaming.cli.graph import graph
 from streaming.cli.inspect import inspect
 from streaming.cli.operate import reset, seed, skip
+from streaming.cli.pack import pack
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate
@@ -39,8 +40,8 @@ app = typer.Typer(
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
-    demo, run, check, topics, status, inspect, skip, seed, reset, verify, graph, send, tail, broker,
-    simulate,
+    demo, run, check, topics, pack, status, inspect, skip, seed, reset, verify, graph, send, tail,
+    broker, simulate,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(group, name="group")

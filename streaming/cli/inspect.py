@@ -32,7 +32,8 @@ def inspect(
     Works while the service runs and when it does not; what is shown is as the last batch left it.
     Channels: the next label, what is held since when, and which labels are missing, given up;
     subscribers: their groups and the messages that wait; peers: their queue, nodes and handles.
-    Spark reads the checkpoint, which takes a quarter of a minute to start.
+    Spark reads the checkpoint, on this machine whatever the master of the service; its start takes
+    a quarter of a minute.
 
     Exit status: 0; 1 there is no state, or no such channel; 2 the configuration cannot work.
 
@@ -42,7 +43,7 @@ def inspect(
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.errors import ConfigError, JobFailed  # noqa: PLC0415
     from streaming.service.insight import look  # noqa: PLC0415
-    from streaming.service.session import spark_session  # noqa: PLC0415
+    from streaming.service.session import local, spark_session  # noqa: PLC0415
 
     settings = load_config(config)
     names = settings.named([pipeline] if pipeline else [])
@@ -54,7 +55,7 @@ def inspect(
         )
     discipline = DISCIPLINES[settings.pipelines[names[0]].discipline]
     print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
-    with spark_session(settings) as session:
+    with spark_session(local(settings)) as session:
         described = look(session, settings, names[0])
     own = discipline.key
     if channel is not None:

@@ -1,8 +1,20 @@
 """The disciplines: a package each, registered here, and what they share."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 from streaming.disciplines.channels import CHANNEL
 from streaming.disciplines.discipline import Discipline
 from streaming.disciplines.groups import GROUP
 from streaming.disciplines.multicast import MULTICAST
 
 DISCIPLINES: dict[str, Discipline] = {each.name: each for each in (CHANNEL, GROUP, MULTICAST)}
+
+
+def operators(pipelines: Iterable[Any]) -> list[str]:
+    """Modules of the operators that these pipelines run; workers need them."""
+    return sorted(
+        {name for each in pipelines for name in DISCIPLINES[each.discipline].operators(each)}
+    )

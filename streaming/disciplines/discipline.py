@@ -59,7 +59,8 @@ class Discipline:
     ``settings``: what users write. ``key``: what the keys of the output are. ``shown``: the columns
     of `sequencer inspect`; ``counted``: what `sequencer status` tells besides.
 
-    ``operators``: the modules that workers run, by name; they are imported before workers start.
+    ``operators``: the modules that workers run for these settings, by name; imported before they
+    start.
     ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has them.
     ``plan`` makes the plan of settings, the identity and the fields that all plans have. ``build``
     makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe`` reads
@@ -72,7 +73,7 @@ class Discipline:
     key: str
     shown: tuple[str, ...]
     counted: tuple[str, ...] = ()
-    operators: tuple[str, ...]
+    operators: Callable[[Any], tuple[str, ...]]
     fixed: Mapping[str, Fixed] = field(default_factory=dict)
     identity: Callable[[Any], dict[str, Any]]
     plan: Callable[[Any, Mapping[str, Any], dict[str, Any]], Plan]

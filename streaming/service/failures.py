@@ -7,6 +7,29 @@ import re
 from streaming import errors
 from streaming.errors import InputLost, JobFailed, SequencerError
 
+PACK = (
+    "Build the archive of what executors need with `sequencer pack CONFIG`, and name it as that "
+    "says (docs/cluster.md)."
+)
+STAYING = (
+    (
+        re.compile(r"No module named '?([\w.]+)'?"),
+        "Python on executors has no module {}.",
+        PACK,
+    ),
+    (
+        re.compile(r'Cannot run program "([^"]+)"'),
+        "Executors have no Python at {}.",
+        'Set [spark] "spark.pyspark.python" to its path there.',
+    ),
+    (
+        re.compile(r"(?:PYTHON_VERSION_MISMATCH\]|different version in worker:?) *([^\n]{0,120})"),
+        "Python on executors is of another version than the driver's: {}",
+        'Set [spark] "spark.pyspark.python" to the same version there, or run the driver with it.',
+    ),
+)
+"""Faults of executors that trying again does not mend, and what does."""
+
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
 
@@ -19,6 +42,9 @@ def as_sequencer_error(text: str) -> SequencerError:
         if name == "StateFormatError":
             return JobFailed(message)
         return kind(message)
+    for pattern, message, remedy in STAYING:
+        if what := pattern.search(text):
+            return JobFailed(message.format(what[1]), "Nothing was written.", remedy)
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
         return InputLost(
             "Kafka no longer has records that this pipeline has not read yet (retention went by "

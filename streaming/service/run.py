@@ -10,10 +10,12 @@ from streaming import crashes
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import connection, topics
+from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.cluster import DEFAULT_MASTER, Cluster, wait_for_master
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.session import spark_session, start_jvm
+from streaming.service.session import passed_over, spark_session, start_jvm
 from streaming.service.stopping import Stopping, say
 
 if TYPE_CHECKING:
@@ -54,13 +56,16 @@ class Service:
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
+        for line in passed_over(self.config):
+            say(line)
+        master = self.config.spark.get("spark.master", DEFAULT_MASTER)
         # The JVM starts while Kafka is asked.
         with (
             self.stopping.listening(),
             served(self.config, self.pipelines),
             start_jvm(self.config) as jvm,
         ):
-            if not self._wait_for_kafka():
+            if not self._wait_for_kafka() or not wait_for_master(master, self.stopping, say):
                 return
             self._prepare_topics()
             checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
@@ -68,18 +73,26 @@ class Service:
                 checkpoint.claim()
             with spark_session(self.config, jvm) as session:
                 self.stopping.listen()  # Spark's own handlers came with the session
-                if self.stopping.is_set():
+                cluster = Cluster(session, self.config, say)
+                if not self._ready(session, cluster):
                     return
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
                 self.pipelines.extend(pipelines)
                 try:
-                    self._work(pipelines)
+                    self._work(pipelines, cluster)
                 finally:
                     asked = time.monotonic()
-                    self._stop(pipelines)
+                    self._stop(pipelines, cluster)
                 quickly = time.monotonic() - asked < ARCHIVE_AFTER_SECONDS_MAX
                 if quickly and any(each.progress.batch >= 0 for each in pipelines):
                     jvm.worked()
+
+    def _ready(self, session: SparkSession, cluster: Cluster) -> bool:
+        """Wait for executors and check them; False when told to stop meanwhile."""
+        ready = cluster.wait_for_cores(self.stopping) and preflight.require_fit(
+            session, self.config, self.names, cluster, self.stopping
+        )
+        return ready and not self.stopping.is_set()
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(
@@ -92,7 +105,7 @@ class Service:
             accept_repeats=self.accept_repeats,
         )
 
-    def _work(self, pipelines: list[Pipeline]) -> None:
+    def _work(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         for pipeline in pipelines:
             pipeline.start()
         say(
@@ -109,6 +122,7 @@ class Service:
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
                 reported = time.monotonic()
+                cluster.watch()
                 for pipeline in pipelines:
                     if line := pipeline.report():
                         say(line)
@@ -173,8 +187,9 @@ class Service:
                 say(f"created topic {name}")
         topics.require(self.config, self.names)
 
-    def _stop(self, pipelines: list[Pipeline]) -> None:
-        deadline = time.monotonic() + STOP_SECONDS_MAX
+    def _stop(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
+        seconds = 0 if cluster.deserted else STOP_SECONDS_MAX
+        deadline = time.monotonic() + seconds
         for pipeline in pipelines:
             pipeline.ask_to_stop()
         for pipeline in pipelines:

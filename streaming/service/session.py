@@ -9,14 +9,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
-from streaming.disciplines import DISCIPLINES
+from streaming.disciplines import operators
+from streaming.errors import ConfigError
 from streaming.kafka.jars import spark_jars
 from streaming.service.checkpoint import is_local
 from streaming.service.class_archive import class_archive
+from streaming.service.cluster import DEFAULT_MASTER, is_local_master
 from streaming.service.jvm import Jvm, quietly, spark_home
 
 if TYPE_CHECKING:
@@ -84,22 +87,27 @@ each of Spark's two logs, in every batch."""
 
 def start_jvm(config: Config) -> Jvm:
     """Start the JVM of :func:`spark_session`; there is much to do until it listens."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     own = {name: str(value) for name, value in config.spark.items()}
+    if python := own.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which knows the master
+    master = own.get("spark.master", "" if submitted else DEFAULT_MASTER)
+    if is_local_master(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
-        "spark.master": "local[*]",
+        **({"spark.master": master} if master else {}),
         "spark.app.name": config.service.name,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         **PYTHON_WORKERS,
-        f"spark.executorEnv.{PRELOAD}": ",".join(_operators(config)),
+        f"spark.executorEnv.{PRELOAD}": ",".join(operators(config.pipelines.values())),
         **(LOCAL_CHECKPOINT if is_local(config.service.checkpoint) else {}),
         **own,
         **SESSION,
     }
     jars = spark_jars()
-    if settings["spark.master"].startswith("local"):
+    if is_local_master(master) and not submitted:
         # On the class path of Java itself: only from there are classes kept (ClassArchive), and
         # Spark needs the file system before it has jars of its own.
         path = [*map(str, jars), *filter(None, [own.get("spark.driver.extraClassPath")])]
@@ -138,7 +146,10 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         builder = SparkSession.builder
         for name, value in java.settings.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise _refused(error, config) from error
         try:
             yield session
         finally:
@@ -147,10 +158,35 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
             stopper.join(SPARK_SECONDS_MAX)
 
 
-def _operators(config: Config) -> list[str]:
-    """Modules of the operators that the configured pipelines run."""
-    names = sorted({each.discipline for each in config.pipelines.values()})
-    return [module for name in names for module in DISCIPLINES[name].operators]
+def _refused(error: Exception, config: Config) -> ConfigError:
+    """Spark's reason for not starting, without its ninety lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    first = next((line for line in lines if "Exception" in line or "Error" in line), "unknown")
+    reason = (causes or [first])[-1].removeprefix("Caused by:").removeprefix(":").strip()
+    return ConfigError(
+        f"Spark does not start: {reason[:400]}.",
+        "Nothing was started.",
+        f"See [spark] in {config.source}; what Spark said is above, if it said more.",
+    )
+
+
+def passed_over(config: Config) -> list[str]:
+    """What the configuration says to Spark in vain, a line each."""
+    return [
+        f"spark.{name.removeprefix('spark.')} = {config.spark[name]} is passed over: exactly-once "
+        f"and the order rest on {value}"
+        for name, value in SESSION.items()
+        if config.spark.get(name, value) != value
+    ]
+
+
+def local(config: Config) -> Config:
+    """The same on this machine's cores: for looking at a checkpoint beside a service that runs."""
+    cluster = ("spark.archives", "spark.executorEnv.PYTHONPATH", "spark.pyspark.python")
+    kept = {name: value for name, value in config.spark.items() if name not in cluster}
+    kept.pop("spark.dynamicAllocation.enabled", None)
+    return replace(config, spark={**kept, "spark.master": DEFAULT_MASTER})
 
 
 def _log_settings() -> str:

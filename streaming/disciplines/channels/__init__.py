@@ -71,7 +71,7 @@ CHANNEL = Discipline(
     name="channel",
     settings=ChannelPipeline,
     key="channel",
-    operators=("streaming.disciplines.channels.operator",),
+    operators=lambda _settings: ("streaming.disciplines.channels.operator",),
     shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
     fixed={
         "labels": Fixed("set the pipeline's labels back"),

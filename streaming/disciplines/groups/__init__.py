@@ -109,10 +109,7 @@ GROUP = Discipline(
     name="group",
     settings=GroupPipeline,
     key="subscriber",
-    operators=(
-        "streaming.disciplines.groups.batch.operator",
-        "streaming.disciplines.groups.network.operator",
-    ),
+    operators=lambda settings: (f"streaming.disciplines.groups.{settings.sequencing}.operator",),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
     counted=("transit",),
     fixed={

@@ -79,9 +79,8 @@ MULTICAST = Discipline(
     name="multicast",
     settings=MulticastPipeline,
     key="peer",
-    operators=(
-        "streaming.disciplines.multicast.batched",
-        "streaming.disciplines.multicast.operator",
+    operators=lambda settings: (
+        f"streaming.disciplines.multicast.{'batched' if settings.order == 'batch' else 'operator'}",
     ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
     counted=("transit", "undelivered", "notices"),
