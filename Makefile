@@ -31,7 +31,7 @@ check: $(READY) ## lint and types
 test: check test-only ## lint, types and all tests in their short form
 
 # Two processes: what needs Kafka or Spark runs in one of them, the rest in whichever is free.
-SHORT := -m 'not slow' -n 2 --dist loadgroup
+SHORT := -n 2 --dist loadgroup
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)
