@@ -2,19 +2,19 @@
 
 The offset log has fixed which records a batch has, and order of arrival (topic, partition, offset)
 is one order that every shard knows. So each shard gets all of them, works out by itself what
-concerns its keys, and none asks another. A `Core` is the discipline's part of one shard; this
-module is what such disciplines share: who gets what, in which order, state, output slice by slice.
+concerns its keys, and none asks another. This module is what such disciplines share: who gets what,
+in which order, output slice by slice.
 
 What only one shard may do (count a record, reject it, answer a command) falls to its `home`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,18 +27,20 @@ from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
 from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.partitioner import murmur2
 from streaming.arrow.schemas import RECORD
-from streaming.arrow.totals import Totals
-from streaming.disciplines.discipline import Described, Reader
 from streaming.disciplines.plan import Plan
+from streaming.disciplines.shards import (
+    STATE_FORMAT,
+    Core,
+    ShardOperator,
+    check_format,
+    state_keys,
+)
 from streaming.disciplines.source import Source
-from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import StateFormatError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
 
-STATE_FORMAT = 1
 STATE = "format int, clock_ms long, core binary, totals string"
 
 Row = tuple[int, int, bytes, str]
@@ -68,14 +70,8 @@ class Work:
     now_ms: int
 
 
-class Core(ABC):
-    """One shard of a discipline. Equal state and work give equal results, to the byte.
-
-    ``totals`` are its own to count in (`batches` apart).
-    """
-
-    def __init__(self) -> None:
-        self.totals = Totals()
+class BroadcastCore(Core):
+    """One shard that gets every record, and works out what concerns its keys."""
 
     @abstractmethod
     def step(self, work: Work) -> Iterable[Write]:
@@ -84,36 +80,9 @@ class Core(ABC):
         The state is complete when all of them have been taken.
         """
 
-    @abstractmethod
-    def dump(self) -> bytes:
-        """The state, without the totals."""
 
-    @abstractmethod
-    def load(self, state: bytes) -> None:
-        """Become what ``state`` was dumped from."""
-
-
-class BroadcastOperator(ABC):
+class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
     """The function that Spark calls for each shard."""
-
-    cores: ClassVar[dict[tuple[str, str, int], tuple[bytes, Core]]] = {}
-    """This worker's cores with the state that they are in: used again where the state store has
-    the same, which spares decoding it."""
-
-    def __init__(self, plan: BroadcastPlan) -> None:
-        self.plan = plan
-        self.shards = {key: at for at, key in enumerate(_keys(plan))}
-
-    @abstractmethod
-    def core(self, shard: int) -> Core:
-        """A new core, as at the beginning of the checkpoint."""
-
-    def renewed(self, shard: int, _stale: Core) -> Core:
-        """A new core where this worker has one whose state is not the shard's any more.
-
-        What it knows may be of use in loading; it is not needed after that.
-        """
-        return self.core(shard)
 
     def __call__(
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
@@ -130,12 +99,9 @@ class BroadcastOperator(ABC):
         """Take a batch's packs, in any order: rows of OUTPUT; returns the new row of STATE."""
         shard = self.shards[key]
         form, clock_ms, blob, totals = row or (STATE_FORMAT, 0, b"", "{}")
-        if form != STATE_FORMAT:
-            raise StateFormatError(form, STATE_FORMAT)
+        check_format(form)
         now_ms = max(now_ms, clock_ms)
-        name = (self.plan.service, self.plan.pipeline, shard)
-        core = self._core(name, bytes(blob))
-        core.totals = Totals.from_json(totals)
+        core = self.take(shard, bytes(blob), totals)
         wrote_before, wrote = core.totals.batches > 0, False
         for write in core.step(read_packs(packs, len(self.plan.inputs), now_ms)):
             for rows in output_rows_of(key, write, wrote_before=wrote_before):
@@ -143,38 +109,7 @@ class BroadcastOperator(ABC):
                 yield rows
         core.totals.batches += wrote
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
-        blob = core.dump()
-        self.cores[name] = (blob, core)
-        return STATE_FORMAT, now_ms, blob, core.totals.to_json()
-
-    def reader(self, describe: Callable[[Any], Described]) -> Reader:
-        """Reads rows of the state store back, by what ``describe`` says of a core."""
-
-        def read(row: Iterable[Any]) -> Described:
-            key, *state = row
-            return describe(self.restored(key, tuple(state)))
-
-        return read
-
-    def restored(self, key: int, row: tuple[Any, ...]) -> Core:
-        """The shard in a row of STATE, for a look at it."""
-        form, _, blob, _ = row
-        if form != STATE_FORMAT:
-            raise StateFormatError(form, STATE_FORMAT)
-        core = self.core(self.shards[key])
-        if blob:
-            core.load(bytes(blob))
-        return core
-
-    def _core(self, name: tuple[str, str, int], blob: bytes) -> Core:
-        kept, core = self.cores.pop(name, (None, None))
-        if core is not None and blob and kept == blob:
-            return core
-        if not blob:
-            return self.core(name[2])
-        core = self.core(name[2]) if core is None else self.renewed(name[2], core)
-        core.load(blob)
-        return core
+        return STATE_FORMAT, now_ms, self.keep(shard, core), core.totals.to_json()
 
 
 def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
@@ -182,14 +117,10 @@ def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) 
     rows = source.records(plan.reads).selectExpr(*source_columns(plan.reads))
     return (
         rows.coalesce(plan.state_partitions)
-        .mapInArrow(partial(_pack_task, keys=_keys(plan)), PACKED)
+        .mapInArrow(partial(_pack_task, keys=state_keys(plan)), PACKED)
         .groupBy("shard")
         .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
     )
-
-
-def _keys(plan: BroadcastPlan) -> list[int]:
-    return shard_keys(plan.shards, plan.state_partitions)
 
 
 def _pack_task(batches: Iterator[pa.RecordBatch], keys: list[int]) -> Iterator[pa.RecordBatch]:

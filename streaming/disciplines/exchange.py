@@ -1,8 +1,8 @@
 """Operators whose shards send each other messages: groups and multicast.
 
 A batch brings a shard its part of the inputs, all commands, and the chunks that other shards sent
-it in earlier batches, by way of the transit topic. A `Core` is the discipline's protocol for one
-shard; this module is what all disciplines share: who gets what, the links between shards, state.
+it in earlier batches, by way of the transit topic. This module is what such disciplines share: who
+gets what, and the links between shards.
 
 Chunks carry their link's numbers, so that a repeated one (delivery = "at-least-once") is known.
 """
@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -29,11 +29,15 @@ from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.schemas import HEADERS, RECORD
-from streaming.arrow.totals import Totals
-from streaming.disciplines.discipline import Described, Reader
 from streaming.disciplines.plan import ExchangePlan
-from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import InputLost, StateFormatError
+from streaming.disciplines.shards import (
+    STATE_FORMAT,
+    Core,
+    ShardOperator,
+    check_format,
+    state_keys,
+)
+from streaming.errors import InputLost
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
 
     from streaming.disciplines.source import Source
 
-STATE_FORMAT = 1
 STATE = "format int, clock_ms long, links string, core binary, totals string"
 
 Route = Callable[[pa.Table], NDArray[np.int64]]
@@ -72,26 +75,12 @@ class Outcome:
     outgoing: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
 
 
-class Core(ABC):
-    """One shard of a discipline's protocol. Equal state and work give equal results, to the byte.
-
-    ``totals`` are its own to count in (`batches` apart).
-    """
-
-    def __init__(self) -> None:
-        self.totals = Totals()
+class ExchangeCore(Core):
+    """One shard of a protocol between shards."""
 
     @abstractmethod
     def step(self, work: Work) -> Outcome:
         """Take a batch's work."""
-
-    @abstractmethod
-    def dump(self) -> bytes:
-        """The state, without the totals."""
-
-    @abstractmethod
-    def load(self, state: bytes) -> None:
-        """Become what ``state`` was dumped from."""
 
 
 @dataclass(slots=True)
@@ -122,8 +111,7 @@ class Links:
         found = []
         for value in values:
             form, source, number = _ENVELOPE.unpack_from(value)
-            if form != STATE_FORMAT:
-                raise StateFormatError(form, STATE_FORMAT)
+            check_format(form)
             expected = self.taken.get(source, 0)
             if number > expected:
                 raise InputLost(
@@ -138,20 +126,8 @@ class Links:
         return found
 
 
-class ExchangeOperator(ABC):
+class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
     """The function that Spark calls for each shard."""
-
-    cores: ClassVar[dict[tuple[str, str, int], tuple[bytes, Core]]] = {}
-    """This worker's cores with the state that they are in: used again where the state store has
-    the same, which spares decoding it."""
-
-    def __init__(self, plan: ExchangePlan) -> None:
-        self.plan = plan
-        self.shards = {key: at for at, key in enumerate(_keys(plan))}
-
-    @abstractmethod
-    def core(self, shard: int) -> Core:
-        """A new core, as at the beginning of the checkpoint."""
 
     def __call__(
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
@@ -169,12 +145,10 @@ class ExchangeOperator(ABC):
         """Take a batch's packs, in any order; the new row of STATE and rows of OUTPUT."""
         shard = self.shards[key]
         form, clock_ms, links_text, blob, totals = row or (STATE_FORMAT, 0, "[[],[]]", b"", "{}")
-        if form != STATE_FORMAT:
-            raise StateFormatError(form, STATE_FORMAT)
+        check_format(form)
         now_ms = max(now_ms, clock_ms)
         links = Links.from_json(links_text)
-        core = self._core(shard, bytes(blob))
-        core.totals = Totals.from_json(totals)
+        core = self.take(shard, bytes(blob), totals)
         outcome = core.step(self._work(packs, links, now_ms))
         sealed = [
             (target, links.seal(shard, target, chunk))
@@ -183,37 +157,8 @@ class ExchangeOperator(ABC):
         ]
         writes = [*outcome.writes, (self.plan.transit, self._transit(sealed))]
         rows = output_rows(key, writes, core.totals)
-        blob = core.dump()
-        self.cores[self.plan.service, self.plan.pipeline, shard] = (blob, core)
+        blob = self.keep(shard, core)
         return (STATE_FORMAT, now_ms, links.to_json(), blob, core.totals.to_json()), rows
-
-    def reader(self, describe: Callable[[Any], Described]) -> Reader:
-        """Reads rows of the state store back, by what ``describe`` says of a core."""
-
-        def read(row: Iterable[Any]) -> Described:
-            key, *state = row
-            return describe(self.restored(key, tuple(state)))
-
-        return read
-
-    def restored(self, key: int, row: tuple[Any, ...]) -> Core:
-        """The shard in a row of STATE, for a look at it."""
-        form, _, _, blob, _ = row
-        if form != STATE_FORMAT:
-            raise StateFormatError(form, STATE_FORMAT)
-        core = self.core(self.shards[key])
-        if blob:
-            core.load(bytes(blob))
-        return core
-
-    def _core(self, shard: int, blob: bytes) -> Core:
-        kept, core = self.cores.pop((self.plan.service, self.plan.pipeline, shard), (None, None))
-        if core is not None and blob and kept == blob:
-            return core
-        core = self.core(shard)
-        if blob:
-            core.load(blob)
-        return core
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> Work:
         table = pa.concat_tables([RECORD.empty_table(), *(from_ipc(pack) for pack in packs)])
@@ -258,10 +203,6 @@ def exchange(
     )
 
 
-def _keys(plan: ExchangePlan) -> list[int]:
-    return shard_keys(plan.shards, plan.state_partitions)
-
-
 def _spread_task(
     batches: Iterator[pa.RecordBatch], plan: ExchangePlan, route: Route
 ) -> Iterator[pa.RecordBatch]:
@@ -289,7 +230,7 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
     present, first = np.unique(shard[order], return_index=True)
     rows = table.take(pa.array(row[order])).combine_chunks()
     bounds = pairwise([*first.tolist(), len(order)])
-    return packed(present, [to_ipc(rows.slice(a, b - a)) for a, b in bounds], _keys(plan))
+    return packed(present, [to_ipc(rows.slice(a, b - a)) for a, b in bounds], state_keys(plan))
 
 
 def home(name: bytes, shards: int) -> int:

@@ -22,7 +22,13 @@ from streaming.arrow import output
 from streaming.arrow.columns import Bools, Int64s, flat, last_headers
 from streaming.arrow.ipc import from_state, join, split, to_state
 from streaming.arrow.output import Event, Write
-from streaming.disciplines.broadcast import BroadcastOperator, Core, Work, homes, record_homes
+from streaming.disciplines.broadcast import (
+    BroadcastCore,
+    BroadcastOperator,
+    Work,
+    homes,
+    record_homes,
+)
 from streaming.disciplines.commands import Refused, place_of
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
@@ -81,7 +87,7 @@ class _End(NamedTuple):
     sequence: Int64s
 
 
-class BatchCore(Core):
+class BatchCore(BroadcastCore):
     """One shard: what its peers got and hold.
 
     ``clock``: commands and records so far, of all. ``retire_after_ms`` is the plan's as of the

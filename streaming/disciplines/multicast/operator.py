@@ -30,7 +30,7 @@ from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.ipc import from_ipc, join, split, to_ipc
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.commands import Refused, place_of
-from streaming.disciplines.exchange import Core, ExchangeOperator, Outcome, Work
+from streaming.disciplines.exchange import ExchangeCore, ExchangeOperator, Outcome, Work
 from streaming.disciplines.multicast.batch import Batch
 from streaming.disciplines.multicast.codec import dumps, runs_by_shard, unchunk
 from streaming.disciplines.multicast.events import retired, undelivered
@@ -68,7 +68,7 @@ class MulticastOperator(ExchangeOperator):
         return MulticastCore(self.plan, shard)
 
 
-class MulticastCore(Core):
+class MulticastCore(ExchangeCore):
     """One shard: its senders and peers, and the records that are on their way from or to them.
 
     ``rows`` are those records under ``ids``: a number for each message, different in all shards.

@@ -8,9 +8,9 @@ import pytest
 
 from sequencer.slices import slices
 from streaming.disciplines.broadcast import (
+    BroadcastCore,
     BroadcastOperator,
     BroadcastPlan,
-    Core,
     homes,
     record_homes,
 )
@@ -18,7 +18,7 @@ from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.verify.worlds import Topics
 
 
-class Numbers(Core):
+class Numbers(BroadcastCore):
     """Counts commands and records, and writes each record with its number at its home."""
 
     def __init__(self, plan, shard):

@@ -20,8 +20,8 @@ from sequencer.ragged import Ints
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.disciplines.broadcast import (
+    BroadcastCore,
     BroadcastOperator,
-    Core,
     Work,
     homes,
     record_homes,
@@ -52,13 +52,13 @@ class BatchOperator(BroadcastOperator):
         """A shard as at the beginning of the checkpoint, with the first membership."""
         return BatchCore(self.plan, shard)
 
-    def renewed(self, shard: int, stale: Core) -> Core:
+    def renewed(self, shard: int, stale: BroadcastCore) -> BroadcastCore:
         """A new core; where the groups have not changed meanwhile, it need not read them again."""
         known = stale.known if isinstance(stale, BatchCore) else None
         return BatchCore(self.plan, shard, known)
 
 
-class BatchCore(Core):
+class BatchCore(BroadcastCore):
     """One shard. ``known``: its groups as bytes (empty for the first membership), and in use."""
 
     def __init__(

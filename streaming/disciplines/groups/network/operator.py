@@ -22,7 +22,7 @@ from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.schemas import PAYLOAD
 from streaming.disciplines.exchange import (
-    Core,
+    ExchangeCore,
     ExchangeOperator,
     Outcome,
     Route,
@@ -97,7 +97,7 @@ class NetworkOperator(ExchangeOperator):
         return NetworkCore(self.plan, shard)
 
 
-class NetworkCore(Core):
+class NetworkCore(ExchangeCore):
     """One shard: its part of the network, what its receivers hold, its subscribers' counts.
 
     ``known``: for each subscriber that ever got something its next `sequence`, its incarnation,

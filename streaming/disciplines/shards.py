@@ -1,0 +1,113 @@
+"""Operators by shards: what groups and multicast share, however a batch reaches their shards.
+
+A `Core` is the discipline's part of one shard. Its state is a row of the state store: a format,
+more of the operator's own, the core's bytes, its totals.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Generic, TypeVar
+
+from streaming.arrow.totals import Totals
+from streaming.disciplines.discipline import Described, Reader
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.state_keys import shard_keys
+from streaming.errors import StateFormatError
+
+STATE_FORMAT = 1
+
+
+class Core(ABC):
+    """One shard of a discipline. Equal state and work give equal results, to the byte.
+
+    ``totals`` are its own to count in (`batches` apart).
+    """
+
+    def __init__(self) -> None:
+        self.totals = Totals()
+
+    @abstractmethod
+    def dump(self) -> bytes:
+        """The state, without the totals."""
+
+    @abstractmethod
+    def load(self, state: bytes) -> None:
+        """Become what ``state`` was dumped from."""
+
+
+PlanType = TypeVar("PlanType", bound=Plan)
+CoreType = TypeVar("CoreType", bound=Core)
+
+
+class ShardOperator(ABC, Generic[PlanType, CoreType]):
+    """The function that Spark calls for each shard."""
+
+    cores: ClassVar[dict[tuple[str, str, int], tuple[bytes, Any]]] = {}
+    """This worker's cores with the state that they are in: used again where the state store has
+    the same, which spares decoding it."""
+
+    def __init__(self, plan: PlanType) -> None:
+        self.plan = plan
+        self.shards = {key: shard for shard, key in enumerate(state_keys(plan))}
+
+    @abstractmethod
+    def core(self, shard: int) -> CoreType:
+        """A new core, as at the beginning of the checkpoint."""
+
+    def renewed(self, shard: int, _stale: CoreType) -> CoreType:
+        """A new core where this worker has one whose state is not the shard's any more.
+
+        What it knows may be of use in loading; it is not needed after that.
+        """
+        return self.core(shard)
+
+    def reader(self, describe: Callable[[Any], Described]) -> Reader:
+        """Reads rows of the state store back, by what ``describe`` says of a core."""
+
+        def read(row: Iterable[Any]) -> Described:
+            key, *state = row
+            return describe(self.restored(key, tuple(state)))
+
+        return read
+
+    def restored(self, key: int, row: tuple[Any, ...]) -> CoreType:
+        """The shard in a row of the state store, for a look at it."""
+        form, *_, blob, _ = row
+        check_format(form)
+        core = self.core(self.shards[key])
+        if blob:
+            core.load(bytes(blob))
+        return core
+
+    def take(self, shard: int, blob: bytes, totals: str) -> CoreType:
+        """The shard's core in this state, to be stepped: the one kept, if it is in it."""
+        kept, core = self.cores.pop(self._name(shard), (None, None))
+        if core is None or not blob or kept != blob:
+            core = self.core(shard) if core is None or not blob else self.renewed(shard, core)
+            if blob:
+                core.load(blob)
+        core.totals = Totals.from_json(totals)
+        taken: CoreType = core
+        return taken
+
+    def keep(self, shard: int, core: CoreType) -> bytes:
+        """Keep the core for the next batch; its state."""
+        blob = core.dump()
+        self.cores[self._name(shard)] = (blob, core)
+        return blob
+
+    def _name(self, shard: int) -> tuple[str, str, int]:
+        return (self.plan.service, self.plan.pipeline, shard)
+
+
+def state_keys(plan: Plan) -> list[int]:
+    """The state key of each shard."""
+    return shard_keys(plan.shards, plan.state_partitions)
+
+
+def check_format(form: int) -> None:
+    """Raise StateFormatError for state, or a chunk, that this version does not read."""
+    if form != STATE_FORMAT:
+        raise StateFormatError(form, STATE_FORMAT)
