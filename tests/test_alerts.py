@@ -6,6 +6,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from streaming.service import metrics
+from streaming.service.figures import METRICS, Collector
+from streaming.service.lag_watch import LagWatch
 
 ROOT = Path(__file__).parents[1]
 PAGE = "docs/operations.md"
@@ -13,26 +15,29 @@ RULES = (ROOT / "deploy" / "alerts.yml").read_text()
 RUNBOOK = (ROOT / PAGE).read_text()
 
 
-def source_names():
-    """The metrics' names as the service's code has them."""
-    text = Path(metrics.__file__).read_text()
-    told = re.findall(r'families\.add\("(counter|gauge)", "(\w+)"', text)
-    counters = {*metrics.COUNTS, *(name for kind, name in told if kind == "counter")}
-    gauges = {*metrics.GAUGES, *(name for kind, name in told if kind == "gauge")}
-    return {f"sequencer_{name}_total" for name in counters} | {
-        f"sequencer_{name}" for name in gauges
-    }
+def full_name(name):
+    """As Prometheus shows it; parts of a histogram apart."""
+    return f"sequencer_{name}" + "_total" * (METRICS[name].kind == "counter")
+
+
+def samples(name):
+    """What a rule can ask for."""
+    parts = ("_bucket", "_sum", "_count") if METRICS[name].kind == "histogram" else ("",)
+    return {full_name(name) + part for part in parts}
 
 
 def test_rules_are_about_metrics_that_there_are():
     asked = set(re.findall(r"\bsequencer_\w+", RULES))
     assert asked
-    assert asked <= source_names()
+    assert asked <= {sample for name in METRICS for sample in samples(name)}
 
 
-def test_every_metric_is_in_the_runbook():
-    told = RUNBOOK.replace("`…_", "`sequencer_")
-    assert {name for name in source_names() if f"`{name}" not in told} == set()
+def test_the_runbook_lists_every_metric_with_its_kind_and_labels():
+    rows = re.findall(r"^\| `(sequencer_\w+)` \| (\w+) \|(.*?)\| \S.*\|$", RUNBOOK, re.MULTILINE)
+    listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    assert listed == {
+        full_name(name): (metric.kind, metric.labels) for name, metric in METRICS.items()
+    }
 
 
 def test_every_alert_has_an_entry_in_the_runbook():
@@ -50,6 +55,6 @@ def test_every_alert_has_an_entry_in_the_runbook():
 
 def test_before_any_pipeline_runs_there_is_nothing_to_tell():
     registry = CollectorRegistry()
-    registry.register(metrics.Collector("s", []))
+    registry.register(Collector("s", [], LagWatch([])))
     assert list(registry.collect()) == []
     assert metrics.not_ready([]) == "starting"

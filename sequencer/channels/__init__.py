@@ -3,10 +3,12 @@
 `rules` what a pipeline wants, `state` what is remembered, `plain` the definition (one record at a
 time, one channel), `step` the same over whole batches: `usual` channels vectorised, `unusual` ones
 through the plain step; `rows` the messages as columns, `commands` what
-operators do to channels, `outcome` what a step returns.
+operators do to channels, `disorder` how far out of order messages came, `outcome` what a step
+returns.
 """
 
 from sequencer.channels.commands import Command, Op
+from sequencer.channels.disorder import Disorder
 from sequencer.channels.outcome import (
     REASONS,
     Answer,
@@ -27,6 +29,7 @@ __all__ = [
     "Arrivals",
     "Command",
     "Delivered",
+    "Disorder",
     "Event",
     "Full",
     "Gap",

@@ -222,4 +222,5 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
         before(second.held_row),
         first.events + second.events,
         first.answers,
+        second.disorder,
     )

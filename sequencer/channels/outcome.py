@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sequencer.channels.disorder import Disorder
 from sequencer.channels.state import ShardState
 
 
@@ -101,7 +102,8 @@ class Outcome:
 
     ``rejected_row`` and ``rejected_reason`` are parallel, in order of arrival. ``held_row`` gives,
     for each row held after the step (in the order of ``state.held``), its row before. Every row is
-    exactly one of delivered, rejected, held. ``answers``: one for each command.
+    exactly one of delivered, rejected, held. ``answers``: one for each command. ``disorder``: of
+    the messages that came.
     """
 
     state: ShardState
@@ -112,3 +114,4 @@ class Outcome:
     held_row: NDArray[np.int64]
     events: list[Event] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    disorder: Disorder = field(default_factory=Disorder)

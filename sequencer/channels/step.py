@@ -9,13 +9,14 @@ full) are worked out together (`usual`). The others, and those whose gap is due,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sequencer.channels.commands import Command, carry_out, joined
+from sequencer.channels.disorder import Disorder, measure_unsorted
 from sequencer.channels.outcome import Delivered, Event, Outcome, Reason
 from sequencer.channels.plain import Results
 from sequencer.channels.rows import Rows, Table, merge
@@ -86,7 +87,9 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
         np.concatenate([state.held.since_ms, np.full(len(good), now_ms)]),
         np.concatenate([state.held.fin, fin]),
     )
-    settled = settle(table, rows, held_count, touched, unusual, rules)
+    disorder = _disorder(table, rows, held_count, unusual, epoch[good], rules, now_ms)
+    settled = settle(table, rows, held_count, touched, unusual, rules, now_ms)
+    disorder += settled.disorder
     unusual = settled.unusual
     reasons[settled.duplicate_row - held_count] = Reason.DUPLICATE
     table.columns["active_ms"][touched & ~unusual] = now_ms
@@ -106,7 +109,8 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
     due = plain.expire(quiet_held)
     if due.any():
         quiet_held = quiet_held.take(~due[quiet_held.channel])
-    return _close(table, plain, settled, quiet_held, reasons, held_count, now_ms, rules)
+    outcome = _close(table, plain, settled, quiet_held, reasons, held_count, now_ms, rules)
+    return replace(outcome, disorder=disorder)
 
 
 def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
@@ -192,6 +196,28 @@ def _positions(
     remembers[state.skipped.channel] = True
     unusual |= (ahead > rules.window) | (past & (new | remembers[code]))
     return frontier + ahead, unusual
+
+
+def _disorder(
+    table: Table,
+    rows: Rows,
+    held_count: int,
+    unusual: Bools,
+    epoch: Int64s,
+    rules: Rules,
+    now_ms: int,
+) -> Disorder:
+    """That of the unusual channels, as far as their messages are of the epoch that they had."""
+    of = np.flatnonzero(unusual[rows.channel])
+    if not len(of):
+        return Disorder()
+    its_epoch = table.columns["epoch"][rows.channel[held_count:]]
+    same = np.concatenate([np.ones(held_count, dtype=np.bool_), epoch == its_epoch])
+    ahead = rows.position[of] - table.columns["frontier"][rows.channel[of]]
+    of_epoch = same[of] & (ahead >= 0) & (ahead <= rules.window)
+    of, ahead = of[of_epoch], ahead[of_epoch]
+    waits_ms = now_ms - rows.since_ms[of]
+    return measure_unsorted(rows.channel[of], ahead, rows.row[of], waits_ms, held_count)
 
 
 def _close(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sequencer.channels.disorder import Disorder, measure
 from sequencer.channels.rows import Rows, Table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
@@ -28,10 +29,17 @@ class Settled:
     sequence: Int64s
     held: Int64s
     duplicate_row: Int64s
+    disorder: Disorder
 
 
 def settle(
-    table: Table, rows: Rows, held_count: int, touched: Bools, unusual: Bools, rules: Rules
+    table: Table,
+    rows: Rows,
+    held_count: int,
+    touched: Bools,
+    unusual: Bools,
+    rules: Rules,
+    now_ms: int,
 ) -> Settled:
     """Deliver, hold or drop as duplicate all messages of usual channels that something came for."""
     columns = table.columns
@@ -48,6 +56,8 @@ def settle(
     duplicate = which[~keep]
     which, ahead = which[keep], ahead[keep]
     channel = rows.channel[which]
+    waits_ms = now_ms - rows.since_ms[which]
+    disorder = measure(channel, ahead, rows.row[which], waits_ms, held_count)
     starts = starts_of(channel)
     sizes = np.diff(starts, append=len(which))
     rank = np.arange(len(which)) - np.repeat(starts, sizes)
@@ -68,7 +78,13 @@ def settle(
     columns["sequence"] = columns["sequence"] + count
     table.exists = table.exists | (touched & ~unusual)
     return Settled(
-        unusual, rows.row[which[ready]], delivered, sequence, which[~ready], rows.row[duplicate]
+        unusual,
+        rows.row[which[ready]],
+        delivered,
+        sequence,
+        which[~ready],
+        rows.row[duplicate],
+        disorder,
     )
 
 

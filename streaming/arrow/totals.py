@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from streaming.arrow.histograms import together
+
 
 @dataclass(slots=True)
 class Totals:
@@ -14,6 +16,7 @@ class Totals:
 
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
+    ``histograms``: by name, as in `streaming.arrow.histograms`.
 
     Two fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
     parts of answers to commands that concern all shards (``shared`` counts them since the state
@@ -33,12 +36,20 @@ class Totals:
     transit: int = 0
     batches: int = 0
     shared: int = 0
+    histograms: dict[str, list[int]] = field(default_factory=dict)
     parts: list[dict[str, Any]] = field(default_factory=list)
     waiting: str | None = None
 
     def reject(self, reason: str, count: int = 1) -> None:
         """Count rejected records."""
         self.rejected[reason] = self.rejected.get(reason, 0) + count
+
+    def measure(self, name: str, counts: list[int]) -> None:
+        """Add to a histogram."""
+        self.histograms = {
+            **self.histograms,
+            name: together([self.histograms.get(name, []), counts]),
+        }
 
     def to_json(self) -> str:
         """One line; keys sorted, so that equal totals give equal bytes."""
@@ -58,6 +69,8 @@ class Totals:
                 setattr(whole, name, getattr(whole, name) + getattr(part, name))
             for reason, count in part.rejected.items():
                 whole.reject(reason, count)
+            for name, counts in part.histograms.items():
+                whole.measure(name, counts)
         return whole
 
     @classmethod

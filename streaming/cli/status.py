@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streaming.config import Config
+    from streaming.kafka.lag import Lag
 
 ROWS = (
     "in",
@@ -30,6 +31,7 @@ ROWS = (
     "gaps",
     "blocked",
     "lag",
+    "lag_seconds",
 )
 TIME = len("2026-01-01T00:00:00")
 SHOWN_MAX = 50
@@ -54,7 +56,8 @@ def status(
     Works while the service runs and when it does not; the figures are those of the last batch.
     Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,
     "transit" the messages on their way between shards, "lag" the messages of inputs and commands
-    that are still in Kafka (a little more where senders use transactions).
+    that are still in Kafka (a little more where senders use transactions), "lag_seconds" the time
+    between the first of these and the newest, by their timestamps.
 
     With --blocked, each channel with the label that it waits for, how much is held behind it, and
     since when; --json lists all of them. To release one: sequencer skip CONFIG --channel K.
@@ -119,7 +122,8 @@ def _figures(
             texts = checkpoint.waiting().values()
             more["waiting"] = discipline.waiting(pipeline, texts, most)
     if lag:
-        more["lag"] = _lag(config, name, checkpoint.read_up_to())
+        behind = _lag(config, name, checkpoint.read_up_to())
+        more |= {"lag": behind.records, "lag_seconds": behind.seconds}
     return {
         "discipline": pipeline.discipline,
         "in": totals["seen"],
@@ -138,16 +142,16 @@ def _figures(
     }
 
 
-def _lag(config: Config, name: str, read: dict[str, dict[str, int]]) -> int:
-    """Records of inputs and commands behind those that batches have read."""
-    from streaming.kafka import topics  # noqa: PLC0415
+def _lag(config: Config, name: str, read: dict[str, dict[str, int]]) -> Lag:
+    """Of inputs and commands behind what batches have read."""
+    from streaming.kafka.lag import LagReader  # noqa: PLC0415
 
     pipeline = config.pipelines[name]
-    ends = topics.ends(config, (*pipeline.input, pipeline.commands))
-    return sum(
-        max(0, end - read.get(topic, {}).get(str(partition), 0))
-        for (topic, partition), end in ends.items()
-    )
+    reader = LagReader(config, (*pipeline.input, pipeline.commands))
+    try:
+        return reader(read)
+    finally:
+        reader.close()
 
 
 def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:

@@ -65,7 +65,8 @@ class Discipline:
     ``plan`` makes the plan of settings, the identity and the fields that all plans have. ``build``
     makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe`` reads
     state back. ``waiting`` makes a list, longest first, of what shards told of who waits
-    (`arrow.totals`), of all or of so many; by default nobody is listed.
+    (`arrow.totals`), of all or of so many; by default nobody is listed. ``disorder``: whether its
+    shards measure how far out of order messages come.
     """
 
     name: str
@@ -80,4 +81,5 @@ class Discipline:
     build: Callable[[Source, Any], DataFrame]
     describe: Callable[[Any], Reader]
     waiting: Callable[[Any, Iterable[str], int | None], Described] = _nobody
+    disorder: bool = False
     pace: Callable[[Any], Pace] = lambda _settings: Pace()

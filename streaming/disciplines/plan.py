@@ -53,6 +53,10 @@ class Plan:
         """All topics that the query reads; the inputs come first."""
         return self.inputs
 
+    def delivers_to(self, topic: str) -> bool:
+        """Whether what is written to a topic are deliveries."""
+        return topic not in (self.rejects, self.events)
+
     def transactional_id(self, partition: int) -> str:
         """Of the producer that writes for a state partition; unique to it in the Kafka cluster."""
         return f"{self.service}.{self.pipeline}.{partition}"
@@ -82,6 +86,10 @@ class ExchangePlan(Plan):
     def reads(self) -> tuple[str, ...]:
         """The inputs, the commands, the transit topic."""
         return (*self.inputs, self.commands, self.transit)
+
+    def delivers_to(self, topic: str) -> bool:
+        """What is in transit is not delivered yet."""
+        return topic != self.transit and Plan.delivers_to(self, topic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,11 @@ def is_local(location: str) -> bool:
     return not separator or scheme == "file"
 
 
+def local_path(location: str) -> str:
+    """The folder of a location that is one of this machine."""
+    return location.removeprefix("file://").removeprefix("file:")
+
+
 def _open(location: str) -> tuple[fs.FileSystem, str]:
     scheme, _, rest = location.partition("://")
     if not is_local(location):
@@ -194,8 +199,7 @@ def _open(location: str) -> tuple[fs.FileSystem, str]:
             location = f"s3://{rest}"
         files, path = fs.FileSystem.from_uri(location)
         return files, path
-    local = location.removeprefix("file://").removeprefix("file:")
-    return fs.LocalFileSystem(), local
+    return fs.LocalFileSystem(), local_path(location)
 
 
 def _show(value: Any) -> str:

@@ -97,7 +97,12 @@ class Pipeline:
         status = self.checkpoint.status()
         doubtful = -1 if self.accept_repeats else self.checkpoint.batch_in_doubt()
         waiting = self.checkpoint.waiting()
-        self.progress = Progress(in_doubt=doubtful, shards=_shards(status), waiting=waiting)
+        self.progress = Progress(
+            in_doubt=doubtful,
+            shards=_shards(status),
+            waiting=waiting,
+            written=self.progress.written,
+        )
         self.carrier = Carrier(plan, self.progress, self._note)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in connection.java(self.config).items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.disciplines.source import Source
-from streaming.sink.sink import SUMMARY, Sink
+from streaming.sink.sink import SUMMARY, Sink, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +32,7 @@ class Progress:
     """What the driver knows of a pipeline: counts by shard, last batch written by partition.
 
     ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
-    anything in the last batch.
+    anything in the last batch. ``written``: what the sinks did since the service began.
     """
 
     query: str = ""
@@ -42,6 +43,7 @@ class Progress:
     waiting: dict[int, str] = field(default_factory=dict)
     waiting_changed: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
+    written: Written = field(default_factory=Written)
 
     def totals(self) -> Totals:
         """All shards together."""
@@ -114,6 +116,8 @@ class Carrier:
                 progress.waiting_changed = True
             if row["wrote"]:
                 progress.wrote[row["partition"]] = batch
+            if row["written"]:
+                progress.written += Written(**json.loads(row["written"]))
         self._answer(news, context)
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)

@@ -17,8 +17,10 @@ the others write it; the bytes are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat, plain
+from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.output import HEADER, RECORD_COLUMNS
 from streaming.arrow.partitioner import partitions_of
@@ -34,10 +37,33 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import failures
 from streaming.sink.writer import Writer, make_producer, writer_for
 
-SUMMARY = "partition int, shard int, totals string, wrote boolean"
+SUMMARY = "partition int, shard int, totals string, wrote boolean, written string"
+"""One row for each shard that told of itself; ``wrote``: whether its partition had anything to
+write. ``written`` stands in the partition's first row: a `Written` as JSON, else nothing."""
 
 Row = dict[str, Any]
 """A row of `streaming.arrow.output.OUTPUT`."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What writing a partition's part of a batch came to; no part of the output, so clocks may.
+
+    ``transactions``: committed, 0 without transactions or where an earlier attempt wrote the batch
+    (``found`` is 1 then). ``latency_ms``: from the deliveries' timestamps to the end of the
+    transaction, as in `streaming.arrow.histograms`.
+    """
+
+    transactions: int = 0
+    found: int = 0
+    latency_ms: list[int] = field(default_factory=list)
+
+    def __add__(self, other: Written) -> Written:
+        return Written(
+            self.transactions + other.transactions,
+            self.found + other.found,
+            together([self.latency_ms, other.latency_ms]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +83,16 @@ class Sink:
         if first is None and not told:
             return
         crash_point("2-3")
+        written = Written()
         if first is not None:
-            self.write(partition, first, rows, told)
+            written = self.write(partition, first, rows, told)
         yield pa.RecordBatch.from_pydict(
             {
                 "partition": pa.array([partition] * len(told), pa.int32()),
                 "shard": pa.array([shard for shard, _ in told], pa.int32()),
                 "totals": [totals for _, totals in told],
                 "wrote": [first is not None] * len(told),
+                "written": [json.dumps(asdict(written)), *[""] * (len(told) - 1)],
             }
         )
 
@@ -74,23 +102,30 @@ class Sink:
         first: Row,
         rows: Iterator[Row],
         told: list[tuple[int, str]],
-    ) -> None:
+    ) -> Written:
         """Write one partition's part of the batch, unless it is there: a row and those behind it.
 
         Totals on the way go to ``told``.
         """
         row: Row | None = first
+        stamps: list[NDArray[np.int64]] = []
         writer = writer_for(self.plan, partition, self.context)
         if writer is None:  # an earlier attempt wrote this batch
             while row is not None:
                 row = _next_output(rows, told)
-            return
+            return Written(found=1)
         with writer.batch(self.context.batch, self.context.query):
             while row is not None:
                 if self.context.in_doubt and writer.forgotten and row["wrote_before"]:
                     raise failures.progress_missing(self.plan, partition, self.context.batch)
-                _produce(writer, row["topic"], from_ipc(row["rows"]), self.plan)
+                table = from_ipc(row["rows"])
+                _produce(writer, row["topic"], table, self.plan)
+                if self.plan.delivers_to(row["topic"]):
+                    stamps.append(_stamps(table))
                 row = _next_output(rows, told)
+        return Written(
+            transactions=int(writer.producer.transactional), latency_ms=_latency_ms(stamps)
+        )
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
@@ -141,3 +176,18 @@ def _partitions(keys: pa.Array, count: int) -> NDArray[np.int32]:
         known = _partitions(keys.dictionary, count)
         return np.asarray(known[keys.indices.to_numpy()])
     return partitions_of(plain(keys).fill_null(b""), count)
+
+
+def _stamps(table: pa.Table) -> NDArray[np.int64]:
+    """The records' timestamps (ms); none where a topic's records have Kafka's own."""
+    if "timestamp" not in table.column_names:
+        return np.zeros(0, dtype=np.int64)
+    return np.array(plain(flat(table["timestamp"])))  # a copy: the table may go
+
+
+def _latency_ms(stamps: Sequence[NDArray[np.int64]]) -> list[int]:
+    """How old the records of these timestamps are now; none is from the future."""
+    if not stamps:
+        return []
+    ages_ms = round(time.time() * 1000) - np.concatenate(stamps)
+    return counted(LATENCY_MS, np.maximum(ages_ms, 0))

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.arrow.key_text import key_to_json
+from streaming.service.figures import METRICS
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import WarmService, called, status, write_config
 
@@ -35,9 +36,9 @@ def blocked(config):
 
 
 def lag(config):
-    """How many messages the pipeline has not read yet."""
+    """How many messages the pipeline has not read yet, and how long ago they came."""
     found = json.loads(sequencer("status", config, "--lag", "--json"))["pipelines"]
-    return found["p"]["lag"]
+    return found["p"]["lag"], found["p"]["lag_seconds"]
 
 
 def free_port():
@@ -55,21 +56,54 @@ def ask(address, path):
         return error.code, error.read().decode()
 
 
-def measured(address, name):
-    """The sample of a metric; None where there is none yet."""
+def scraped(address):
+    """All samples: (name, labels) to value."""
     found = text_string_to_metric_families(ask(address, "/metrics")[1])
-    return next((s.value for each in found for s in each.samples if s.name == name), None)
+    return {
+        (
+            s.name,
+            tuple(v for k, v in sorted(s.labels.items()) if k not in ("pipeline", "service")),
+        ): (s.value)
+        for each in found
+        for s in each.samples
+    }
+
+
+def measured(address, name, *labels):
+    """The sample of a metric; None where there is none yet."""
+    return scraped(address).get((f"sequencer_{name}", labels))
 
 
 def look_at_metrics(address, service):
     assert ask(address, "/healthz") == (200, "alive\n")
     assert ask(address, "/readyz") == (200, "ready\n")
     assert ask(address, "/none")[0] == 404
-    assert measured(address, "sequencer_in_total") == 3 * len(KEYS)
-    assert measured(address, "sequencer_blocked") == len(KEYS)
-    assert measured(address, "sequencer_oldest_held_seconds") > 0
-    assert measured(address, "sequencer_restarts_total") == 0
-    service.until(lambda: measured(address, "sequencer_lag") == 0)
+    assert measured(address, "in_total") == 3 * len(KEYS)
+    assert measured(address, "blocked") == len(KEYS)
+    assert measured(address, "oldest_held_seconds") > 0
+    assert measured(address, "restarts_total") == 0
+    assert measured(address, "transactions_total") > 0
+    assert measured(address, "latency_seconds_count") == len(KEYS)
+    assert measured(address, "latency_seconds_bucket", "+Inf") == len(KEYS)
+    assert measured(address, "latency_seconds_sum") > 0
+    assert measured(address, "displaced_labels_bucket", "0") == 3 * len(KEYS)
+    assert measured(address, "waited_seconds_count") == 0
+    assert measured(address, "checkpoint_free_bytes") > 0
+    service.until(lambda: measured(address, "lag") == 0)
+    service.until(lambda: measured(address, "lag_seconds") == 0)
+
+
+def look_for_every_metric(address, service):
+    """After something was rejected and something held was delivered."""
+    known = {name: metric.kind for name, metric in METRICS.items()}
+    ends = {"counter": "_total", "gauge": "", "histogram": "_count"}
+    wanted = {f"sequencer_{name}{ends[kind]}" for name, kind in known.items()}
+    service.until(lambda: wanted <= {name for name, _ in scraped(address)})
+    assert measured(address, "rejected_total", "reset") == 2
+    assert measured(address, "rejected_total", "late") == measured(address, "late_total") == 1
+    assert measured(address, "waited_seconds_count") == 12 + 2
+    assert measured(address, "state_memory_bytes") > 0
+    assert measured(address, "batch_seconds", "triggerExecution") > 0
 
 
 def judge_topics(bootstrap, topics, out):
@@ -83,7 +117,7 @@ def judge_topics(bootstrap, topics, out):
     assert second > first
     assert [r.header("reject-reason") for r in read_all(bootstrap, topics["rejects"])] == [
         b"reset"
-    ] * 2
+    ] * 2 + [b"late"]
     events = [json.loads(r.value) for r in read_all(bootstrap, topics["events"])]
     gaps = [e for e in events if e["event"] == "gap"]
     assert sum(e["count"] for e in gaps) == 3 + 24 + 100
@@ -144,7 +178,10 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
             broker.bootstrap, topics["out"], len(KEYS) + 2 + 12 + 2, limit_s=SECONDS_MAX
         )
         assert [each["next"] for each in blocked(config)] == [4] * (len(KEYS) - 2)
-        service.until(lambda: lag(config) == 0)
+        service.until(lambda: lag(config) == (0, 0))
+        produce(broker.bootstrap, topics["in"], [labelled(b"new", 7)])
+        service.until(lambda: measured(address, "late_total") == 1)
+        look_for_every_metric(address, service)
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
     judge_topics(broker.bootstrap, topics, out)

@@ -82,4 +82,5 @@ CHANNEL = Discipline(
     build=_build,
     describe=_describe,
     waiting=_waiting,
+    disorder=True,
 )

@@ -24,6 +24,7 @@ from sequencer.channels import (
 )
 from streaming.arrow import output
 from streaming.arrow.columns import flat
+from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.ipc import from_body
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import OUTPUT, Write, output_rows
@@ -123,6 +124,7 @@ def step_shard(
         rejects = output.rejects(rows.slice(held + delivered), reasons, plan.inputs)
         writes.append((plan.rejects, rejects))
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
+    _measure(totals, outcome, now_ms - shard.state.held.since_ms)
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
     totals.shared += len(totals.parts)
     totals.waiting = told_waiting(shard.state, outcome.state)
@@ -212,3 +214,18 @@ def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
         blocked=int(np.count_nonzero(np.diff(outcome.state.held.channel, prepend=-1))),
         channels=len(outcome.state),
     )
+
+
+def _measure(totals: Totals, outcome: Outcome, waits_ms: NDArray[np.int64]) -> None:
+    """Note how far out of order messages came, and how long what was delivered had been held.
+
+    ``waits_ms``: of the messages that were held before the batch.
+    """
+    disorder, row = outcome.disorder, outcome.delivered.row
+    in_order = disorder.in_order
+    waited_ms = waits_ms[row[row < len(waits_ms)]]
+    if in_order or len(disorder.displaced):
+        totals.measure(DISPLACED, counted(DISPLACED, disorder.displaced, in_order))
+        totals.measure(LATE_MS, counted(LATE_MS, disorder.late_ms, in_order))
+    if len(waited_ms):
+        totals.measure(WAITED_MS, counted(WAITED_MS, waited_ms))

@@ -1,16 +1,18 @@
 """The sink over an operator's rows, in this process, against a real broker."""
 
 import json
+import time
 
 import pyarrow as pa
 import pytest
 
+from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import ProgressMissing
 from streaming.sink import producer, sink, writer
-from streaming.sink.sink import Sink
+from streaming.sink.sink import Sink, Written
 from tests.kafka_helpers import create_topics, read_all
 
 OUTPUT = pa.schema(
@@ -22,6 +24,8 @@ OUTPUT = pa.schema(
         ("wrote_before", pa.bool_()),
     ]
 )
+
+AGE_MS = 7000
 
 
 @pytest.fixture
@@ -51,6 +55,7 @@ def row(shard, topic, first, count, *, totals="", wrote_before=False):
             "key": pa.array([b"k"] * count, pa.binary()).dictionary_encode(),
             "value": pa.array([b"%d" % n for n in numbers], pa.binary()),
             "headers": pa.nulls(count, HEADERS),
+            "timestamp": pa.array([round(time.time() * 1000) - AGE_MS] * count),
             "sequence": pa.array(numbers),
             "header:key": pa.array([b"own"] * count),
         }
@@ -75,6 +80,13 @@ def run(plan, rows, context):
     return told.to_pylist()
 
 
+def written(told):
+    """What the sink told of its writing; in the first row alone."""
+    first, *others = [each["written"] for each in told]
+    assert not any(others)
+    return Written(**json.loads(first))
+
+
 def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeypatch):
     monkeypatch.setattr(producer, "SENT_BYTES_MIN", 1)
     sent = []
@@ -93,6 +105,12 @@ def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeyp
         (3, 0), (4, 50), (5, 55),
     ]  # fmt: skip
     assert {(each["partition"], each["wrote"]) for each in told} == {(1, True)}
+    counts = written(told)
+    assert (counts.transactions, counts.found) == (1, 0)
+    assert sum(counts.latency_ms[:-1]) == 100, "deliveries are measured, rejects are not"
+    assert counts.latency_ms[-1] >= 100 * AGE_MS
+    quick = sum(each < AGE_MS for each in BOUNDS[LATENCY_MS])
+    assert not any(counts.latency_ms[:quick])
     out = read_all(broker.bootstrap, plan.output)
     assert [r.value for r in out] == [b"%d" % n for n in range(100)]
     assert [r.headers for r in out] == [
@@ -102,13 +120,15 @@ def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeyp
     assert len(read_all(broker.bootstrap, plan.rejects)) == 5
 
     again = run(plan, [row(4, plan.output, 0, 50, totals="{}")], BatchContext("q", 0, True))
-    assert again == [{"partition": 1, "shard": 4, "totals": "{}", "wrote": True}]
+    assert [(each["shard"], each["totals"], each["wrote"]) for each in again] == [(4, "{}", True)]
+    assert written(again) == Written(found=1)
     assert len(read_all(broker.bootstrap, plan.output)) == 100, "a batch that is there is skipped"
 
 
 def test_nothing_to_write_begins_nothing(plan):
     told = run(plan, [row(3, "", 0, 0, totals="{}")], BatchContext("q", 0, False))
-    assert told == [{"partition": 1, "shard": 3, "totals": "{}", "wrote": False}]
+    assert [(each["shard"], each["wrote"]) for each in told] == [(3, False)]
+    assert written(told) == Written()
     assert not writer._writers
     assert list(Sink(plan, BatchContext("q", 0, False))(iter([]))) == []
 

@@ -1,0 +1,82 @@
+"""How far out of order messages came: what one would give up with another gap time or buffer.
+
+A message is *displaced* by as many labels as the highest label that came before it in its channel
+lies above it, 0 where none does (near to the reordering extent of RFC 4737). It is *late* by as
+long as the first of those above it had waited when it came: with a shorter gap time it would have
+been given up. A buffer or a window as long as the displacement never gives it up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sequencer.channels.state import Bools, Int64s
+
+
+def _none() -> Int64s:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Disorder:
+    """The messages that came in one step: how many in order, and of the others parallel arrays.
+
+    ``displaced`` in labels (above 0), ``late_ms`` in batch time (0: within one batch). Duplicates,
+    and what came after it was given up, are not counted.
+    """
+
+    in_order: int = 0
+    displaced: Int64s = field(default_factory=_none)
+    late_ms: Int64s = field(default_factory=_none)
+
+    def __add__(self, other: Disorder) -> Disorder:
+        return Disorder(
+            self.in_order + other.in_order,
+            np.concatenate([self.displaced, other.displaced]),
+            np.concatenate([self.late_ms, other.late_ms]),
+        )
+
+
+def measure(
+    channel: Int64s, ahead: Int64s, row: Int64s, waits_ms: Int64s, held_count: int
+) -> Disorder:
+    """Disorder among messages sorted by (channel, ahead), each label once; parallel arrays.
+
+    ``ahead`` counts labels from any place of the channel, ``row`` is in order of arrival, the
+    first ``held_count`` were held before; ``waits_ms``: how long a message has waited.
+    """
+    back = (row[1:] < row[:-1]) & (channel[1:] == channel[:-1])
+    came = int(np.count_nonzero(row >= held_count))
+    if not back.any():
+        return Disorder(came)
+    mixed: Bools = np.zeros(int(channel[-1]) + 1, dtype=np.bool_)
+    mixed[channel[1:][back]] = True
+    which = mixed[channel]
+    channel, ahead, row, waits_ms = channel[which], ahead[which], row[which], waits_ms[which]
+    group = np.cumsum(np.diff(channel, prepend=channel[0]) != 0)
+
+    stride = int(waits_ms.max()) + 1
+    behind = waits_ms[::-1] + (group[-1] - group[::-1]) * stride  # groups kept apart
+    longest = (np.maximum.accumulate(behind)[::-1] - (group[-1] - group) * stride).astype(np.int64)
+
+    stride = int(ahead.max()) + 1
+    by_arrival = np.lexsort((row, group))
+    places = (ahead + group * stride)[by_arrival]
+    displaced = np.empty(len(row), dtype=np.int64)
+    displaced[by_arrival] = np.maximum.accumulate(places) - places
+    of = (displaced > 0) & (row >= held_count)
+    displaced = displaced[of]
+    return Disorder(came - len(displaced), displaced, longest[of])
+
+
+def measure_unsorted(
+    channel: Int64s, ahead: Int64s, row: Int64s, waits_ms: Int64s, held_count: int
+) -> Disorder:
+    """The same among messages in any order, of which some may be duplicates."""
+    order = np.lexsort((row, ahead, channel))
+    channel, ahead, row, waits_ms = (each[order] for each in (channel, ahead, row, waits_ms))
+    keep = np.ones(len(row), dtype=np.bool_)
+    keep[1:] = (channel[1:] != channel[:-1]) | (ahead[1:] != ahead[:-1])
+    return measure(channel[keep], ahead[keep], row[keep], waits_ms[keep], held_count)
