@@ -40,7 +40,7 @@ PURE = {
     "warnings",
 }
 LAYERS = [
-    {"errors", "crashes"},
+    {"errors", "crashes", "logs"},
     {"arrow", "settings", "clients", "graph", "simulate"},
     {"disciplines"},
     {"config"},

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from streaming import logs
 from streaming.cli.broker import broker
 from streaming.cli.changes import group, node
 from streaming.cli.check import check
@@ -16,6 +17,7 @@ from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.graph import graph
 from streaming.cli.inspect import inspect
+from streaming.cli.log_format import LogFormatOption
 from streaming.cli.operate import reset, seed, skip
 from streaming.cli.pack import pack
 from streaming.cli.run import run
@@ -58,7 +60,8 @@ def _version(wanted: bool) -> None:
 
 def _verbose(wanted: bool) -> None:
     if wanted:
-        logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
+        if not logs.in_json():
+            logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s")
         logging.getLogger("streaming").setLevel(logging.DEBUG)
 
 
@@ -76,6 +79,7 @@ def sequencer(
             help="Tell where errors come from, and what Kafka's client says.",
         ),
     ] = False,
+    _log_format: LogFormatOption = logs.LogFormat.TEXT,
 ) -> None:
     """Puts Kafka messages in order, exactly once, with Spark Structured Streaming.
 
@@ -105,17 +109,34 @@ def _status() -> int:
         end_output()
         return 0
     except Exception as error:  # noqa: BLE001  (the last place where it can be told)
-        if hasattr(error, "exit_code") and hasattr(error, "show"):  # the call is wrong
-            error.show(file=sys.stderr)
+        if hasattr(error, "show") and hasattr(error, "format_message"):  # the call is wrong
+            if logs.in_json():
+                logs.say(error.format_message(), event="error", level="error", exit_status=WRONG)
+            else:
+                error.show(file=sys.stderr)
             return WRONG
-        traceback.print_exc()
-        print("sequencer: this is a fault of the program; please report it.", file=sys.stderr)
+        _tell_fault()
         return FAULT
     return status if isinstance(status, int) else 0
 
 
+def _tell_fault() -> None:
+    said = "this is a fault of the program; please report it."
+    if logs.in_json():
+        trace = traceback.format_exc()
+        logs.say(said, event="fault", level="error", traceback=trace, exit_status=FAULT)
+        return
+    traceback.print_exc()
+    print(f"sequencer: {said}", file=sys.stderr)
+
+
 def _tell(error: SequencerError) -> None:
     """What happened, whether it took effect, what to do now: a line each."""
+    if logs.in_json():
+        parts = {"effect": error.effect or None, "remedy": error.remedy or None}
+        status = error.exit_status
+        logs.say(error.message, event="error", level="error", **parts, exit_status=status)
+        return
     if logging.getLogger("streaming").isEnabledFor(logging.DEBUG):
         traceback.print_exception(error)
     print(f"sequencer: {error.message}", file=sys.stderr)

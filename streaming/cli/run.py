@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from streaming.cli.log_format import RunLogFormatOption
+
 
 def run(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
@@ -27,11 +29,15 @@ def run(
             help="Go on where Kafka has forgotten whether the last batch was written.",
         ),
     ] = False,
+    _log_format: RunLogFormatOption = None,
 ) -> None:
     """Run the pipelines of CONFIG until stopped (or, with --once, until all input is done).
 
     Kafka is waited for, also when it goes away meanwhile. Ctrl-C or SIGTERM finishes the running
     batch and stops; kill -9 loses and repeats nothing either.
+
+    With --log-format json, standard error has one JSON object a line: time, level, event, message,
+    and the figures of the event.
 
     Exit status: 0 stopped as asked; 1 the job failed (a gap under the policy "fail", another copy
     of the service, a damaged checkpoint); 2 the configuration cannot work.

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from streaming import logs
 from streaming.errors import JobFailed
 from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
@@ -53,6 +54,7 @@ class Jvm:
         self._process = subprocess.Popen(
             [*command, "pyspark-shell"],
             stdin=subprocess.PIPE,  # the JVM ends when this does
+            stderr=subprocess.PIPE if logs.in_json() else None,
             env={
                 "SPARK_LAUNCHER_OPTS": LAUNCHER,
                 **os.environ,
@@ -61,6 +63,8 @@ class Jvm:
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
             },
         )
+        if self._process.stderr is not None:
+            logs.relay(self._process.stderr, "spark")
 
     def connect(self) -> None:
         """Make it PySpark's JVM, as soon as it listens; JobFailed where it does not start."""

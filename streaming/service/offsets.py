@@ -35,7 +35,7 @@ class Through:
 class TransitCleaner:
     """Deletes what was in transit before the last batch that is done: no restart reads it."""
 
-    def __init__(self, config: Config, name: str, say: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, name: str, say: Callable[..., None]) -> None:
         self.config = config
         self.name = name
         self.say = say
@@ -54,7 +54,7 @@ class TransitCleaner:
         try:
             topics.delete_before(self.config, self.topic, wanted)
         except KafkaUnavailable as error:
-            self.say(f"{self.name}: {error}")
+            self.say(f"{self.name}: {error}", event="refused", level="warning", pipeline=self.name)
             self._refused = True  # told once; the next start tries again
         self._deleted = wanted
 

@@ -68,7 +68,7 @@ class Pipeline:
         name: str,
         checkpoint: Checkpoint,
         *,
-        say: Callable[[str], None],
+        say: Callable[..., None],
         once: bool,
         accept_repeats: bool,
     ) -> None:
@@ -82,7 +82,7 @@ class Pipeline:
         self.progress = Progress()
         self.query: StreamingQuery | None = None
         self.carrier: Carrier | None = None
-        self._reported: tuple[int, ...] = ()
+        self._reported: dict[str, int] = {}
         self._batch_seen = -1
         self.discipline = DISCIPLINES[config.pipelines[name].discipline]
         self.speed = Speed(self.discipline.pace(config.pipelines[name]))
@@ -124,7 +124,10 @@ class Pipeline:
             if not part.remedy and identity.own[key] != wanted.own[key]:
                 self.say(
                     f"pipelines.{self.name}.{key} is not what the checkpoint began with; it is "
-                    f"passed over. {part.instead}"
+                    f"passed over. {part.instead}",
+                    event="passed-over",
+                    level="warning",
+                    pipeline=self.name,
                 )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
         partitions = topics.partitions(self.config, written)
@@ -157,7 +160,10 @@ class Pipeline:
         if self.speed.slow:
             self.say(
                 f"{self.name}: {self.progress.totals().held:,} deliveries wait for their turn; "
-                f"reading few inputs until there are fewer than {self.speed.pace.held_low:,}"
+                f"reading few inputs until there are fewer than {self.speed.pace.held_low:,}",
+                event="slow",
+                level="warning",
+                pipeline=self.name,
             )
         return True
 
@@ -232,17 +238,28 @@ class Pipeline:
         stopper.start()
         stopper.join(QUERY_SECONDS_MAX)
 
-    def report(self, *, last: bool = False) -> str:
-        """A line on what was done, empty where nothing changed."""
-        totals = self.progress.totals()
-        now = (totals.seen, totals.delivered, totals.held, sum(totals.rejected.values()))
-        if self.progress.batch < 0 or (now == self._reported and not last):
-            return ""
-        self._reported = now
-        seen, delivered, held, rejected = now
-        return (
-            f"{self.name}: {seen:,} in, {delivered:,} delivered, {held:,} held, "
-            f"{rejected:,} rejected; batch {self.progress.batch} took {self.progress.batch_ms} ms"
+    def report(self, *, last: bool = False) -> None:
+        """Say what was done, where anything changed."""
+        progress, totals = self.progress, self.progress.totals()
+        counts = {
+            "in": totals.seen,
+            "delivered": totals.delivered,
+            "held": totals.held,
+            "rejected": sum(totals.rejected.values()),
+        }
+        if progress.batch < 0 or (counts == self._reported and not last):
+            return
+        self._reported = counts
+        told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        self.say(
+            f"{self.name}: {told}; batch {progress.batch} took {progress.batch_ms} ms",
+            event="report",
+            pipeline=self.name,
+            **counts,
+            blocked=totals.blocked,
+            gaps=totals.gaps,
+            batch=progress.batch,
+            batch_ms=progress.batch_ms,
         )
 
     def _note(self, progress: Progress) -> None:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from streaming import crashes
 from streaming.config import Config
-from streaming.errors import JobFailed, KafkaUnavailable
+from streaming.errors import JobFailed, KafkaUnavailable, SequencerError
 from streaming.kafka import connection, topics
+from streaming.logs import say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.cluster import DEFAULT_MASTER, Cluster, wait_for_master
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.service.session import passed_over, spark_session, start_jvm
-from streaming.service.stopping import Stopping, say
+from streaming.service.stopping import Stopping
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +87,7 @@ class Service:
                 quickly = time.monotonic() - asked < ARCHIVE_AFTER_SECONDS_MAX
                 if quickly and any(each.progress.batch >= 0 for each in pipelines):
                     jvm.worked()
+        say(f"{self.config.service.name}: stopped", event="stopped")
 
     def _ready(self, session: SparkSession, cluster: Cluster) -> bool:
         """Wait for executors and check them; False when told to stop meanwhile."""
@@ -110,7 +112,10 @@ class Service:
             pipeline.start()
         say(
             f"{self.config.service.name}: {len(pipelines)} pipeline(s) running; "
-            "Ctrl-C or SIGTERM finishes the running batch and stops"
+            "Ctrl-C or SIGTERM finishes the running batch and stops",
+            event="started",
+            service=self.config.service.name,
+            pipelines=self.names,
         )
         failures = dict.fromkeys(self.names, 0)
         reported = time.monotonic()
@@ -124,13 +129,11 @@ class Service:
                 reported = time.monotonic()
                 cluster.watch()
                 for pipeline in pipelines:
-                    if line := pipeline.report():
-                        say(line)
+                    pipeline.report()
                     pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
         for pipeline in pipelines:
-            if line := pipeline.report(last=True):
-                say(line)
+            pipeline.report(last=True)
 
     def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
@@ -149,7 +152,7 @@ class Service:
         if self.once and failures >= ONCE_TRIES_MAX:
             raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
         pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
-        say(f"{pipeline.name}: {failure} Trying again in {pause} s.")
+        _say_again(pipeline, failure, pause)
         self.stopping.wait(pause)
         self._start_again(pipeline)
         return failures + 1
@@ -160,7 +163,7 @@ class Service:
             try:
                 pipeline.start()
             except KafkaUnavailable as error:  # it went away again meanwhile
-                say(f"{pipeline.name}: {error} Trying again in {RESTART_SECONDS[-1]} s.")
+                _say_again(pipeline, error, RESTART_SECONDS[-1])
                 self.stopping.wait(RESTART_SECONDS[-1])
             else:
                 return
@@ -173,18 +176,18 @@ class Service:
                 connection.wait_for_kafka(self.config, limit_s=3)
             except KafkaUnavailable as error:
                 if not told:
-                    say(f"{error.message} Waiting for it.")
+                    say(f"{error.message} Waiting for it.", event="kafka-away", level="warning")
                 told = True
             else:
                 if told:
-                    say("Kafka is back.")
+                    say("Kafka is back.", event="kafka-back")
                 return True
         return False
 
     def _prepare_topics(self) -> None:
         if self.config.service.create_topics:
             for name in topics.create(self.config, inputs=False):
-                say(f"created topic {name}")
+                say(f"created topic {name}", event="topic-created", topic=name)
         topics.require(self.config, self.names)
 
     def _stop(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
@@ -194,3 +197,14 @@ class Service:
             pipeline.ask_to_stop()
         for pipeline in pipelines:
             pipeline.wait_stopped(deadline)
+
+
+def _say_again(pipeline: Pipeline, why: SequencerError, pause_s: int) -> None:
+    say(
+        f"{pipeline.name}: {why} Trying again in {pause_s} s.",
+        event="failed",
+        level="warning",
+        pipeline=pipeline.name,
+        reason=str(why),
+        pause_s=pause_s,
+    )

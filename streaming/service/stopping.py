@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from streaming.logs import say
+
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
-
-
-def say(text: str) -> None:
-    """One line for people, on standard error."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 class Stopping(threading.Event):
@@ -42,5 +37,6 @@ class Stopping(threading.Event):
 
     def _on_signal(self, number: int, _frame: Any) -> None:
         if not self.is_set():
-            say(f"{signal.Signals(number).name}: finishing the running batch")
+            name = signal.Signals(number).name
+            say(f"{name}: finishing the running batch", event="stopping", signal=name)
         self.set()

@@ -37,7 +37,7 @@ def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_
         broker.bootstrap, f"{names['skip']}.in", [labelled(b"k", n, b"%d" % n) for n in (0, 2, 5)]
     )
     produce(broker.bootstrap, f"{names['retire']}.in", [labelled(b"k", 0, b"first life")])
-    with Service(config) as service:
+    with Service(config, "--log-format", "json") as service:
         out = wait_for_records(broker.bootstrap, f"{names['skip']}.out", 3, limit_s=SECONDS_MAX)
         assert [r.value for r in out] == [b"0", b"2", b"5"]
         told = [json.loads(r.value) for r in read_all(broker.bootstrap, f"{names['skip']}.events")]
@@ -62,6 +62,22 @@ def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_
         assert second > first
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
+    judge_log(service.said().splitlines(), set(names))
+
+
+def judge_log(lines, pipelines):
+    """One JSON object a line, Spark's and Java's words included; the story of a run."""
+    said = [json.loads(line) for line in lines]
+    for each in said:
+        assert {"at", "level", "event", "message"} <= each.keys()
+    events = [each["event"] for each in said if each["event"] != "spark"]
+    assert events.index("started") < events.index("stopping") < events.index("stopped")
+    assert events.count("topic-created") == 4 * len(pipelines)
+    last = {each["pipeline"]: each for each in said if each["event"] == "report"}
+    assert {name: (r["in"], r["delivered"], r["rejected"]) for name, r in last.items()} == {
+        "skip": (4, 3, 1),
+        "retire": (2, 2, 0),
+    }
 
 
 def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_prefix, tmp_path):

@@ -1,0 +1,86 @@
+"""What is told on standard error, as text and as JSON."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from streaming import logs
+from streaming.logs import LogFormat
+from tests.service_helpers import called
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    handlers, level = list(logging.root.handlers), logging.root.level
+    yield
+    logs.use(LogFormat.TEXT)
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def objects(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_text_has_the_message_alone(capsys):
+    logs.say("Kafka is back.", event="kafka-back", pause_s=3)
+    said = capsys.readouterr().err
+    assert said.endswith(" Kafka is back.\n")
+    assert "pause_s" not in said
+
+
+def test_json_has_time_level_event_and_fields(capsys):
+    logs.use(LogFormat.JSON)
+    logs.say("a\nline — of two", event="failed", level="warning", pause_s=3, reason=None)
+    (told,) = objects(capsys.readouterr().err)
+    assert told.pop("at").endswith("Z")
+    assert told == {
+        "level": "warning",
+        "event": "failed",
+        "message": "a\nline — of two",
+        "pause_s": 3,
+    }
+
+
+def test_what_other_processes_and_libraries_say_becomes_objects_too(capsys):
+    logs.use(LogFormat.JSON)
+    logs.relay(io.BytesIO(b"WARNING: \xff\n\nsecond\n"), "spark").join(10)
+    try:
+        int("why")
+    except ValueError:
+        logging.getLogger("kafka.conn").critical("lost %s", "it", exc_info=True)
+    first, second, third = objects(capsys.readouterr().err)
+    assert (first["event"], first["message"]) == ("spark", "WARNING: \ufffd")
+    assert second["message"] == "second"
+    assert (third["event"], third["level"], third["logger"]) == ("library", "error", "kafka.conn")
+    assert "ValueError: invalid" in third["traceback"]
+
+
+@pytest.mark.parametrize("words", [["check"], ["run"]])
+def test_errors_are_objects_with_the_exit_status(tmp_path, words):
+    code, out, err = called("--log-format", "json", *words, tmp_path / "none.toml")
+    (told,) = objects(err)
+    assert (code, out, told["exit_status"], told["level"]) == (2, "", 2, "error")
+    assert told["effect"] == "Nothing was started."
+
+
+def test_so_are_wrong_calls(tmp_path):
+    code, _, err = called("--log-format", "json", "run", tmp_path / "none.toml", "--unknown")
+    (told,) = objects(err)
+    assert (code, told["exit_status"]) == (2, 2)
+    assert "--unknown" in told["message"]
+
+
+def test_the_option_works_behind_run_too(tmp_path):
+    code, _, err = called("run", tmp_path / "none.toml", "--log-format", "json")
+    assert (code, objects(err)[0]["event"]) == (2, "error")
+
+
+def test_so_are_faults_of_the_program(tmp_path, monkeypatch):
+    monkeypatch.setattr("streaming.config.load_config", lambda _: 1 / 0)
+    code, _, err = called("--log-format", "json", "check", tmp_path)
+    (told,) = objects(err)
+    assert (code, told["event"]) == (1, "fault")
+    assert "ZeroDivisionError" in told["traceback"]
