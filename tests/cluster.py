@@ -143,6 +143,6 @@ def run_on(config: Path, spark: dict[str, str]) -> Path:
     lines = "".join(f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in spark.items())
     text = config.read_text()
     begin = text.index("[spark]")
-    end = text.index("[", begin + 1)
+    end = text.index("\n[", begin) + 1
     config.write_text(f"{text[:begin]}[spark]\n{lines}{text[end:]}")
     return config

@@ -20,6 +20,7 @@ from streaming.cli.inspect import inspect
 from streaming.cli.log_format import LogFormatOption
 from streaming.cli.operate import reset, seed, skip
 from streaming.cli.pack import pack
+from streaming.cli.rescale import rescale
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate
@@ -43,7 +44,7 @@ app = typer.Typer(
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
     demo, run, check, topics, pack, status, inspect, skip, seed, reset, verify, graph, send, tail,
-    broker, simulate,
+    broker, rescale, simulate,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(group, name="group")

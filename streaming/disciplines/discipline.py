@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
+from streaming.disciplines.reshard import Reshard, rekeyed
 from streaming.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -48,6 +49,20 @@ class Pace:
     held_low: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StateMove:
+    """How a pipeline's state is moved to other shards (`sequencer rescale`).
+
+    ``schema``: of a shard's state, as SQL. ``timed``: whether shards have timers. ``exchanges``:
+    whether shards send each other messages, so that there must stay as many of them.
+    """
+
+    schema: str
+    reshard: Reshard = rekeyed
+    timed: bool = False
+    exchanges: bool = False
+
+
 def _nobody(_settings: Any, _texts: Iterable[str], _most: int | None) -> Described:
     return []
 
@@ -60,13 +75,13 @@ class Discipline:
     of `sequencer inspect`; ``counted``: what `sequencer status` tells besides.
 
     ``operators``: the modules that workers run for these settings, by name; imported before they
-    start.
-    ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has them.
-    ``plan`` makes the plan of settings, the identity and the fields that all plans have. ``build``
-    makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe`` reads
-    state back. ``waiting`` makes a list, longest first, of what shards told of who waits
-    (`arrow.totals`), of all or of so many; by default nobody is listed. ``disorder``: whether its
-    shards measure how far out of order messages come.
+    start. ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has
+    them. ``plan`` makes the plan of settings, the identity and the fields that all plans have.
+    ``build`` makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe``
+    reads state back, ``reshard`` says how it is moved to other shards. ``waiting`` makes a list,
+    longest first, of what shards told of who waits (`arrow.totals`), of all or of so many; by
+    default nobody is listed. ``disorder``: whether its shards measure how far out of order messages
+    come.
     """
 
     name: str
@@ -80,6 +95,7 @@ class Discipline:
     plan: Callable[[Any, Mapping[str, Any], dict[str, Any]], Plan]
     build: Callable[[Source, Any], DataFrame]
     describe: Callable[[Any], Reader]
+    reshard: Callable[[Any], StateMove]
     waiting: Callable[[Any, Iterable[str], int | None], Described] = _nobody
     disorder: bool = False
     pace: Callable[[Any], Pace] = lambda _settings: Pace()

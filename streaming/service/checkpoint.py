@@ -23,6 +23,7 @@ from streaming.errors import ConfigError, JobFailed, SequencerError
 IDENTITY = "identity.json"
 STATUS = "status.json"
 WAITING = "waiting.json"
+MOVED = "moved.json"
 
 
 SHARED = {
@@ -62,10 +63,10 @@ class Checkpoint:
         ``wanted.state_partitions``, and the parts that the discipline has no remedy for, are wishes
         that an older checkpoint overrides. Raises ConfigError where anything else differs.
         """
+        self.require_here()
         pinned = self.identity()
         if pinned is None:
-            plain = asdict(wanted)
-            self._write(IDENTITY, {**plain.pop("own"), **plain})
+            self.write_identity(wanted)
             return wanted
         for name, remedy in SHARED.items():
             self._compare(name, getattr(pinned, name), getattr(wanted, name), remedy)
@@ -73,6 +74,26 @@ class Checkpoint:
             if part.remedy:
                 self._compare(name, pinned.own[name], wanted.own[name], part.remedy)
         return pinned
+
+    def write_identity(self, identity: Identity) -> None:
+        """Fix it for the checkpoint's life."""
+        plain = asdict(identity)
+        self._write(IDENTITY, {**plain.pop("own"), **plain})
+
+    def require_here(self) -> None:
+        """ConfigError where the state was moved to another checkpoint."""
+        moved = self._read(MOVED)
+        if moved is not None:
+            raise ConfigError(
+                f"The state of pipeline {self.pipeline} was moved from {self.location} to "
+                f"{moved['to']} with {moved['shards']} shards.",
+                "Nothing was started: messages would be delivered twice.",
+                f'Set service.checkpoint = "{moved["to"]}" and service.shards = {moved["shards"]}.',
+            )
+
+    def mark_moved(self, to: str, shards: int) -> None:
+        """Nobody starts here any more; see :meth:`require_here`."""
+        self._write(MOVED, {"to": to, "shards": shards})
 
     def _compare(self, name: str, was: Any, now: Any, remedy: str) -> None:
         if was != now:
@@ -138,6 +159,47 @@ class Checkpoint:
         """The batch that was planned but not logged as done, -1 if there is none."""
         planned, done = self._last("offsets"), self._last("commits")
         return planned if planned > done else -1
+
+    def take_place_of(self, other: Checkpoint, state_partitions: int) -> None:
+        """Go on reading where another checkpoint's last batch ended, as this one's batch 0.
+
+        The query has to be another one: what Kafka knows of the other's progress is then nothing to
+        it. Batch 0 of this one must be the only one.
+        """
+        with other._files.open_input_stream(other._log("offsets")) as stream:
+            version, settings, *sources = stream.read().decode().splitlines()
+        told = json.loads(settings)
+        told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
+        offsets = "\n".join([version, json.dumps(told, separators=(",", ":")), *sources])
+        self._put("offsets/0", offsets.encode())
+        where = f"{self._path}/sources"
+        if self._files.get_file_info(where).type != fs.FileType.NotFound:
+            self._files.delete_dir(where)
+        selector = fs.FileSelector(f"{other._path}/sources", recursive=True)
+        for entry in other._files.get_file_info(selector):
+            if entry.type == fs.FileType.File and not entry.base_name.startswith("."):
+                with other._files.open_input_stream(entry.path) as stream:
+                    inside = entry.path.removeprefix(f"{other._path}/")
+                    self._put(inside, stream.read())
+
+    def forget(self) -> None:
+        """Remove the folder with all that is in it."""
+        if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+            self._files.delete_dir(self._path)
+
+    def _log(self, log: str) -> str:
+        """The last file of one of Spark's logs."""
+        return f"{self._path}/{log}/{self._last(log)}"
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Write a file of Spark's, without the checksum that there may be of an older one."""
+        folder, _, last = f"{self._path}/{name}".rpartition("/")
+        self._files.create_dir(folder, recursive=True)
+        checksum = f"{folder}/.{last}.crc"
+        if self._files.get_file_info(checksum).type == fs.FileType.File:
+            self._files.delete_file(checksum)
+        with self._files.open_output_stream(f"{folder}/{last}") as stream:
+            stream.write(content)
 
     def read_up_to(self) -> dict[str, dict[str, int]]:
         """The offsets, by topic and partition, up to which batches that are done have read."""

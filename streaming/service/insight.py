@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Described
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.reshard import Row
 from streaming.errors import JobFailed
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import make_plan
@@ -28,11 +31,22 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
             "Nothing was read.",
             f"Start it first: sequencer run CONFIG --pipeline {name}.",
         )
+    plan = make_plan(config, name, identity, {})
+    return described(config, name, plan, state_rows(session, checkpoint.location))
+
+
+def state_rows(session: SparkSession, location: str) -> list[Row]:
+    """All rows of a pipeline's state: the key of a shard, then the fields of its state."""
     # Spark's reader asks the part of it that only streaming queries start.
     session._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()  # noqa: SLF001
-    frame = session.read.format("statestore").load(checkpoint.location)
+    frame = session.read.format("statestore").load(location)
     rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
+    return sorted(tuple(row) for row in rows)
+
+
+def described(config: Config, name: str, plan: Plan, rows: Iterable[Row]) -> Described:
+    """What rows of state say under a plan; sorted by name."""
     discipline = DISCIPLINES[config.pipelines[name].discipline]
-    read = discipline.describe(make_plan(config, name, identity, {}))
-    described = [each for row in rows for each in read(row)]
-    return sorted(described, key=lambda each: str(each[discipline.key]))
+    read = discipline.describe(plan)
+    found = [each for row in rows for each in read(row)]
+    return sorted(found, key=lambda each: str(each[discipline.key]))

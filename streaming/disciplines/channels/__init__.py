@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.channels.settings import ChannelPipeline
-from streaming.disciplines.discipline import Described, Discipline, Fixed, Reader
+from streaming.disciplines.discipline import Described, Discipline, Fixed, Reader, StateMove
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,6 +67,13 @@ def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) 
     return describe_waiting(texts, settings.rules().labels, most)
 
 
+def _reshard(_settings: ChannelPipeline) -> StateMove:
+    from streaming.disciplines.channels.codec import STATE  # noqa: PLC0415
+    from streaming.disciplines.channels.reshard import reshard  # noqa: PLC0415
+
+    return StateMove(STATE, reshard, timed=True)
+
+
 CHANNEL = Discipline(
     name="channel",
     settings=ChannelPipeline,
@@ -81,6 +88,7 @@ CHANNEL = Discipline(
     plan=_plan,
     build=_build,
     describe=_describe,
+    reshard=_reshard,
     waiting=_waiting,
     disorder=True,
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader
+from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader, StateMove
 from streaming.disciplines.groups.settings import NETWORK, GroupPipeline
 from streaming.disciplines.plan import few_shards
 
@@ -98,6 +98,17 @@ def _describe(plan: BatchPlan | NetworkPlan) -> Reader:
     return NetworkOperator(plan).reader(network.describe)
 
 
+def _reshard(settings: GroupPipeline) -> StateMove:
+    if settings.sequencing == NETWORK:
+        from streaming.disciplines import exchange  # noqa: PLC0415
+
+        return StateMove(exchange.STATE, exchanges=True)
+    from streaming.disciplines import broadcast  # noqa: PLC0415
+    from streaming.disciplines.groups.batch.reshard import reshard  # noqa: PLC0415
+
+    return StateMove(broadcast.STATE, reshard)
+
+
 def _pace(settings: GroupPipeline) -> Pace:
     sizes = [len(members) for members in settings.groups.values()]
     if not sizes or settings.sequencing == NETWORK:
@@ -125,5 +136,6 @@ GROUP = Discipline(
     plan=_plan,
     build=_build,
     describe=_describe,
+    reshard=_reshard,
     pace=_pace,
 )

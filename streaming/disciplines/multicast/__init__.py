@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader
+from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader, StateMove
 from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.disciplines.plan import few_shards
 
@@ -75,6 +75,17 @@ def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:
     return operator.MulticastOperator(plan).reader(describe.of_protocol)
 
 
+def _reshard(settings: MulticastPipeline) -> StateMove:
+    if settings.order != "batch":
+        from streaming.disciplines import exchange  # noqa: PLC0415
+
+        return StateMove(exchange.STATE, exchanges=True)
+    from streaming.disciplines import broadcast  # noqa: PLC0415
+    from streaming.disciplines.multicast.reshard import reshard  # noqa: PLC0415
+
+    return StateMove(broadcast.STATE, reshard)
+
+
 MULTICAST = Discipline(
     name="multicast",
     settings=MulticastPipeline,
@@ -89,5 +100,6 @@ MULTICAST = Discipline(
     plan=_plan,
     build=_build,
     describe=_describe,
+    reshard=_reshard,
     pace=lambda settings: PACE if settings.order == "batch" else WAITING_PACE,
 )

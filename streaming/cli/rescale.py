@@ -1,0 +1,50 @@
+"""`sequencer rescale`: more or fewer shards and state partitions, for a stopped service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def rescale(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file, as it ran.")],
+    shards: Annotated[int, typer.Option(min=1, max=1024, help="The new service.shards.")],
+    state_partitions: Annotated[
+        int, typer.Option(min=1, max=1024, help="The new state partitions: cores that step.")
+    ],
+    to: Annotated[str, typer.Option("--to", help="The new checkpoint: a folder or URI.")],
+) -> None:
+    """Move the state of a stopped service into a new checkpoint with more or fewer partitions.
+
+    What is held, given up, counted and remembered goes on, and nothing is delivered twice or lost.
+    The new checkpoint is read back and compared before the old one is closed; until then the old
+    one is untouched. If it is interrupted, the same command goes on. Pipelines whose shards send
+    each other messages (sequencing = "network", order = "clock" or "counter") keep as many shards
+    as they have. All state is in this machine's memory for a moment.
+
+    Exit status: 0 moved; 1 the service runs, its last batch is not done, or what was moved is not
+    what was there; 2 the configuration cannot work.
+
+    Example: sequencer rescale orders.toml --shards 64 --state-partitions 8 --to var/checkpoints-8
+    """
+    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+    from streaming.errors import ConfigError  # noqa: PLC0415
+    from streaming.service.rescale import Target  # noqa: PLC0415
+    from streaming.service.rescale import rescale as move  # noqa: PLC0415
+    from streaming.service.session import local, spark_session  # noqa: PLC0415
+    from streaming.service.stopping import say  # noqa: PLC0415
+
+    settings = load_config(config)
+    root = to.rstrip("/")
+    if root == settings.service.checkpoint.rstrip("/"):
+        raise ConfigError(
+            f"--to {to} is the checkpoint that there is.",
+            "Nothing was changed.",
+            "Name a new one; the old one is kept until you remove it.",
+        )
+    with spark_session(local(settings)) as session:
+        target = Target(root, shards, state_partitions)
+        move(session, settings, list(settings.pipelines), target, say)
+    print(f'checkpoint = "{root}"\nshards = {shards}\nstate_partitions = {state_partitions}')

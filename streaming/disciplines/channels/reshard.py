@@ -1,0 +1,96 @@
+"""Channels moved to other shards, with what each holds and has given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sequencer.channels import Held, ShardState
+from sequencer.channels.state import COLUMNS, Int64s, Skipped
+from streaming.arrow.totals import Totals
+from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.waiting import told_waiting
+from streaming.disciplines.reshard import Resharded, Row, counts_of
+from streaming.disciplines.state_keys import channel_shard, shard_keys
+
+
+def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Resharded:
+    """Each channel to its shard by the hash of its name."""
+    schema = record_schema(before)
+    shards = [decode_shard(tuple(state), schema) for _key, *state in rows]
+    whole = _together(shards, record_schema(after))
+    names = whole.state.keys.to_pylist()
+    of = np.array([channel_shard(name, after.shards) for name in names], np.int64)
+    keys = shard_keys(after.shards, after.state_partitions)
+    found, waiting = [], {}
+    for number in range(after.shards) if rows else ():
+        shard = _part(whole, of == number)
+        counts = replace(
+            whole.totals if number == 0 else Totals(),
+            held=len(shard.state.held),
+            blocked=len(np.unique(shard.state.held.channel)),
+            channels=len(shard.state),
+        )
+        found.append((keys[number], *encode_shard(replace(shard, totals=counts))))
+        told = told_waiting(ShardState.empty(), shard.state)
+        if told is not None:
+            waiting[keys[number]] = told
+    return Resharded(found, waiting)
+
+
+def _together(shards: Sequence[Shard], schema: pa.Schema) -> Shard:
+    """All shards as one; channels of a later one have higher rows, so what is sorted stays so."""
+    states = [shard.state for shard in shards]
+    first = np.cumsum([0, *map(len, states)]).tolist()
+    placed = list(zip(states, first, strict=False))
+
+    def joined(parts: Sequence[Any], kind: Any = np.int64) -> Any:
+        return np.concatenate([np.zeros(0, kind), *parts])
+
+    numbers: dict[str, Int64s] = {
+        name: joined([getattr(state, name) for state in states]) for name in COLUMNS
+    }
+    held = Held(
+        joined([state.held.channel + at for state, at in placed]),
+        joined([state.held.position for state in states]),
+        joined([state.held.since_ms for state in states]),
+        joined([state.held.fin for state in states], np.bool_),
+    )
+    skipped = Skipped(
+        joined([state.skipped.channel + at for state, at in placed]),
+        joined([state.skipped.first for state in states]),
+        joined([state.skipped.stop for state in states]),
+    )
+    keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
+    clock_ms = max((state.clock_ms for state in states), default=0)
+    state = ShardState(keys, **numbers, held=held, skipped=skipped, clock_ms=clock_ms)
+    records = pa.concat_tables([schema.empty_table(), *(shard.records for shard in shards)])
+    return Shard(state, records.combine_chunks(), counts_of(shard.totals for shard in shards))
+
+
+def _part(whole: Shard, mine: np.ndarray[Any, Any]) -> Shard:
+    """The channels of a mask, with what is theirs."""
+    state = whole.state
+    row = np.cumsum(mine) - 1
+    held, given_up = mine[state.held.channel], mine[state.skipped.channel]
+    numbers = {name: column[mine] for name, column in state.columns().items()}
+    some = state.held.take(held)
+    part = ShardState(
+        state.keys.filter(pa.array(mine)),
+        **numbers,
+        held=replace(some, channel=row[some.channel]),
+        skipped=Skipped(
+            row[state.skipped.channel[given_up]],
+            state.skipped.first[given_up],
+            state.skipped.stop[given_up],
+        ),
+        clock_ms=state.clock_ms,
+    )
+    records = whole.records.filter(pa.array(held)).combine_chunks()
+    return Shard(part, records, whole.totals)

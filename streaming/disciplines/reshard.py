@@ -1,0 +1,55 @@
+"""State moved to other shards: what all disciplines share.
+
+A `Reshard` takes all rows of a pipeline's state, each the shard's key and then its state, and gives
+the rows under another plan. Every channel, subscriber and peer keeps what is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streaming.arrow.totals import Totals
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.state_keys import shard_keys
+
+Row = tuple[Any, ...]
+"""The key of a shard, then the fields of its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resharded:
+    """``rows`` of state, and who waits in each shard as it would have told (`arrow.totals`)."""
+
+    rows: list[Row]
+    waiting: dict[int, str]
+
+
+Reshard = Callable[[Any, Any, Sequence[Row]], Resharded]
+"""From the plan before, the plan after, and all rows. ValueError where it cannot be."""
+
+
+def counts_of(parts: Iterable[Totals]) -> Totals:
+    """The counts of all shards for the first of the new ones.
+
+    What tells whether anything was written begins anew: under the new checkpoint nothing was.
+    """
+    whole = Totals.sum(parts)
+    return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0)
+
+
+def rekeyed(before: Plan, after: Plan, rows: Sequence[Row]) -> Resharded:
+    """The same shards under other keys; ValueError where there would be more or fewer of them.
+
+    For shards that send each other messages: what is on its way is for a shard by its number.
+    """
+    if before.shards != after.shards:
+        raise ValueError(
+            f"its {before.shards} shards send each other messages, and there would be "
+            f"{after.shards} of them"
+        )
+    old = shard_keys(before.shards, before.state_partitions)
+    new = shard_keys(after.shards, after.state_partitions)
+    moved = dict(zip(old, new, strict=True))
+    return Resharded([(moved[key], *state) for key, *state in rows], {})

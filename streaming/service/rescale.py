@@ -1,0 +1,212 @@
+"""A stopped service's state moved into a new checkpoint, with other shards and state partitions.
+
+For each pipeline:
+
+1. The state is read whole, and laid out anew (`disciplines.reshard`).
+2. A query with the same stateful operator writes it as batch 0 of the new checkpoint.
+3. The new checkpoint gets the old one's place in Kafka: the next batch begins where the last ended.
+4. It is read back: every channel, subscriber and peer has to be as it was, and the counts' sum.
+5. The new checkpoint is complete (its identity is written), then the old one is closed.
+
+What is interrupted before 5 is begun anew; what is complete stays. Until then the old one is not
+touched.
+Transactional ids stay; their progress is another query's, so the new one's first batch is written
+whatever number the old one's last batch had.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from streaming.arrow.totals import Totals
+from streaming.config import Config
+from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.discipline import StateMove
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.reshard import Resharded
+from streaming.errors import ConfigError, JobFailed
+from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.insight import described, state_rows
+from streaming.service.planning import make_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.state import GroupState
+
+OUT = "shard int"
+UNCHANGED = "Nothing was changed; the service can be started as it was."
+ROWS = "state-rows"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the new checkpoint is to be."""
+
+    root: str
+    shards: int
+    state_partitions: int
+
+
+@dataclass(frozen=True)
+class Put:
+    """The function that Spark calls for each shard: the state is what the row says.
+
+    ``timed``: at the next batch the shard looks for itself what is due.
+    """
+
+    timed: bool
+
+    def __call__(
+        self, _key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """Take the one row of the shard."""
+        (row,) = (row for frame in frames for row in frame.itertuples(index=False))
+        state.update(tuple(_plain(value) for value in row[1:]))
+        if self.timed:
+            state.setTimeoutDuration(1)
+        yield pd.DataFrame({"shard": pd.Series([], dtype="int32")})
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def rescale(
+    session: SparkSession, config: Config, names: Iterable[str], target: Target, say: Say
+) -> None:
+    """Move these pipelines; JobFailed or ConfigError where one cannot be."""
+    old = [Checkpoint(config.service.checkpoint, name) for name in names]
+    new = {each.pipeline: Checkpoint(target.root, each.pipeline) for each in old}
+    there = [each for each in old if new[each.pipeline].identity() is None]
+    for each in old:
+        if each not in there:
+            say(f"{each.pipeline}: moved before")
+            _close(each, target)
+    begun = [each for each in there if each.identity() is not None]
+    for each in there:
+        if each not in begun:
+            say(f"{each.pipeline}: has no checkpoint; it begins anew where it is started")
+    for each in begun:
+        each.require_here()
+        each.claim()
+    for each in begun:
+        _move(session, config, each, new[each.pipeline], target, say)
+        _close(each, target)
+
+
+def _close(old: Checkpoint, target: Target) -> None:
+    old.mark_moved(target.root, target.shards)
+
+
+def _move(
+    session: SparkSession,
+    config: Config,
+    old: Checkpoint,
+    new: Checkpoint,
+    target: Target,
+    say: Say,
+) -> None:
+    name = old.pipeline
+    identity = old.identity()
+    assert identity is not None  # noqa: S101  (asked before)
+    if old.batch_in_doubt() >= 0 or not old.status():
+        raise JobFailed(
+            f"The last batch of pipeline {name} was begun and is not done.",
+            UNCHANGED,
+            "Start the service as it was, stop it (SIGTERM), then rescale.",
+        )
+    move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
+    partitions = identity.state_partitions if move.exchanges else target.state_partitions
+    wanted = replace(
+        identity, shards=target.shards, state_partitions=min(partitions, target.shards)
+    )
+    before, after = _plan(config, name, identity), _plan(config, name, wanted)
+    rows = state_rows(session, old.location)
+    try:
+        moved = move.reshard(before, after, rows)
+    except ValueError as error:
+        raise ConfigError(
+            f"Pipeline {name} cannot be moved: {error}.",
+            UNCHANGED,
+            "Keep service.shards and the state partitions for it, or move the others to a service "
+            "of their own.",
+        ) from error
+    new.forget()
+    _write(session, move, moved, new.location, wanted.state_partitions)
+    new.take_place_of(old, wanted.state_partitions)
+    found = state_rows(session, new.location)
+    _require_same(
+        described(config, name, before, rows), described(config, name, after, found), name
+    )
+    _carry_status(old, new, moved)
+    new.write_identity(wanted)
+    say(
+        f"{name}: {len(rows)} → {len(found)} shards in use, {identity.state_partitions} → "
+        f"{wanted.state_partitions} state partitions"
+    )
+
+
+def _plan(config: Config, name: str, identity: Identity) -> Plan:
+    service = config.service.model_copy(update={"shards": identity.shards})
+    return make_plan(replace(config, service=service), name, identity, {})
+
+
+def _write(
+    session: SparkSession, move: StateMove, moved: Resharded, location: str, partitions: int
+) -> None:
+    """Batch 0 of a checkpoint: a query like the pipeline's, which sets states in place of steps."""
+    given = f"{location}/{ROWS}"
+    schema = f"shard int, {move.schema}"
+    session.createDataFrame(moved.rows, schema).write.parquet(given)
+    session.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    timeout = "ProcessingTimeTimeout" if move.timed else "NoTimeout"
+    frame = (
+        session.readStream.schema(schema)
+        .parquet(given)
+        .groupBy("shard")
+        .applyInPandasWithState(Put(move.timed), OUT, move.schema, "append", timeout)
+    )
+    query = (
+        frame.writeStream.format("noop")
+        .option("checkpointLocation", location)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def _require_same(before: list[dict[str, Any]], after: list[dict[str, Any]], name: str) -> None:
+    """JobFailed where anything is not as it was."""
+    if before != after:
+        old, new = ({json.dumps(each, default=str) for each in some} for some in (before, after))
+        example = next(iter(sorted(old ^ new)), "their order")
+        raise JobFailed(
+            f"What was moved of pipeline {name} is not what was there, for instance {example}.",
+            UNCHANGED,
+            "This is a fault of the program; please report it.",
+        )
+
+
+def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
+    """The counts go on; JobFailed where their sum is another."""
+    status = old.status()
+    shards = {str(row[0]): asdict(Totals.from_json(row[-1])) for row in moved.rows}
+    was = Totals.sum(Totals(**each) for each in status["shards"].values())
+    now = Totals.sum(Totals(**each) for each in shards.values())
+    if replace(was, batches=0, shared=0) != replace(now, batches=0, shared=0):
+        raise JobFailed(
+            f"The counts of pipeline {old.pipeline} would be others: {was} and {now}.",
+            UNCHANGED,
+            "This is a fault of the program; please report it.",
+        )
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    new.write_waiting(moved.waiting)
+    new.write_status({**status, "batch": 0, "at": at, "shards": shards})
