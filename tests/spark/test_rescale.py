@@ -1,0 +1,147 @@
+"""`sequencer rescale` between batches: held messages, given-up labels, groups and handles go on."""
+
+import json
+import re
+import uuid
+from collections import defaultdict
+
+import pytest
+
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.service_helpers import (
+    WarmService,
+    channel_topics,
+    inspect,
+    run_once,
+    status,
+    verify,
+    write_config,
+)
+from tests.spark.histories import written
+from tests.streaming.verify.worlds import random_groups, random_multicasts
+from tests.warm import warm
+
+pytestmark = pytest.mark.timeout(900)
+KEYS = [b"k%02d" % n for n in range(12)]
+PARTS = 3
+
+
+def channel_parts():
+    """Each part ends with a gap that the next one fills, but one that is given up before."""
+    parts = []
+    for part in range(PARTS):
+        first = 10 * part
+        labels = [*range(first, first + 8), first + 9, *([first - 2] if part else [])]
+        parts.append(
+            [Record(key, b"v%d" % n, [("label", b"%d" % n)]) for key in KEYS for n in labels]
+        )
+    return parts
+
+
+def parts_of(world, topic):
+    records = written(world, topic)
+    size = -(-len(records) // PARTS)
+    return [records[at : at + size] for at in range(0, PARTS * size, size)]
+
+
+class Workload:
+    def __init__(self, broker, folder):
+        self.bootstrap, self.folder = broker.bootstrap, folder
+        prefix = f"rescale-{uuid.uuid4().hex[:8]}."
+        worlds = {
+            "groups": random_groups(3, steps=150, commands=0.06, output="out"),
+            "multicasts": random_multicasts(5, steps=120, order="batch"),
+        }
+        self.topics = {name: channel_topics(f"{prefix}{name}.") for name in ("channels", *worlds)}
+        groups = {name: sorted(some) for name, some in worlds["groups"].configured.items()}
+        self.pipelines = {
+            "channels": self.topics["channels"],
+            "groups": {"discipline": "group", "groups": groups, **self.topics["groups"]},
+            "multicasts": {"discipline": "multicast", **self.topics["multicasts"]},
+        }
+        wide = [each[role] for each in self.topics.values() for role in ("input", "commands")]
+        create_topics(broker.bootstrap, dict.fromkeys(wide, 2))
+        self.parts = {"channels": {"input": channel_parts()}}
+        for name, world in worlds.items():
+            self.parts[name] = {
+                "input": parts_of(world, "in"),
+                "commands": parts_of(world, "commands"),
+            }
+
+    def config(self, checkpoint, shards, partitions):
+        return write_config(
+            self.folder,
+            self.bootstrap,
+            self.pipelines,
+            checkpoint=str(self.folder / checkpoint),
+            shards=shards,
+            state_partitions=partitions,
+        )
+
+    def send(self, part):
+        for name, roles in self.parts.items():
+            for role, parts in roles.items():
+                produce(self.bootstrap, self.topics[name][role], parts[part])
+
+    def give_up(self, key, label):
+        command = json.dumps({"op": "skip", "channel": key, "to": label}).encode()
+        produce(self.bootstrap, self.topics["channels"]["commands"], [Record(None, command)])
+
+
+def rescale(config, shards, partitions, to):
+    asked = ("--shards", str(shards), "--state-partitions", str(partitions), "--to", str(to))
+    command = warm().call("rescale", str(config), *asked)
+    assert command.poll(300) == 0, command.said()
+    return command.said()
+
+
+def known(config):
+    return {name: inspect(config, "--pipeline", name) for name in status(config)}
+
+
+def test_from_two_state_partitions_to_eight_and_back(broker, tmp_path):
+    work = Workload(broker, tmp_path)
+    config = work.config("two", 6, 2)
+    work.send(0)
+    work.give_up("k00", 9)
+    run_once(config)
+    before, counts = known(config), status(config)
+    assert counts["channels"]["held"] == len(KEYS) - 1
+    said = rescale(config, 16, 8, tmp_path / "eight")
+    assert re.search(r"channels: 6 → 16 shards in use, 2 → 8 state partitions", said), said
+
+    with WarmService(config, "--once") as refused:
+        assert refused.wait(120) == 2, refused.said()
+        assert "was moved from" in refused.said()
+
+    config = work.config("eight", 16, 8)
+    assert known(config) == before
+    assert status(config) == counts
+    assert "moved before" in rescale(work.config("two", 6, 2), 16, 8, tmp_path / "eight")
+    config = work.config("eight", 16, 8)
+    work.send(1)
+    run_once(config)
+    rescale(config, 6, 2, tmp_path / "back")
+    config = work.config("back", 6, 2)
+    work.send(2)
+    run_once(config)
+
+    code, said = verify(config)
+    assert code == 0, said
+    figures = status(config)
+    for name, roles in work.parts.items():
+        assert figures[name]["in"] == sum(map(len, roles["input"]))
+    assert figures["channels"]["rejected"] == {"late": 1}
+    for name, topics in work.topics.items():
+        require_no_hole(read_all(broker.bootstrap, topics["output"]), name)
+
+
+def require_no_hole(records, name):
+    """Each key has one incarnation, and each number once: nothing began anew, nothing came twice."""
+    numbers = defaultdict(list)
+    for record in records:
+        numbers[record.key, record.header("incarnation")].append(int(record.header("sequence")))
+    assert records, name
+    assert len({key for key, _ in numbers}) == len(numbers), name
+    for key, sequence in numbers.items():
+        assert sequence == list(range(len(sequence))), (name, key)
