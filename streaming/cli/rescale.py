@@ -31,10 +31,10 @@ def rescale(
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
     from streaming.errors import ConfigError  # noqa: PLC0415
+    from streaming.logs import say  # noqa: PLC0415
     from streaming.service.rescale import Target  # noqa: PLC0415
     from streaming.service.rescale import rescale as move  # noqa: PLC0415
     from streaming.service.session import local, spark_session  # noqa: PLC0415
-    from streaming.service.stopping import say  # noqa: PLC0415
 
     settings = load_config(config)
     root = to.rstrip("/")

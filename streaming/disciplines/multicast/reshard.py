@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from sequencer.multicast.batch import Holders, Peers
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import STATE_FORMAT, homes
+from streaming.disciplines.broadcast import homes
 from streaming.disciplines.multicast.batched import NUMBERS, BatchCore, BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
+from streaming.disciplines.shards import STATE_FORMAT
 from streaming.disciplines.state_keys import shard_keys
 
 

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from sequencer.groups.subscribers import UNBORN, Subscribers
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import STATE_FORMAT, homes
+from streaming.disciplines.broadcast import homes
 from streaming.disciplines.groups.batch import codec
 from streaming.disciplines.groups.batch.operator import BatchCore, BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
+from streaming.disciplines.shards import STATE_FORMAT
 from streaming.disciplines.state_keys import shard_keys
 
 
