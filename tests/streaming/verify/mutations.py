@@ -7,7 +7,7 @@ other deliveries; it gives the names of faults of which one must be found, or No
 
 from dataclasses import replace
 
-from tests.streaming.verify.plants import at_place_of, with_header
+from tests.streaming.verify.plants import at_place_of, insert, with_header
 
 
 def prefixes(rng, records):
@@ -22,6 +22,51 @@ def prefixes(rng, records):
         if left[record.topic, record.key] >= 0:
             out.append(record)
     return out
+
+
+def cut_short(rng, m):
+    """Leave of outputs, rejects and events what has been written at some moment."""
+    m.outputs = prefixes(rng, m.outputs)
+    m.rejects = prefixes(rng, m.rejects)
+    m.events = prefixes(rng, m.events)
+
+
+def mutate(rng, m, kinds, message, deliveries):
+    """One random change to one of the deliveries: its kind, and the names of the faults.
+
+    ``message``: what names a record's message. No names: the change is not possible here.
+    """
+    if not deliveries:
+        return None, None
+    at = rng.choice(deliveries)
+    record = m.outputs[at]
+    others = [r for n, r in enumerate(m.outputs) if message(r) == message(record) and n != at]
+    kind = rng.choice(kinds)
+    return kind, kind(rng, m, at, record, others)
+
+
+def assert_found(names, verdict, what):
+    """One of the faults is found, and each fault that is found says where."""
+    assert names & verdict.counts.keys(), (what, names, verdict.faults[:3])
+    assert all("@" in fault.witness for fault in verdict.faults), verdict.faults
+
+
+def again(rng, m, at, record, others):
+    insert(m.outputs, rng.choice([n for n in m.of_key(record.key) if n >= at]), record)
+    return {"delivered-twice"}
+
+
+def changed(rng, record, name, value):
+    """Other bytes, another time, or another header; one of them has this name and value."""
+    return rng.choice(
+        [
+            replace(record, value=(record.value or b"") + b"!"),
+            replace(record, timestamp=record.timestamp + 1),
+            with_header(record, "x", None),
+            with_header(record, name, value),
+            replace(record, headers=(("y", b""), *record.headers)),
+        ]
+    )
 
 
 def repeat(rng, m, at, record, others):

@@ -8,10 +8,14 @@ import pytest
 
 from streaming.verify.group import Settings, judge
 from tests.streaming.verify.mutations import (
+    again,
+    assert_found,
+    changed,
+    cut_short,
     lose_as_it_is,
     moved,
+    mutate,
     other_sequence,
-    prefixes,
     reject,
     repeat,
 )
@@ -19,7 +23,6 @@ from tests.streaming.verify.plants import (
     Lists,
     append,
     drop,
-    insert,
     swap,
     with_header,
 )
@@ -32,9 +35,7 @@ def test_what_is_on_its_way_is_held_and_no_fault(seed):
     world = random_groups(seed, version_each=seed % 2 == 0, commands=0.1)
     m = Lists.of(material_for(world))
     whole = len(m.outputs)
-    m.outputs = prefixes(rng, m.outputs)
-    m.rejects = prefixes(rng, m.rejects)
-    m.events = prefixes(rng, m.events)
+    cut_short(rng, m)
     settings = settings_for(Settings, world, groups=world.configured, due={}, across_groups=True)
     verdict = judge(settings, m.material())
     assert verdict.good, verdict.faults[:3]
@@ -69,17 +70,6 @@ def message(record):
     return tuple(record.header(name)[1] for name in ("group", "group-version", "group-sequence"))
 
 
-def mutate(rng, m):
-    """One random change; the names of faults of which one must be found, or None: not possible."""
-    kind = rng.choice(KINDS)
-    if not m.outputs:
-        return None
-    at = rng.randrange(len(m.outputs))
-    record = m.outputs[at]
-    others = [r for r in m.outputs if message(r) == message(record) and r.key != record.key]
-    return kind(rng, m, at, record, others)
-
-
 def swap_two(rng, m, at, record, others):
     """Of one group, or of two that another subscriber got, too."""
     seen = {other.key: {message(r) for r in m.outputs if r.key == other.key} for other in others}
@@ -103,11 +93,6 @@ def lose(rng, m, at, record, others):
     return {"missing-delivery", "unfinished", "lost"}
 
 
-def again(rng, m, at, record, others):
-    insert(m.outputs, rng.choice([n for n in m.of_key(record.key) if n >= at]), record)
-    return {"delivered-twice"}
-
-
 def stranger(rng, m, at, record, others):
     got = {record.key, *(other.key for other in others)}
     strangers = sorted({r.key for r in m.outputs} - got)
@@ -118,16 +103,7 @@ def stranger(rng, m, at, record, others):
 
 
 def other_bytes(rng, m, at, record, others):
-    changed = rng.choice(
-        [
-            replace(record, value=(record.value or b"") + b"!"),
-            replace(record, timestamp=record.timestamp + 1),
-            with_header(record, "x", None),
-            with_header(record, "sender", b"somebody"),
-            replace(record, headers=(("y", b""), *record.headers)),
-        ]
-    )
-    m.outputs[at] = changed
+    m.outputs[at] = changed(rng, record, "sender", b"somebody")
     return {"two-contents", "invented"}
 
 
@@ -144,8 +120,7 @@ def other_stamps(rng, m, at, record, others):
     there, stamps = record.header("stamps")
     if not there:
         return None
-    changed = stamps.replace(b"]]", b"9]]")
-    m.outputs[at] = with_header(record, "stamps", changed)
+    m.outputs[at] = with_header(record, "stamps", stamps.replace(b"]]", b"9]]"))
     return {"stamps-differ"}
 
 
@@ -189,12 +164,11 @@ def found_in(seed):
     steps = rng.choice([10, 30, 60])
     world = random_groups(seed, steps=steps, version_each=seed % 2 == 0, commands=0.07)
     m = Lists.of(material_for(world))
-    names = mutate(rng, m)
+    kind, names = mutate(rng, m, KINDS, message, range(len(m.outputs)))
     if names is None:
         return False
     verdict = judge(settings_for(Settings, world, groups=world.configured), m.material())
-    assert names & verdict.counts.keys(), (seed, names, verdict.faults[:3])
-    assert all("@" in fault.witness for fault in verdict.faults), verdict.faults
+    assert_found(names, verdict, (seed, kind))
     return True
 
 

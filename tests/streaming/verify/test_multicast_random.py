@@ -9,14 +9,18 @@ import pytest
 from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
 from tests.streaming.verify.mutations import (
+    again,
+    assert_found,
+    changed,
+    cut_short,
     lose_as_it_is,
     moved,
+    mutate,
     other_sequence,
-    prefixes,
     reject,
     repeat,
 )
-from tests.streaming.verify.plants import Lists, append, drop, insert, swap, with_header
+from tests.streaming.verify.plants import Lists, append, drop, swap, with_header
 from tests.streaming.verify.worlds import material_for, random_multicasts, settings_for
 
 
@@ -26,9 +30,7 @@ def test_what_is_on_its_way_is_held_and_no_fault(seed):
     world = random_multicasts(seed, order=rng.choice(["batch", "clock", "counter"]))
     m = Lists.of(material_for(world))
     whole = len(m.outputs)
-    m.outputs = prefixes(rng, m.outputs)
-    m.rejects = prefixes(rng, m.rejects)
-    m.events = prefixes(rng, m.events)
+    cut_short(rng, m)
     verdict = judge(settings_for(Settings, world, due={}), m.material())
     assert verdict.good, verdict.faults[:3]
     assert (len(m.outputs) == whole) or verdict.looked_at["held"] > 0
@@ -53,11 +55,6 @@ def lose(rng, m, at, record, others):
     return {"missing-delivery", "unfinished", "lost", "missing-event"}
 
 
-def again(rng, m, at, record, others):
-    insert(m.outputs, rng.choice([n for n in m.of_key(record.key) if n >= at]), record)
-    return {"delivered-twice"}
-
-
 def stranger(rng, m, at, record, others):
     strangers = sorted({r.key for r in m.outputs} - {record.key})
     if not strangers:
@@ -69,15 +66,7 @@ def stranger(rng, m, at, record, others):
 
 
 def other_bytes(rng, m, at, record, others):
-    m.outputs[at] = rng.choice(
-        [
-            replace(record, value=(record.value or b"") + b"!"),
-            replace(record, timestamp=record.timestamp + 1),
-            with_header(record, "x", None),
-            with_header(record, "to", b"p9"),
-            replace(record, headers=(("y", b""), *record.headers)),
-        ]
-    )
+    m.outputs[at] = changed(rng, record, "to", b"p9")
     return {"two-contents", "invented"}
 
 
@@ -110,9 +99,9 @@ def handles_moved(rng, m, at, record, others):
         return {"wrong-handles"}
     if not valid:
         return None
-    changed = with_header(record, "handles", b"").headers
+    headers = with_header(record, "handles", b"").headers
     added = ("handles-invalid", valid)
-    m.outputs[at] = replace(record, headers=(*changed[:-2], added, *changed[-2:]))
+    m.outputs[at] = replace(record, headers=(*headers[:-2], added, *headers[-2:]))
     return {"wrong-handles"}
 
 
@@ -176,18 +165,11 @@ def found_in(seed):
     world = random_multicasts(seed, steps=rng.choice([10, 40, 80]), order=order)
     m = Lists.of(material_for(world))
     messages = [n for n, each in enumerate(m.outputs) if each.headers[-3][0] != "notice"]
-    if not messages:
-        return False
-    at = rng.choice(messages)
-    record = m.outputs[at]
-    others = [r for n, r in enumerate(m.outputs) if message(r) == message(record) and n != at]
-    kind = rng.choice(KINDS)
-    names = kind(rng, m, at, record, others)
+    kind, names = mutate(rng, m, KINDS, message, messages)
     if names is None:
         return False
     verdict = judge(settings_for(Settings, world), m.material())
-    assert names & verdict.counts.keys(), (seed, kind, names, verdict.faults[:3])
-    assert all("@" in fault.witness for fault in verdict.faults), verdict.faults
+    assert_found(names, verdict, (seed, kind))
     return True
 
 

@@ -1,0 +1,132 @@
+"""Options that several verbs have, written once: a dataclass, a field for each.
+
+A verb takes such an object first. :func:`spread` makes of it what typer reads: a function with a
+parameter for each field, the verb's own ones in between.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from streaming.cli.asking import (
+    LIMIT_SECONDS,
+    ConfigFile,
+    JsonOption,
+    LimitOption,
+    PipelineOption,
+    load_pipeline,
+    tell,
+)
+from streaming.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every verb is given that sends a command: to which pipeline, and how it is answered."""
+
+    config: ConfigFile
+    pipeline: PipelineOption = None
+    limit: LimitOption = LIMIT_SECONDS
+    as_json: JsonOption = False
+
+    def ask(self, discipline: str, command: dict[str, Any]) -> None:
+        """Send the command, and show the answer."""
+        from streaming.kafka.asking import ask  # noqa: PLC0415  (a quick --help)
+
+        settings, name = load_pipeline(self.config, self.pipeline, discipline)
+        tell(ask(settings, name, command, None, self.limit), as_json=self.as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelQuestion:
+    """What the verbs are given that do something to channels: which ones, who asks and why."""
+
+    config: ConfigFile
+    channel: Annotated[str | None, typer.Option("--channel", help="The channel.")] = None
+    channel_base64: Annotated[
+        str | None, typer.Option("--channel-base64", help="The same where it is no text.")
+    ] = None
+    blocked: Annotated[
+        str | None,
+        typer.Option(
+            "--blocked", help='All channels that have waited so long, for instance "30 s".'
+        ),
+    ] = None
+    pipeline: PipelineOption = None
+    by: Annotated[
+        str | None, typer.Option("--by", help="Who asks; it stands in the answer.", envvar="USER")
+    ] = None
+    why: Annotated[str | None, typer.Option("--why", help="Why; it stands in the answer.")] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; tell what would be done.")
+    ] = False
+    limit: LimitOption = LIMIT_SECONDS
+    as_json: JsonOption = False
+
+    def ask(self, op: str, **more: str | None) -> None:
+        """Check the command, send it, and show the answer."""
+        from streaming.disciplines.channels.commands import read_request  # noqa: PLC0415
+        from streaming.kafka.asking import ask  # noqa: PLC0415
+
+        whole = {"op": op, **self._channels(), **more, "by": self.by, "why": self.why}
+        settings, name = load_pipeline(self.config, self.pipeline, "channel")
+        command = {key: value for key, value in whole.items() if value is not None}
+        for key in more.keys() & command.keys():
+            text = command[key]
+            if settings.pipelines[name].labels.kind != "custom" and _is_number(text):
+                command[key] = int(text)
+        if self.dry_run:
+            command["dry_run"] = True
+        request = read_request(json.dumps(command).encode())
+        if request.command is None:
+            raise ConfigError(f"The command is refused: {request.detail}.", "Nothing was sent.")
+        answer = ask(settings, name, command, request.command.channel, self.limit)
+        tell(answer, as_json=self.as_json)
+
+    def _channels(self) -> dict[str, Any]:
+        named = (self.channel, self.channel_base64, self.blocked)
+        if sum(name is not None for name in named) != 1:
+            raise ConfigError(
+                "It is not clear which channels are meant.",
+                "Nothing was sent.",
+                'Give one of --channel K, --channel-base64 B and --blocked "30 s".',
+            )
+        if self.channel is not None:
+            from streaming.arrow.key_text import key_to_json  # noqa: PLC0415  (a quick --help)
+
+            return {"channel": key_to_json(os.fsencode(self.channel))}
+        if self.blocked:
+            return {"blocked": self.blocked}
+        return {"channel": {"base64": self.channel_base64}}
+
+
+def spread(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with a parameter for each field of its first one, a dataclass.
+
+    What has to be given comes first: the first field, then the verb's own; then options.
+    """
+    first, *own = inspect.signature(verb, eval_str=True).parameters.values()
+    shared = inspect.signature(first.annotation, eval_str=True).parameters
+    ordered = [*list(shared.values())[:1], *own, *list(shared.values())[1:]]
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in ordered]
+
+    @functools.wraps(verb)
+    def spread_out(**given: Any) -> None:
+        question = first.annotation(**{name: given.pop(name) for name in shared})
+        verb(question, **given)
+
+    spread_out.__annotations__ = {}
+    spread_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return spread_out
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
