@@ -21,9 +21,9 @@ class Ragged:
     @classmethod
     def of(cls, lists: Iterable[Iterable[int]]) -> Ragged:
         """From any lists."""
-        taken = [list(each) for each in lists]
-        lengths = np.array([len(each) for each in taken], dtype=np.int64)
-        values = np.array([value for each in taken for value in each], dtype=np.int64)
+        taken = [list(values_of) for values_of in lists]
+        lengths = np.array([len(values_of) for values_of in taken], dtype=np.int64)
+        values = np.array([value for values_of in taken for value in values_of], dtype=np.int64)
         return cls(np.concatenate(([0], np.cumsum(lengths))).astype(np.int64), values)
 
     @property

@@ -64,7 +64,9 @@ class _Operations:
     ) -> None:
         self.state = state
         self.rules = rules
-        names = dict.fromkeys(each.channel for each in commands if each.channel is not None)
+        names = dict.fromkeys(
+            command.channel for command in commands if command.channel is not None
+        )
         keys, self.rows = _with_names(state.keys, list(names))
         more = len(keys) - len(state)
         columns = {
@@ -84,8 +86,8 @@ class _Operations:
         if command.channel is None:
             if not self.rules.labels.searched and not _possible(self._place(command.label, 0)):
                 return Answer(refused=Refusal.BAD_LABEL)
-            found = [self._to_one(each, command) for each in self._blocked(command.blocked_ms)]
-            done = [answer for answer in found if answer.refused is None]
+            answers = [self._to_one(row, command) for row in self._blocked(command.blocked_ms)]
+            done = [answer for answer in answers if answer.refused is None]
             return Answer(sum(a.channels for a in done), sum(a.given_up for a in done))
         return self._to_one(self.rows[command.channel], command)
 
@@ -141,11 +143,11 @@ class _Operations:
         since_ms = self.channels.now_ms - blocked_ms
         opened = self.channels.channels
         late = self.old.channel[self.old.since_ms <= since_ms]
-        found = {code for code in np.unique(late).tolist() if code not in opened}
+        blocked = {code for code in np.unique(late).tolist() if code not in opened}
         for code, channel in opened.items():
             if any(message.since_ms <= since_ms for message in channel.held.values()):
-                found.add(code)
-        return sorted(found)
+                blocked.add(code)
+        return sorted(blocked)
 
     def close(self, answers: list[Answer]) -> Outcome:
         """The state afterwards, and what happened."""
@@ -188,9 +190,9 @@ def _possible(place: int | None) -> bool:
 
 def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[bytes, int]]:
     """The channels' keys and behind them the names that are none; the row of each name."""
-    found = pc.index_in(pa.array(names, pa.binary()), value_set=keys).to_pylist()
-    new = [name for name, row in zip(names, found, strict=True) if row is None]
-    rows = {name: row for name, row in zip(names, found, strict=True) if row is not None}
+    rows_or_none = pc.index_in(pa.array(names, pa.binary()), value_set=keys).to_pylist()
+    new = [name for name, row in zip(names, rows_or_none, strict=True) if row is None]
+    rows = {name: row for name, row in zip(names, rows_or_none, strict=True) if row is not None}
     rows |= {name: len(keys) + at for at, name in enumerate(new)}
     return pa.concat_arrays([keys, pa.array(new, pa.binary())]), rows
 

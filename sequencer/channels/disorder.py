@@ -76,7 +76,7 @@ def measure_unsorted(
 ) -> Disorder:
     """The same among messages in any order, of which some may be duplicates."""
     order = np.lexsort((row, ahead, channel))
-    channel, ahead, row, waits_ms = (each[order] for each in (channel, ahead, row, waits_ms))
+    channel, ahead, row, waits_ms = (column[order] for column in (channel, ahead, row, waits_ms))
     keep = np.ones(len(row), dtype=np.bool_)
     keep[1:] = (channel[1:] != channel[:-1]) | (ahead[1:] != ahead[:-1])
     return measure(channel[keep], ahead[keep], row[keep], waits_ms[keep], held_count)

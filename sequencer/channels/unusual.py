@@ -28,9 +28,9 @@ class PlainChannels:
     def take(self, code: Int64s, in_cycle: Int64s, epoch: Int64s, row: Int64s, fin: Bools) -> None:
         """Feed rows, in order of arrival, to their channels."""
         columns = (code.tolist(), in_cycle.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
-        for each, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
-            self.open(each).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
-            self.tag(each)
+        for channel, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
+            self.open(channel).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
+            self.tag(channel)
 
     def open(self, code: int) -> Channel:
         """The channel in a row of the table, as earlier records and commands left it."""

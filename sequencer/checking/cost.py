@@ -110,7 +110,7 @@ def growth(
     """Both orders, for some numbers of destinations, then for some lengths of queues."""
     settings = [(bus, at, LENGTH_USUAL) for bus in (ClockBus, CounterBus) for at in destinations]
     settings += [(bus, DESTINATIONS_USUAL, at) for bus in (ClockBus, CounterBus) for at in lengths]
-    return [cost(*each) for each in track(settings)]
+    return [cost(*setting) for setting in track(settings)]
 
 
 def _fill(bus: Bus, peer: str, length: int) -> None:

@@ -90,14 +90,14 @@ class Trial:
             peer = action.what if action.kind == "dequeue" else action.what.peer
             here.setdefault(peer, []).append(action)
         flying = [t for line in self.bus.lines.values() for t in line.flying.values()]
-        for peer, some in sorted(here.items(), key=lambda item: len(item[1])):
-            about = {action.what.transaction for action in some if action.kind == "step"}
+        for peer, persistent in sorted(here.items(), key=lambda item: len(item[1])):
+            about = {action.what.transaction for action in persistent if action.kind == "step"}
             if all(
                 t.number in about and (t.phase != "block" or len(t.waiting) == 1)
                 for t in flying
                 if self._may_touch(t, peer)
             ):
-                return some
+                return persistent
         return actions
 
     def do(self, action: Action) -> None:

@@ -32,12 +32,12 @@ class Circles:
     ) -> Circles:
         """The circles of groups with their members."""
         circles = cls(names, np.zeros(subscribers, np.int32))
-        ordered = sorted(groups, key=lambda each: names[each[0]])
+        ordered = sorted(groups, key=lambda numbered: names[numbered[0]])
         if not ordered:
             return circles
-        members = np.concatenate([some for _, some in ordered])
-        lengths = [len(some) for _, some in ordered]
-        group = np.repeat(np.array([each for each, _ in ordered], np.int64), lengths)
+        members = np.concatenate([group_members for _, group_members in ordered])
+        lengths = [len(group_members) for _, group_members in ordered]
+        group = np.repeat(np.array([number for number, _ in ordered], np.int64), lengths)
         order = np.argsort(members, kind="stable")
         group = group[order]
         counts = np.bincount(members, minlength=subscribers)
@@ -63,15 +63,17 @@ class Circles:
     def partners(self, group: int, members: Ints) -> Ints:
         """The groups that a group has a numbered overlap with; ascending."""
         circles, counts = np.unique(self.of[members], return_counts=True)
-        lists = [self.lists[each] for each in circles.tolist()]
-        weights = np.repeat(counts, [len(each) for each in lists])
+        lists = [self.lists[circle] for circle in circles.tolist()]
+        weights = np.repeat(counts, [len(groups) for groups in lists])
         common = np.bincount(np.concatenate(lists), weights)
         common[group] = 0
         return np.flatnonzero(common >= COMMON_MIN)
 
     def _move(self, members: Ints, group: int, *, entered: bool) -> None:
         before, inverse = np.unique(self.of[members], return_inverse=True)
-        after = np.array([self._moved(each, group, entered) for each in before.tolist()], np.int32)
+        after = np.array(
+            [self._moved(circle, group, entered) for circle in before.tolist()], np.int32
+        )
         if len(after):
             self.of[members] = after[inverse]
 
@@ -83,7 +85,7 @@ class Circles:
         return self._circle(np.insert(groups, at, group))
 
     def _circle(self, groups: Ints) -> int:
-        found = self.known.setdefault(groups.tobytes(), len(self.lists))
-        if found == len(self.lists):
+        circle = self.known.setdefault(groups.tobytes(), len(self.lists))
+        if circle == len(self.lists):
             self.lists.append(groups.copy())
-        return found
+        return circle

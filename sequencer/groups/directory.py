@@ -74,11 +74,13 @@ class Directory:
     @classmethod
     def begin(cls, first: First, remember_ms: int) -> Directory:
         """As at the beginning: each group in version 0, without messages."""
-        found = cls(remember_ms, subscribers=list(first.subscribers), names=list(first.groups))
+        directory = cls(remember_ms, subscribers=list(first.subscribers), names=list(first.groups))
         for number, (name, members) in enumerate(zip(first.groups, first.members, strict=True)):
-            found.groups[name] = Group(number, members, first=True)
-        found.version, found.count, found.start = np.zeros((3, len(found.names)), np.int64)
-        return found
+            directory.groups[name] = Group(number, members, first=True)
+        directory.version, directory.count, directory.start = np.zeros(
+            (3, len(directory.names)), np.int64
+        )
+        return directory
 
     def change(self, op: str, name: str, members: Collection[str], now_ms: int) -> Group:
         """Add a group, set its members, or remove it; the group as it is now, or was.
@@ -91,11 +93,11 @@ class Directory:
         self._forget(now_ms)
         if op == "remove":
             return self._remove(name, now_ms)
-        some = self._places(members)
+        places = self._places(members)
         if op == "add":
-            return self._add(name, some)
+            return self._add(name, places)
         group = self.groups[name]
-        group.members, group.first = some, False
+        group.members, group.first = places, False
         self.version[group.number] += 1
         self.start[group.number] = self.count[group.number]
         return group
@@ -107,13 +109,13 @@ class Directory:
 
     def was_removed(self, name: str, now_ms: int) -> bool:
         """Whether a group that does not exist was removed not long ago."""
-        found = self.removed.get(name)
-        return found is not None and now_ms - found.at_ms <= self.remember_ms
+        removal = self.removed.get(name)
+        return removal is not None and now_ms - removal.at_ms <= self.remember_ms
 
     def numbers(self) -> Ints:
         """The numbers of the groups that there are, in order of their coming."""
         if self._numbers is None:
-            self._numbers = np.array([each.number for each in self.groups.values()], np.int64)
+            self._numbers = np.array([group.number for group in self.groups.values()], np.int64)
         return self._numbers
 
     def _add(self, name: str, members: Ints) -> Group:

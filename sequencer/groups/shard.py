@@ -78,9 +78,11 @@ class Shard:
     kept: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        groups = [(each.number, each.members) for each in self.directory.groups.values()]
+        groups = [(group.number, group.members) for group in self.directory.groups.values()]
         count = len(self.directory.subscribers)
-        members = np.concatenate([np.empty(0, np.int64), *(some for _, some in groups)])
+        members = np.concatenate(
+            [np.empty(0, np.int64), *(group_members for _, group_members in groups)]
+        )
         self.grouped = np.bincount(members, minlength=count)
         if self.stamped:
             self.circles = Circles.gathered(self.directory.names, groups, count)
@@ -105,8 +107,8 @@ class Shard:
             self.circles.leave(left, group.number)
             self.circles.enter(entered, group.number)
             stale |= self._partners(group.number, after)
-        for each in stale:
-            self.lines.pop(each, None)
+        for group_number in stale:
+            self.lines.pop(group_number, None)
         return group
 
     def why(self, name: str, now_ms: int) -> str:
@@ -122,20 +124,22 @@ class Shard:
         directory = self.directory
         numbered = number(group, directory.count)
         distinct, place = np.unique(group, return_inverse=True)
-        own = [self._lines(each) for each in distinct.tolist()]
-        lines = [line for some in own for line in some]
-        bounds = np.concatenate(([0], np.cumsum([len(some) for some in own]))).astype(np.int64)
+        lists = [self._lines(group_number) for group_number in distinct.tolist()]
+        lines = [line for group_lines in lists for line in group_lines]
+        bounds = np.concatenate(
+            ([0], np.cumsum([len(group_lines) for group_lines in lists]))
+        ).astype(np.int64)
         parts = Ragged(bounds, np.arange(len(lines))).take(place)
         line, message = parts.values, parts.owners()
-        weights = np.array([each.weight for each in lines], np.int64)[line]
+        weights = np.array([one.weight for one in lines], np.int64)[line]
         for first, stop in slices(weights, SLICE_MAX):
             yield self._slice(lines, line[first:stop], message[first:stop], numbered, now_ms)
         directory.count = numbered.after()
 
     def idle(self, since_ms: int) -> Ints:
         """The shard's subscribers that are in no group and got nothing since then; by name."""
-        found = self.subscribers.idle(self.grouped > 0, since_ms).tolist()
-        return np.array(sorted(found, key=self.directory.subscribers.__getitem__), np.int64)
+        idle = self.subscribers.idle(self.grouped > 0, since_ms).tolist()
+        return np.array(sorted(idle, key=self.directory.subscribers.__getitem__), np.int64)
 
     def unneeded(self, first: int) -> Ints:
         """Subscribers from number ``first`` on that are in no group and never got anything."""
@@ -150,14 +154,14 @@ class Shard:
         kept = np.setdiff1d(np.arange(len(self.grouped)), gone)
         numbers = old.numbers()
         groups = {
-            name: Group(at, place[each.members], each.first)
-            for at, (name, each) in enumerate(old.groups.items())
+            name: Group(at, place[group.members], group.first)
+            for at, (name, group) in enumerate(old.groups.items())
         }
         directory = replace(
             old,
             groups=groups,
             names=list(groups),
-            subscribers=[old.subscribers[each] for each in kept.tolist()],
+            subscribers=[old.subscribers[subscriber] for subscriber in kept.tolist()],
             places={},
             version=old.version[numbers],
             count=old.count[numbers],
@@ -175,20 +179,20 @@ class Shard:
         self, lines: Sequence[Line], line: Ints, message: Ints, numbered: Numbered, now_ms: int
     ) -> Slice:
         used, which = np.unique(line, return_inverse=True)
-        some = [lines[each] for each in used.tolist()]
-        bounds = np.concatenate(([0], np.cumsum([len(each.own) for each in some])))
-        members = Ragged(bounds.astype(np.int64), np.concatenate([each.own for each in some]))
+        used_lines = [lines[at] for at in used.tolist()]
+        bounds = np.concatenate(([0], np.cumsum([len(one.own) for one in used_lines])))
+        members = Ragged(bounds.astype(np.int64), np.concatenate([one.own for one in used_lines]))
         taken = members.take(which)
         owner = taken.owners()
         first = int(message[0])
         sequence, incarnation, who, place = self.subscribers.deliver(taken.values, now_ms)
         stamps = None
-        views = [each.shown for each in some if each.shown is not None]
-        if any(len(each.groups) for each in views):
-            found, begin = texts(views, which, message, numbered)
-            kinds = Ragged(members.bounds, np.concatenate([each.kind for each in views]))
+        views = [one.shown for one in used_lines if one.shown is not None]
+        if any(len(view.groups) for view in views):
+            stamp_texts, begin = texts(views, which, message, numbered)
+            kinds = Ragged(members.bounds, np.concatenate([view.kind for view in views]))
             index = begin[owner] + kinds.take(which).values
-            stamps = pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), found)
+            stamps = pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), stamp_texts)
         stop = int(message[-1]) + 1
         group = numbered.group[first:stop]
         return Slice(
@@ -204,23 +208,23 @@ class Shard:
         )
 
     def _lines(self, number: int) -> list[Line]:
-        found = self.lines.get(number)
-        if found is None:
-            found = list(self._made(number))
-            self.kept += sum(each.weight for each in found)
+        lines = self.lines.get(number)
+        if lines is None:
+            lines = list(self._made(number))
+            self.kept += sum(line.weight for line in lines)
             if self.kept > LINES_MAX:
                 self.lines, self.kept = {}, 0
-            self.lines[number] = found
-        return found
+            self.lines[number] = lines
+        return lines
 
     def _made(self, number: int) -> Iterator[Line]:
         members = self.directory.groups[self.directory.names[number]].members
-        own = members[self.subscribers.mine[members]]
-        weights = np.ones(len(own), np.int64)
+        mine = members[self.subscribers.mine[members]]
+        weights = np.ones(len(mine), np.int64)
         view = None
-        if self.circles is not None and len(own):
-            view = shown(self.circles, number, members, own)
+        if self.circles is not None and len(mine):
+            view = shown(self.circles, number, members, mine)
             weights += view.sizes() // TEXT_BYTES
         for first, stop in slices(weights, SLICE_MAX):
-            part = view if view is None or stop - first == len(own) else view.part(first, stop)
-            yield Line(own[first:stop], int(weights[first:stop].sum()), part)
+            part = view if view is None or stop - first == len(mine) else view.part(first, stop)
+            yield Line(mine[first:stop], int(weights[first:stop].sum()), part)

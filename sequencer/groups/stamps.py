@@ -48,32 +48,32 @@ class Shown:
         return Shown(self.groups, self.prefix, kinds, kind.astype(np.int64))
 
 
-def shown(circles: Circles, group: int, members: Ints, own: Ints) -> Shown:
+def shown(circles: Circles, group: int, members: Ints, mine: Ints) -> Shown:
     """What ``own``, some of a group's ``members``, see. Kinds are in order of appearance."""
     seen = np.zeros(len(circles.names), np.bool_)
     seen[circles.partners(group, members)] = True
     known: dict[bytes, int] = {}
     lists: list[Ints] = []
-    distinct, at, inverse = np.unique(circles.of[own], return_index=True, return_inverse=True)
+    distinct, at, inverse = np.unique(circles.of[mine], return_index=True, return_inverse=True)
     kind = np.zeros(len(distinct), np.int64)
-    for each in np.argsort(at).tolist():
-        groups = circles.lists[distinct[each]]
+    for circle in np.argsort(at).tolist():
+        groups = circles.lists[distinct[circle]]
         groups = groups[seen[groups]]
-        kind[each] = known.setdefault(groups.tobytes(), len(lists))
-        if kind[each] == len(lists):
+        kind[circle] = known.setdefault(groups.tobytes(), len(lists))
+        if kind[circle] == len(lists):
             lists.append(groups)
     present = np.unique(np.concatenate(lists)) if lists else np.empty(0, np.int64)
     groups = np.array(sorted(present.tolist(), key=circles.names.__getitem__), np.int64)
     place = np.zeros(len(circles.names), np.int64)
     place[groups] = np.arange(len(groups))
-    kinds = Ragged.of(place[each].tolist() for each in lists)
+    kinds = Ragged.of(place[seen_groups].tolist() for seen_groups in lists)
     return Shown(groups, _prefixes(circles.names, group, groups), kinds, kind[inverse])
 
 
 def _prefixes(names: Sequence[str], group: int, groups: Ints) -> pa.Array:
     """Each overlap's stamp up to the number: its names, the smaller one first."""
-    own = names[group]
-    pairs = (sorted((own, names[each])) for each in groups.tolist())
+    name = names[group]
+    pairs = (sorted((name, names[other])) for other in groups.tolist())
     texts = [
         f"[{json.dumps(one, ensure_ascii=False)},{json.dumps(two, ensure_ascii=False)},"
         for one, two in pairs
@@ -88,17 +88,17 @@ def texts(
 
     ``line``: of each message, its place in ``lines``. Also where each message's texts begin.
     """
-    groups = _joined([each.groups for each in lines])
+    groups = _joined([view.groups for view in lines])
     entries = groups.take(line)
     of = message[entries.owners()]
     numbers = numbered.before[of] + numbered.counts(entries.values, of)
     prefix = Ragged(groups.bounds, np.arange(groups.bounds[-1])).take(line).values
-    prefixes = pa.concat_arrays([each.prefix for each in lines]).take(pa.array(prefix))
+    prefixes = pa.concat_arrays([view.prefix for view in lines]).take(pa.array(prefix))
     stamps = pc.binary_join_element_wise(
         prefixes, pa.array(numbers).cast(pa.string()), pa.scalar("]"), ""
     )
-    kinds = _stacked([each.kinds for each in lines])
-    counts = _bounds(np.array([len(each.kinds) for each in lines], np.int64))
+    kinds = _stacked([view.kinds for view in lines])
+    counts = _bounds(np.array([len(view.kinds) for view in lines], np.int64))
     rows = Ragged(counts, np.arange(counts[-1])).take(line)
     lists = kinds.take(rows.values)
     first = entries.bounds[:-1][rows.owners()]
@@ -115,10 +115,10 @@ def _bounds(lengths: Ints) -> Ints:
 
 
 def _joined(lists: Sequence[Ints]) -> Ragged:
-    lengths = np.array([len(each) for each in lists], np.int64)
+    lengths = np.array([len(values) for values in lists], np.int64)
     return Ragged(_bounds(lengths), np.concatenate(lists))
 
 
 def _stacked(parts: Sequence[Ragged]) -> Ragged:
-    lengths = np.concatenate([each.lengths for each in parts])
-    return Ragged(_bounds(lengths), np.concatenate([each.values for each in parts]))
+    lengths = np.concatenate([part.lengths for part in parts])
+    return Ragged(_bounds(lengths), np.concatenate([part.values for part in parts]))

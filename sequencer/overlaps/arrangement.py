@@ -52,16 +52,16 @@ def best_lines(wanted: Wanted) -> Sequence[Ints]:
     if not parts:
         return ()
     compared = len(wanted.pairs) <= _ATOMS_COMPARED_MAX
-    found = [
+    candidates = [
         _judged(_in_bags(parts, wanted.weights, size, taste), wanted)
         for size in _sizes(wanted, compared=compared)
         for taste in (TASTES if compared else TASTES[:1])
     ]
     if wanted.nodes_max is not None and compared:
         # The least load depends on the order on each node, so what is settled is judged.
-        found = [_judged(_settled(tried, wanted), wanted) for tried in found]
-    most = min(tried.cuts.limit for tried in found) * (1 + 1e-9)
-    best = min((tried for tried in found if tried.load <= most), key=lambda tried: tried.costs)
+        candidates = [_judged(_settled(tried, wanted), wanted) for tried in candidates]
+    most = min(tried.cuts.limit for tried in candidates) * (1 + 1e-9)
+    best = min((tried for tried in candidates if tried.load <= most), key=lambda tried: tried.costs)
     return best.lines if wanted.nodes_max is not None and compared else _settled(best, wanted)
 
 
@@ -141,4 +141,6 @@ def _parts(pairs: Ints, groups: int) -> list[Ints]:
     part = labels[pairs[:, 0]]
     order = np.argsort(part, kind="stable")
     starts = np.flatnonzero(np.diff(part[order])) + 1
-    return sorted(np.split(pairs[order], starts), key=lambda some: int(some.min()))
+    return sorted(
+        np.split(pairs[order], starts), key=lambda pairs_of_part: int(pairs_of_part.min())
+    )

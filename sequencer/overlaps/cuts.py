@@ -136,12 +136,12 @@ def _cheapest(spanning: Floats, reach: list[int], price: float) -> Ints:
         while starts and starts[-1][0] >= cost:
             starts.pop()
         starts.append((cost, end))
-    found: list[int] = []
+    cuts: list[int] = []
     end = before[size]
     while end > 0:
-        found.append(end)
+        cuts.append(end)
         end = before[end]
-    return np.array(found[::-1], dtype=np.int64)
+    return np.array(cuts[::-1], dtype=np.int64)
 
 
 def _priced(spanning: Floats, reach: list[int], nodes_max: int, high: float) -> Ints:

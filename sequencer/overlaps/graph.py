@@ -70,11 +70,11 @@ class Graph:
 
     def lines(self) -> tuple[Line, ...]:
         """The lines that paths are runs of, by the first group on each."""
-        found: dict[int, Line] = {}
+        line_of: dict[int, Line] = {}
         for _, path in sorted(self.paths.items()):
             if isinstance(path, Run) and path:
-                found.setdefault(id(path.line), path.line)
-        return tuple(found.values())
+                line_of.setdefault(id(path.line), path.line)
+        return tuple(line_of.values())
 
     def order(self) -> tuple[Pair, ...]:
         """All atoms, those of every path in their order of passage: line after line.
@@ -220,29 +220,29 @@ def _check_paths(
 
 def _edges(paths: Iterable[Sequence[Pair]]) -> set[Edge]:
     """The edges of all paths; those that runs of one line have in common are looked at once."""
-    found: set[Edge] = set()
+    edges: set[Edge] = set()
     stretches: dict[int, list[Run]] = {}
     for path in paths:
         if isinstance(path, Run):
             stretches.setdefault(id(path.line), []).append(path)
         else:
-            found.update(pairwise(path))
+            edges.update(pairwise(path))
     for runs in stretches.values():
         seen = 0
         for run in sorted(runs, key=lambda run: run.start):
-            found.update(pairwise(run.line.atoms[max(seen, run.start) : run.stop]))
+            edges.update(pairwise(run.line.atoms[max(seen, run.start) : run.stop]))
             # The last atom is seen again: the next edge begins there.
             seen = max(seen, run.stop - 1)
-    return found
+    return edges
 
 
 def _users(graph: Graph, edges: Iterable[Edge]) -> tuple[str, ...]:
     """The groups that take one of some edges, sorted; the paths are gone through one by one."""
-    some = set(edges)
+    wanted = set(edges)
     return tuple(
         group
         for group, path in sorted(graph.paths.items())
-        if any(edge in some for edge in pairwise(path))
+        if any(edge in wanted for edge in pairwise(path))
     )
 
 

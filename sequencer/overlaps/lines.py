@@ -39,8 +39,8 @@ class Line:
 
     def run(self, group: str) -> Run:
         """The stretch from a group's first atom to its last; empty if it has none."""
-        own = self.own(group)
-        return Run(self, own[0], own[-1] + 1) if own else Run(self, 0, 0)
+        places = self.own(group)
+        return Run(self, places[0], places[-1] + 1) if places else Run(self, 0, 0)
 
     def runs(self) -> Iterator[tuple[str, Run]]:
         """The stretch of every group that has an atom on the line, by name."""
@@ -87,8 +87,8 @@ class Run(Sequence[Pair]):
 
     def stamping(self, group: str) -> tuple[Pair, ...]:
         """The atoms of a group on this path."""
-        own = self.line.own(group)
-        within = own[bisect_left(own, self.start) : bisect_left(own, self.stop)]
+        places = self.line.own(group)
+        within = places[bisect_left(places, self.start) : bisect_left(places, self.stop)]
         return tuple(self.line.atoms[at] for at in within)
 
     def __eq__(self, other: object) -> bool:

@@ -148,8 +148,8 @@ class Views:
 
 
 def _kept(numbers: Mapping[str, list[int]], below: int) -> dict[str, list[int]]:
-    kept = {name: [at for at in some if at >= below] for name, some in numbers.items()}
-    return {name: some for name, some in kept.items() if some}
+    kept = {name: [at for at in held if at >= below] for name, held in numbers.items()}
+    return {name: held for name, held in kept.items() if held}
 
 
 @dataclass(slots=True)

@@ -61,8 +61,8 @@ def near(
         ends,  # each near its own subscribers
         np.broadcast_to(ends.sum(axis=0), ends.shape),  # all near all of them
     )
-    found = [_settled(start, ends, between, sites.apart, nodes_per_site) for start in starts]
-    best = min(found, key=lambda at: _total(at, ends, between, sites.apart))
+    settled = [_settled(start, ends, between, sites.apart, nodes_per_site) for start in starts]
+    best = min(settled, key=lambda at: _total(at, ends, between, sites.apart))
     return dict(zip(nodes, best.tolist(), strict=True))
 
 

@@ -151,13 +151,13 @@ class Receiver:
         group = message.group
         if message.number != self.next_number.get(group, 0):
             return False
-        own = 0
+        stamped = 0
         for pair, number in message.stamps:
             if pair in self.pairs:
-                own += 1
+                stamped += 1
                 if number != self.next_stamp.get(pair, 0):
                     return False
-        return own == self._own.get(group, 0) or self._rest_has_ended(message)
+        return stamped == self._own.get(group, 0) or self._rest_has_ended(message)
 
     def _rest_has_ended(self, message: Message) -> bool:
         stamped = {pair for pair, _ in message.stamps}
@@ -204,15 +204,15 @@ class Receiver:
 
 def receivers(graph: Graph, groups: Membership, *, held_max: int = 100_000) -> dict[str, Receiver]:
     """A receiver for each subscriber of a membership, before the first message."""
-    own: dict[str, set[str]] = {}
+    groups_of: dict[str, set[str]] = {}
     for group in sorted(groups):
         for member in groups[group]:
-            own.setdefault(member, set()).add(group)
-    pairs: dict[str, set[Pair]] = {member: set() for member in own}
+            groups_of.setdefault(member, set()).add(group)
+    pairs: dict[str, set[Pair]] = {member: set() for member in groups_of}
     for pair, members in graph.atoms.items():
         for member in members:
             pairs[member].add(pair)
     return {
-        member: Receiver(member, frozenset(own[member]), frozenset(pairs[member]), held_max)
-        for member in sorted(own)
+        member: Receiver(member, frozenset(groups_of[member]), frozenset(pairs[member]), held_max)
+        for member in sorted(groups_of)
     }

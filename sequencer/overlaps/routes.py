@@ -216,7 +216,9 @@ class Directory:
                 route(groups, nodes=self.nodes, shard_of=self.shard_of, number=self.latest),
                 first_line=self.next_line,
                 first_atom=self.next_atom,
-                after=tuple(self._before({member for some in groups.values() for member in some})),
+                after=tuple(
+                    self._before({member for group in groups.values() for member in group})
+                ),
             )
             views.append(view)
             self.latest += 1

@@ -112,8 +112,8 @@ class GroupShard:
 
     def arrays(self) -> dict[str, Ints]:
         """The state besides the directory and what receivers hold, settled; booleans too."""
-        own = {name: getattr(self, name) for name in _ARRAYS}
-        return own | {f"receivers.{name}": getattr(self.receivers, name) for name in _RECEIVERS}
+        columns = {name: getattr(self, name) for name in _ARRAYS}
+        return columns | {f"receivers.{name}": getattr(self.receivers, name) for name in _RECEIVERS}
 
     def load(self, directory: str, arrays: Mapping[str, Ints], held: Hops) -> None:
         """Become what the directory's JSON, the arrays and what was held were taken from."""
@@ -149,7 +149,9 @@ class GroupShard:
             "" if line is not None else self._why(name, now_ms)
             for name, line in zip(groups, lines, strict=True)
         ]
-        line = np.array([-1 if each is None else each for each in lines], dtype=np.int64)[group]
+        line = np.array(
+            [-1 if line_number is None else line_number for line_number in lines], dtype=np.int64
+        )[group]
         refused = {int(n): reasons[group[n]] for n in np.flatnonzero(line < 0)}
         row = np.flatnonzero(line >= 0)
         places = self.tables.places(line[row])
@@ -218,7 +220,7 @@ class GroupShard:
         owner = np.repeat(np.arange(len(self.tables.line)), np.diff(self.tables.first_run))
         used |= set(self.tables.view[owner[self.run_open]].tolist())
         before = len(self.directory.views)
-        self.directory.forget([each for each in self.directory.views if each not in used])
+        self.directory.forget([view for view in self.directory.views if view not in used])
         self.stale = self.stale or len(self.directory.views) < before
 
     def _compile(self) -> None:

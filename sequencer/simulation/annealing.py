@@ -47,10 +47,10 @@ class Tree:
         self._spans: dict[int, int | None] = {}
 
     def _reached(self, node: int) -> int:
-        found = 1 << node
+        reached = 1 << node
         for following in self.out[node]:
-            found |= self._reached(following)
-        return found
+            reached |= self._reached(following)
+        return reached
 
     def span(self, mask: int) -> int | None:
         """The nodes of the directed path through some nodes, as bits; None if there is none."""
@@ -151,8 +151,8 @@ def annealed(
     masks = [sum(1 << at for at, bag in enumerate(bags) if name in bag) for name in names]
     line = Tree(len(bags), tuple((at, at + 1) for at in range(len(bags) - 1)))
     search = _Search(needed, [weights[name] for name in names], limit, line, masks)
-    tree, found = _run(search, rng, steps)
-    inside = [{name for name, mask in zip(names, found, strict=True) if mask >> n & 1}
+    tree, seen = _run(search, rng, steps)
+    inside = [{name for name, mask in zip(names, seen, strict=True) if mask >> n & 1}
               for n in range(tree.count)]  # fmt: skip
     return tree, inside
 
@@ -218,9 +218,9 @@ def graph_of(
         lines[nodes[pair]].append(pair)
     paths: dict[str, tuple[Pair, ...]] = dict.fromkeys(groups, ())
     for group in groups:
-        own = [pair for pair in atoms if group in pair]
-        if own:
-            mask = sum(1 << node for node in {nodes[pair] for pair in own})
+        stamping = [pair for pair in atoms if group in pair]
+        if stamping:
+            mask = sum(1 << node for node in {nodes[pair] for pair in stamping})
             passed = [pair for node in tree.path(mask) for pair in lines[node]]
             places = [at for at, pair in enumerate(passed) if group in pair]
             paths[group] = tuple(passed[places[0] : places[-1] + 1])

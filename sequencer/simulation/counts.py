@@ -98,13 +98,13 @@ def _counted(
     settings: Sequence[float],
     runs: int,
 ) -> list[Counted]:
-    found: dict[float, list[tuple[float, ...]]] = {at: [] for at in settings}
+    measured: dict[float, list[tuple[float, ...]]] = {at: [] for at in settings}
     for at, run in track([(at, run) for at in settings for run in range(runs)]):
         groups = drawn(at, np.random.default_rng([*seeds, round(at * 1000), run]))
-        found[at].append(_count(groups))
+        measured[at].append(_count(groups))
     return [
         Counted(at, runs, *(spread(column) for column in zip(*rows, strict=True)))
-        for at, rows in found.items()
+        for at, rows in measured.items()
     ]
 
 

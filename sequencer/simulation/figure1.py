@@ -47,8 +47,8 @@ class Step:
 
     def numbering(self, group: str) -> tuple[str, ...]:
         """The sequencers on a group's path that number it; the others only pass it on."""
-        own = {each.name for each in self.sequencers if group in each.groups}
-        return tuple(name for name in self.paths[group] if name in own)
+        passed = {sequencer.name for sequencer in self.sequencers if group in sequencer.groups}
+        return tuple(name for name in self.paths[group] if name in passed)
 
 
 def steps() -> list[Step]:
@@ -61,9 +61,9 @@ def _step(title: str, groups: Membership, names: dict[frozenset[str], str]) -> S
     graph = require(build(groups), groups)
     for pair in sorted(graph.atoms):
         names.setdefault(graph.atoms[pair], f"Q{len(names)}")
-    found: dict[str, list[Pair]] = {}
+    atoms_at: dict[str, list[Pair]] = {}
     for pair in graph.order():
-        found.setdefault(names[graph.atoms[pair]], []).append(pair)
+        atoms_at.setdefault(names[graph.atoms[pair]], []).append(pair)
     return Step(
         title,
         groups,
@@ -74,7 +74,7 @@ def _step(title: str, groups: Membership, names: dict[frozenset[str], str]) -> S
                 tuple(sorted({group for pair in atoms for group in pair})),
                 tuple(atoms),
             )
-            for name, atoms in found.items()
+            for name, atoms in atoms_at.items()
         ),
         {
             group: tuple(name for name, _ in groupby(names[graph.atoms[pair]] for pair in path))

@@ -52,7 +52,7 @@ def figure(
 ) -> list[Grown]:
     """One run for each (number of groups, number of subscribers)."""
     topology = transit_stub(np.random.default_rng([seed, 1]), shape)
-    found = []
+    rows = []
     for groups_count, subscribers in track(list(sizes)):
         rng = np.random.default_rng([seed, 6, groups_count, subscribers])
         members = names("H", subscribers)
@@ -67,7 +67,7 @@ def figure(
         most = busiest(groups, laid.graph, laid.nodes)
         stretch = stretches(groups, laid.paths, where, laid.site)
         hops = sum(len(groups[group]) * len(path) for group, path in laid.paths.items())
-        found.append(
+        rows.append(
             Grown(
                 groups=groups_count,
                 subscribers=subscribers,
@@ -85,4 +85,4 @@ def figure(
                 stretch_most=float(stretch.max()),
             )
         )
-    return found
+    return rows

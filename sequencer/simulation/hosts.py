@@ -61,7 +61,7 @@ def figure(
     """Every number of hosts with every number of groups; sizes of groups after Zipf."""
     topology = transit_stub(np.random.default_rng([seed, 1]), shape)
     jobs = [(size, count, run) for size in hosts for count in counts for run in range(runs)]
-    found: dict[tuple[int, int, str], list[tuple[list[float], Floats]]] = {}
+    measured: dict[tuple[int, int, str], list[tuple[list[float], Floats]]] = {}
     for size, count, run in track(jobs):
         rng = np.random.default_rng([seed, 8, size, count, run])
         where = settled(topology, rng, size)
@@ -70,8 +70,8 @@ def figure(
             NEAREST: nearest_groups(rng, where.direct, count),
         }
         for members, groups in drawn.items():
-            found.setdefault((size, count, members), []).append(_measured(groups, where))
-    return [_mean(*key, some) for key, some in found.items()]
+            measured.setdefault((size, count, members), []).append(_measured(groups, where))
+    return [_mean(*key, runs_of) for key, runs_of in measured.items()]
 
 
 def _measured(groups: Groups, where: Ground) -> tuple[list[float], Floats]:
@@ -95,13 +95,13 @@ def _direct_ms(groups: Groups, where: Ground) -> float:
     number = {name: at for at, name in enumerate(where.hosts)}
     total, count = 0.0, 0
     for members in groups.values():
-        own = np.array([number[name] for name in sorted(members)], dtype=np.int64)
-        total += sum(float(where.direct[name][own].sum()) for name in sorted(members))
-        count += len(own) * (len(own) - 1)
+        hosts = np.array([number[name] for name in sorted(members)], dtype=np.int64)
+        total += sum(float(where.direct[name][hosts].sum()) for name in sorted(members))
+        count += len(hosts) * (len(hosts) - 1)
     return total / max(count, 1)
 
 
-def _mean(hosts: int, groups: int, members: str, some: list[tuple[list[float], Floats]]) -> Varied:
-    stretch = np.concatenate([each for _, each in some])
-    means: list[float] = np.mean([figures for figures, _ in some], axis=0).tolist()
-    return Varied(hosts, groups, members, len(some), *(*means, *mean_and_most(stretch)))
+def _mean(hosts: int, groups: int, members: str, runs: list[tuple[list[float], Floats]]) -> Varied:
+    stretch = np.concatenate([ratios for _, ratios in runs])
+    means: list[float] = np.mean([figures for figures, _ in runs], axis=0).tolist()
+    return Varied(hosts, groups, members, len(runs), *(*means, *mean_and_most(stretch)))

@@ -87,11 +87,11 @@ def _stretch(
     direct = np.array([where.direct[name] for name in where.hosts])[receivers, senders]
     size = len(number)
     total = np.bincount(receivers, direct, size)
-    some = total > 0
+    apart = total > 0
     ratios = np.divide(delivered, direct, out=np.zeros_like(delivered), where=direct > 0)
     return Stretch(
-        np.bincount(receivers, delivered, size)[some] / total[some],
-        np.bincount(receivers, arrived, size)[some] / total[some],
+        np.bincount(receivers, delivered, size)[apart] / total[apart],
+        np.bincount(receivers, arrived, size)[apart] / total[apart],
         _averages(receivers, ratios, direct > 0),
         _averages(receivers, ratios, direct >= NEIGHBOURS_MS),
         _averages(receivers, ratios, direct >= CLUSTER_MS),
@@ -101,11 +101,11 @@ def _stretch(
     )
 
 
-def _averages(receivers: Ints, ratios: Floats, some: NDArray[np.bool_]) -> Floats:
+def _averages(receivers: Ints, ratios: Floats, counted: NDArray[np.bool_]) -> Floats:
     """The average of each receiver's ratios, if it has any among these deliveries."""
-    _, own, counts = np.unique(receivers[some], return_inverse=True, return_counts=True)
-    found: Floats = np.bincount(own, ratios[some], len(counts)) / counts
-    return found
+    _, receiver, counts = np.unique(receivers[counted], return_inverse=True, return_counts=True)
+    averages: Floats = np.bincount(receiver, ratios[counted], len(counts)) / counts
+    return averages
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +148,11 @@ def figure(
     shape: Shape | None = None,
 ) -> list[StretchOf]:
     """Figure 2: one topology, and hosts and groups of their own in every run."""
-    found: dict[int, list[tuple[Stretch, int]]] = {count: [] for count in counts}
-    for each in trials(track, seed, runs, subscribers, counts, shape):
-        stretch = measure(each.laid, each.where, each.rng)
-        found[each.count].append((stretch, len(set(each.laid.nodes.values()))))
-    return [_joined(count, some) for count, some in found.items()]
+    measured: dict[int, list[tuple[Stretch, int]]] = {count: [] for count in counts}
+    for trial in trials(track, seed, runs, subscribers, counts, shape):
+        stretch = measure(trial.laid, trial.where, trial.rng)
+        measured[trial.count].append((stretch, len(set(trial.laid.nodes.values()))))
+    return [_joined(count, results) for count, results in measured.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +194,15 @@ def mean_and_most(values: Floats) -> tuple[float, float]:
     return (float(values.mean()), float(values.max())) if len(values) else (0.0, 0.0)
 
 
-def _joined(count: int, some: list[tuple[Stretch, int]]) -> StretchOf:
-    values = np.sort(np.concatenate([each.delivered for each, _ in some]))
-    arrived = np.concatenate([each.arrived for each, _ in some])
-    ratios = np.sort(np.concatenate([each.ratios for each, _ in some]))
-    apart = np.concatenate([each.apart for each, _ in some])
-    far = np.concatenate([each.far for each, _ in some])
+def _joined(count: int, results: list[tuple[Stretch, int]]) -> StretchOf:
+    values = np.sort(np.concatenate([stretch.delivered for stretch, _ in results]))
+    arrived = np.concatenate([stretch.arrived for stretch, _ in results])
+    ratios = np.sort(np.concatenate([stretch.ratios for stretch, _ in results]))
+    apart = np.concatenate([stretch.apart for stretch, _ in results])
+    far = np.concatenate([stretch.far for stretch, _ in results])
     return StretchOf(
         count,
-        len(some),
+        len(results),
         values,
         float(values.mean()),
         float(np.percentile(values, 90)),
@@ -211,8 +211,8 @@ def _joined(count: int, some: list[tuple[Stretch, int]]) -> StretchOf:
         *mean_and_most(ratios),
         *mean_and_most(apart),
         *mean_and_most(far),
-        float(np.median(np.concatenate([each.pairs for each, _ in some]))),
+        float(np.median(np.concatenate([stretch.pairs for stretch, _ in results]))),
         max(0.0, float(1 - arrived.mean() / values.mean())),
-        float(np.mean([nodes for _, nodes in some])),
-        sum(each.deliveries for each, _ in some),
+        float(np.mean([nodes for _, nodes in results])),
+        sum(stretch.deliveries for stretch, _ in results),
     )

@@ -74,17 +74,17 @@ class Placed:
 
 def busiest(groups: Groups, graph: Graph, nodes: Mapping[Pair, int]) -> Busiest:
     """The busiest receiver, and the busiest nodes if atoms are on these nodes."""
-    some = rates(groups)
+    rate = rates(groups)
     received: dict[str, float] = {}
     for group, members in groups.items():
         for member in members:
-            received[member] = received.get(member, 0.0) + some[group]
-    found = loads(graph, groups, nodes, some)
+            received[member] = received.get(member, 0.0) + rate[group]
+    node_loads = loads(graph, groups, nodes, rate)
     return Busiest(
         max(received.values(), default=0.0),
-        max((load.ordering for load in found), default=0.0),
-        max((load.passing for load in found), default=0.0),
-        sum(some.values()),
+        max((load.ordering for load in node_loads), default=0.0),
+        max((load.passing for load in node_loads), default=0.0),
+        sum(rate.values()),
     )
 
 
@@ -94,11 +94,11 @@ def unavoidable(groups: Groups, graph: Graph) -> float:
     Paths are parts of a tree. Parts of a tree that meet in pairs have an atom in common (Helly), so
     all groups of which any two have an overlap pass one atom together: here the heaviest such set.
     """
-    some = nx.Graph(list(graph.atoms))
+    meeting = nx.Graph(list(graph.atoms))
     weights = {name: round(rate) for name, rate in rates(groups).items()}
-    some.add_nodes_from(weights)
-    nx.set_node_attributes(some, weights, "messages")
-    _, most = nx.max_weight_clique(some, weight="messages")
+    meeting.add_nodes_from(weights)
+    nx.set_node_attributes(meeting, weights, "messages")
+    _, most = nx.max_weight_clique(meeting, weight="messages")
     return float(most)
 
 
@@ -117,17 +117,17 @@ def stretches(
     direct = np.array([where.direct[where.hosts[at]] for at in measured])
     ways, ideal = np.zeros(len(measured)), np.zeros(len(measured))
     for group, path in sorted(paths.items()):
-        own = np.array(sorted(number[name] for name in groups[group]), dtype=np.int64)
-        receiving = np.intersect1d(own, measured)
+        hosts = np.array(sorted(number[name] for name in groups[group]), dtype=np.int64)
+        receiving = np.intersect1d(hosts, measured)
         rows = np.array([row[at] for at in receiving.tolist()], dtype=np.int64)
         steps = [site[node] for node in path]
         between = sum(float(where.apart[one, two]) for one, two in pairwise(steps))
-        to_first = away[own, steps[0]].sum() - away[receiving, steps[0]]
-        ways[rows] += to_first + (len(own) - 1) * (between + away[receiving, steps[-1]])
-        ideal[rows] += direct[np.ix_(rows, own)].sum(axis=1)
-    some = ideal > 0
-    found: Floats = ways[some] / ideal[some]
-    return found
+        to_first = away[hosts, steps[0]].sum() - away[receiving, steps[0]]
+        ways[rows] += to_first + (len(hosts) - 1) * (between + away[receiving, steps[-1]])
+        ideal[rows] += direct[np.ix_(rows, hosts)].sum(axis=1)
+    apart = ideal > 0
+    ratios: Floats = ways[apart] / ideal[apart]
+    return ratios
 
 
 def figure(
@@ -140,12 +140,13 @@ def figure(
     shape: Shape | None = None,
 ) -> list[Placed]:
     """Loads and stretches for some numbers of groups; ground and groups as in latency.figure."""
-    found: dict[int, list[tuple[list[float], list[Floats]]]] = {count: [] for count in counts}
-    for each in trials(track, seed, runs, subscribers, counts, shape):
-        placements = _placements(each.topology, each.laid, each.where, each.rng)
-        found[each.count].append((_loads(each.laid, each.rng), placements))
+    measured: dict[int, list[tuple[list[float], list[Floats]]]] = {count: [] for count in counts}
+    for trial in trials(track, seed, runs, subscribers, counts, shape):
+        placements = _placements(trial.topology, trial.laid, trial.where, trial.rng)
+        measured[trial.count].append((_loads(trial.laid, trial.rng), placements))
     return [
-        Placed(count, runs, *_means(some), *_stretch_figures(some)) for count, some in found.items()
+        Placed(count, runs, *_means(results), *_stretch_figures(results))
+        for count, results in measured.items()
     ]
 
 
@@ -203,14 +204,14 @@ def _random_sites(
     return Ground(where.home, where.hosts, routers, rows[:, routers], away, where.direct)
 
 
-def _means(some: list[tuple[list[float], list[Floats]]]) -> list[float]:
-    means: list[float] = np.mean([loads for loads, _ in some], axis=0).tolist()
+def _means(results: list[tuple[list[float], list[Floats]]]) -> list[float]:
+    means: list[float] = np.mean([loads for loads, _ in results], axis=0).tolist()
     return means
 
 
-def _stretch_figures(some: list[tuple[list[float], list[Floats]]]) -> list[float]:
+def _stretch_figures(results: list[tuple[list[float], list[Floats]]]) -> list[float]:
     figures: list[float] = []
-    for ways in zip(*(each for _, each in some), strict=True):
+    for ways in zip(*(placements for _, placements in results), strict=True):
         joined = np.concatenate(ways)
         figures += [float(joined.mean()), float(joined.max())]
     return figures

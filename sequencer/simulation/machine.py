@@ -96,11 +96,11 @@ def copied(part: Any) -> Any:
             new.early = list(part.early)
         case Receiver():
             new.next_number, new.next_stamp = dict(part.next_number), dict(part.next_stamp)
-            new.held = {group: dict(some) for group, some in part.held.items()}
+            new.held = {group: dict(messages) for group, messages in part.held.items()}
             new.ended = set(part.ended)
         case Subscriber():
             new.unended, new.receiver = set(part.unended), copied(part.receiver)
-            new.later = {view: dict(some) for view, some in part.later.items()}
+            new.later = {view: dict(messages) for view, messages in part.later.items()}
         case set():
             pass
         case _:

@@ -115,8 +115,8 @@ class Network:
         node = self.machine(self.ingress_at[group])
         if not node.up:
             return
-        while (some := self._ingress(node, group).switch(self.views)) is not None:
-            self._numbered(node, group, some)
+        while (published := self._ingress(node, group).switch(self.views)) is not None:
+            self._numbered(node, group, published)
         self._commit_soon(node)
 
     def crash(self, name: str) -> None:
@@ -170,11 +170,11 @@ class Network:
                 self._rerouted(machine, payload)
             case Message(number=-1, group=group):
                 try:
-                    some = self._ingress(machine, group).publish(payload, self.views)
+                    published = self._ingress(machine, group).publish(payload, self.views)
                 except RemovedGroupError:
                     machine.effects.append(partial(self.record.refused.add, payload.body))
                     return
-                self._numbered(machine, group, some)
+                self._numbered(machine, group, published)
             case Message():
                 self._deliver(machine, payload)
 
@@ -255,9 +255,9 @@ class Network:
         self.record.arrived_us.setdefault((machine.name, message.body), self.events.now_us)
         _, delivered = subscriber.take(message, self.views)
         self.record.held_most = max(self.record.held_most, subscriber.holding)
-        for each in delivered:
-            if not each.last:
-                machine.effects.append(partial(self._note_delivered, machine.name, each))
+        for delivery in delivered:
+            if not delivery.last:
+                machine.effects.append(partial(self._note_delivered, machine.name, delivery))
 
     def _send(self, machine: Machine, target: str, payload: Any) -> None:
         output = machine.part(

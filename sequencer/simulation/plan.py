@@ -70,11 +70,11 @@ def ground(
     transit = np.flatnonzero(topology.stub < 0)
     centre = transit[np.argmin(topology.delays(transit)[:, hosts].sum(axis=1))]
     midst = np.argsort(topology.delays([int(centre)])[0], kind="stable")[:MIDST]
-    own = hosts if len(hosts) <= HOSTS_AS_SITES_MAX else hosts[:0]
-    sites = np.unique(np.concatenate([transit, midst, own]))
+    host_sites = hosts if len(hosts) <= HOSTS_AS_SITES_MAX else hosts[:0]
+    sites = np.unique(np.concatenate([transit, midst, host_sites]))
     rows = topology.delays(sites)
-    some = names if receivers is None else tuple(receivers)
-    routers, row = np.unique(np.array([home[name] for name in some]), return_inverse=True)
+    wanted = names if receivers is None else tuple(receivers)
+    routers, row = np.unique(np.array([home[name] for name in wanted]), return_inverse=True)
     direct = topology.delays(routers)[:, hosts]
     return Ground(
         home,
@@ -82,7 +82,7 @@ def ground(
         sites,
         rows[:, sites],
         dict(zip(names, rows[:, hosts].T, strict=True)),
-        {name: direct[at] for name, at in zip(some, row.tolist(), strict=True)},
+        {name: direct[at] for name, at in zip(wanted, row.tolist(), strict=True)},
     )
 
 
@@ -94,11 +94,11 @@ def assign(
     The rates are those of one message from every member of every group. Groups without members
     have no path. `overlaps` as in graph.build: by default all that need an atom.
     """
-    some = {group: members for group, members in groups.items() if members}
+    peopled = {group: members for group, members in groups.items() if members}
     if overlaps is None:
-        overlaps = ordered_overlaps(some)
-    graph = require(build(some, rates(some), overlaps=overlaps), some, overlaps)
-    nodes = place(graph, some, rates(some))
+        overlaps = ordered_overlaps(peopled)
+    graph = require(build(peopled, rates(peopled), overlaps=overlaps), peopled, overlaps)
+    nodes = place(graph, peopled, rates(peopled))
     return graph, nodes, node_paths(graph, nodes)
 
 
@@ -132,24 +132,24 @@ def urgency(groups: Groups, where: Ground) -> dict[str, float]:
     total = dict.fromkeys(where.direct, 0.0)
     count = dict.fromkeys(where.direct, 0)
     for members in groups.values():
-        own = np.array(sorted(number[name] for name in members), dtype=np.int64)
+        hosts = np.array(sorted(number[name] for name in members), dtype=np.int64)
         for name in members & total.keys():
-            total[name] += float(where.direct[name][own].sum())
-            count[name] += len(own) - 1
-    found = {name: 1 / max(total[name] / max(count[name], 1), 1.0) for name in sorted(total)}
-    usual = sum(found.values()) / max(len(found), 1)
-    return {name: found.get(name, usual) for name in where.hosts}
+            total[name] += float(where.direct[name][hosts].sum())
+            count[name] += len(hosts) - 1
+    urgencies = {name: 1 / max(total[name] / max(count[name], 1), 1.0) for name in sorted(total)}
+    usual = sum(urgencies.values()) / max(len(urgencies), 1)
+    return {name: urgencies.get(name, usual) for name in where.hosts}
 
 
 def static_views(groups: Groups, graph: Graph) -> Views:
     """All groups in one view, number 1, that is open from the beginning."""
-    some = {group: members for group, members in groups.items() if members}
-    everyone = frozenset[str]().union(*some.values())
+    peopled = {group: members for group, members in groups.items() if members}
+    everyone = frozenset[str]().union(*peopled.values())
     return Views(
-        groups=dict(some),
-        views={1: View(1, some, graph)},
+        groups=dict(peopled),
+        views={1: View(1, peopled, graph)},
         latest=1,
-        starts={group: [1] for group in some},
+        starts={group: [1] for group in peopled},
         joins={member: [1] for member in sorted(everyone)},
     )
 
@@ -170,12 +170,12 @@ def network(laid: Plan, where: Ground, rng: np.random.Generator, faults: Faults 
         return round(float(ms) * 1000)
 
     events = Events()
-    found = Network(
+    simulated = Network(
         events,
         static_views(laid.groups, laid.graph),
         {1: {pair: f"N{node}" for pair, node in laid.nodes.items()}},
         {group: f"N{path[0]}" for group, path in laid.paths.items()},
         round(faults.commit_ms * 1000),
     )
-    found.carrier = Carrier(events, rng, delay_us, found.arrive, faults)
-    return found
+    simulated.carrier = Carrier(events, rng, delay_us, simulated.arrive, faults)
+    return simulated

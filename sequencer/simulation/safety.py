@@ -191,10 +191,12 @@ class _Run:
 
     def _answer(self, reader: str, _: Message) -> None:
         """Now and then, who has read something sends something to a group of its own."""
-        own = [group for group, some in sorted(self.net.views.groups.items()) if reader in some]
-        if own and self.answers < self.setting.answers and self.rng.random() < 0.1:
+        joined = [
+            group for group, members in sorted(self.net.views.groups.items()) if reader in members
+        ]
+        if joined and self.answers < self.setting.answers and self.rng.random() < 0.1:
             self.answers += 1
-            self._send(reader, str(self.rng.choice(own)))
+            self._send(reader, str(self.rng.choice(joined)))
 
     def _send(self, sender: str, group: str) -> None:
         if self.net.publish(sender, group, f"m{self.numbered}"):
@@ -219,8 +221,10 @@ class _Run:
             pair: self.pool[node % len(self.pool)] for pair, node in nodes.items()
         }
         path = view.graph.paths[group]
-        some = self.net.hosting[view.number][path[0]] if path else str(self.rng.choice(self.pool))
-        self.net.ingress_at.setdefault(group, some)
+        machine = (
+            self.net.hosting[view.number][path[0]] if path else str(self.rng.choice(self.pool))
+        )
+        self.net.ingress_at.setdefault(group, machine)
         self._tell(view.groups)
 
     def _tell(self, groups: Collection[str]) -> None:
@@ -278,14 +282,14 @@ def judge(record: Record, views: Views, *, complete: bool = True) -> Anomaly | N
     """The first broken invariant; not `complete`: what is not delivered may still come."""
     destinations: dict[str, Collection[str]] = {}
     for body, group in record.groups.items():
-        some = sorted(record.views.get(body, ()))
-        if len(some) > 1:
-            told = f"{body} was delivered as a message of the views {', '.join(map(str, some))}"
-            return Anomaly(MEMBERSHIP, (Fact(told),))
-        if some and body in record.refused:
+        numbers = sorted(record.views.get(body, ()))
+        if len(numbers) > 1:
+            fault = f"{body} was delivered as a message of the views {', '.join(map(str, numbers))}"
+            return Anomaly(MEMBERSHIP, (Fact(fault),))
+        if numbers and body in record.refused:
             return Anomaly(EXACTLY_ONCE, (Fact(f"{body} was refused, and delivered"),))
-        if some:
-            destinations[body] = sorted(views.views[some[0]].groups[group])
+        if numbers:
+            destinations[body] = sorted(views.views[numbers[0]].groups[group])
         elif body not in record.refused:
             sender = next(key[0] for key, sent in record.sent.items() if body in sent)
             destinations[body] = sorted(views.groups.get(group, (sender,)))

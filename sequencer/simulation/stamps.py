@@ -45,10 +45,10 @@ def count(graph: Graph, groups: Groups) -> tuple[float, float, int]:
             shared[group].append(len(members))
     size = {group: len(members) for group, members in groups.items()}
     messages = sum(size.values())
-    deliveries = sum(each**2 for each in size.values())
-    collected = sum(size[group] * len(own) for group, own in shared.items())
+    deliveries = sum(members_count**2 for members_count in size.values())
+    collected = sum(size[group] * len(overlap_sizes) for group, overlap_sizes in shared.items())
     # Each message of a group comes to all subscribers of each of the group's overlaps.
-    needed = sum(size[group] * sum(own) for group, own in shared.items())
+    needed = sum(size[group] * sum(overlap_sizes) for group, overlap_sizes in shared.items())
     most = max(map(len, shared.values()), default=0)
     return collected / max(messages, 1), needed / max(deliveries, 1), most
 
@@ -66,16 +66,18 @@ def figure(
     members = names("H", subscribers)
     settings = [(BY_GROUPS, float(at)) for at in counts]
     settings += [(BY_OCCUPANCY, at) for at in occupancies]
-    found: dict[tuple[str, float], list[tuple[float, float, int]]] = {key: [] for key in settings}
+    measured: dict[tuple[str, float], list[tuple[float, float, int]]] = {
+        key: [] for key in settings
+    }
     for by, at, run in track([(*key, run) for key in settings for run in range(runs)]):
         rng = np.random.default_rng([seed, 5, round(at * 1000), run])
         if by == BY_GROUPS:
             groups = zipf_groups(rng, members, int(at))
         else:
             groups = occupied_groups(rng, members, 32, at)
-        found[by, at].append(count(require(build(groups), groups), groups))
+        measured[by, at].append(count(require(build(groups), groups), groups))
     return [
         Stamps(by, at, runs, float(one), float(two), max(row[2] for row in rows), subscribers)
-        for (by, at), rows in found.items()
+        for (by, at), rows in measured.items()
         for one, two, _ in [np.mean(rows, axis=0)]
     ]

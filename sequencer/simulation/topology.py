@@ -72,8 +72,8 @@ class Topology:
 
     def delays(self, sources: Sequence[int] | Ints) -> Floats:
         """Delays of the shortest paths, in milliseconds: sources x all routers."""
-        found: Floats = dijkstra(self.lines, directed=False, indices=np.asarray(sources))
-        return found
+        delays_ms: Floats = dijkstra(self.lines, directed=False, indices=np.asarray(sources))
+        return delays_ms
 
 
 def transit_stub(rng: np.random.Generator, shape: Shape | None = None) -> Topology:

@@ -65,11 +65,15 @@ def figure(
     steps: int = STEPS,
 ) -> list[Compared]:
     """Sizes of groups after Zipf, the largest has all subscribers; rates as in load.py."""
-    found: dict[int, list[list[float]]] = {count: [] for count in counts}
+    measured: dict[int, list[list[float]]] = {count: [] for count in counts}
     for count, run in track([(count, run) for count in counts for run in range(runs)]):
         rng = np.random.default_rng([seed, 9, count, run])
-        found[count].append(_compared(zipf_groups(rng, names("H", subscribers), count), rng, steps))
-    return [Compared(count, runs, *np.mean(rows, axis=0).tolist()) for count, rows in found.items()]
+        measured[count].append(
+            _compared(zipf_groups(rng, names("H", subscribers), count), rng, steps)
+        )
+    return [
+        Compared(count, runs, *np.mean(rows, axis=0).tolist()) for count, rows in measured.items()
+    ]
 
 
 def _compared(groups: Groups, rng: np.random.Generator, steps: int) -> list[float]:
@@ -124,11 +128,11 @@ def least_seen(groups: Groups, graph: Graph, rng: np.random.Generator) -> Graph:
         if (now := _seen(tried, partners, weights)) <= seen:
             order, seen = tried, now
     place_of = {name: at for at, name in enumerate(order)}
-    ends = {name: max(place_of[each] for each in (name, *partners[name])) for name in order}
+    ends = {name: max(place_of[partner] for partner in (name, *partners[name])) for name in order}
     line = Line(
         (min(name, other), max(name, other))
         for name in order
-        for other in sorted(partners[name], key=lambda each: (ends[each], each))
+        for other in sorted(partners[name], key=lambda partner: (ends[partner], partner))
         if place_of[other] < place_of[name]
     )
     paths: dict[str, Sequence[Pair]] = dict.fromkeys(groups, ())
@@ -138,13 +142,17 @@ def least_seen(groups: Groups, graph: Graph, rng: np.random.Generator) -> Graph:
 
 def _greedy(partners: Mapping[str, Collection[str]], weights: Mapping[str, float]) -> list[str]:
     """Always the group that adds least to what is open, counting those that it lets end."""
-    left = {name: len(some) for name, some in partners.items()}
+    left = {name: len(others) for name, others in partners.items()}
     order: list[str] = []
     waiting = set(partners)
     opened: set[str] = set()
 
     def cost(name: str) -> tuple[float, int, str]:
-        ending = sum(weights[each] for each in partners[name] if each in opened and left[each] == 1)
+        ending = sum(
+            weights[partner]
+            for partner in partners[name]
+            if partner in opened and left[partner] == 1
+        )
         return weights[name] - ending, left[name], name
 
     while waiting:
@@ -152,9 +160,11 @@ def _greedy(partners: Mapping[str, Collection[str]], weights: Mapping[str, float
         waiting.discard(chosen)
         opened.add(chosen)
         order.append(chosen)
-        for each in partners[chosen]:
-            left[each] -= 1
-        opened.difference_update(each for each in (chosen, *partners[chosen]) if not left[each])
+        for partner in partners[chosen]:
+            left[partner] -= 1
+        opened.difference_update(
+            partner for partner in (chosen, *partners[chosen]) if not left[partner]
+        )
     return order
 
 
@@ -162,15 +172,19 @@ def _seen(
     order: Sequence[str], partners: Mapping[str, Collection[str]], weights: Mapping[str, float]
 ) -> float:
     """Messages at the busiest place: of the groups that are open there."""
-    left = {name: len(some) for name, some in partners.items()}
+    left = {name: len(others) for name, others in partners.items()}
     placed: set[str] = set()
     opened = most = 0.0
     for name in order:
         opened += weights[name]
         most = max(most, opened)
         placed.add(name)
-        for each in partners[name]:
-            left[each] -= 1
-        ended = (each for each in (name, *partners[name]) if each in placed and not left[each])
-        opened -= sum(weights[each] for each in ended)
+        for partner in partners[name]:
+            left[partner] -= 1
+        ended = (
+            partner
+            for partner in (name, *partners[name])
+            if partner in placed and not left[partner]
+        )
+        opened -= sum(weights[gone] for gone in ended)
     return most

@@ -57,12 +57,12 @@ def nearest_groups(rng: np.random.Generator, delays: Mapping[str, Floats], group
     """
     hosts = sorted(delays)
     sizes = zipf_sizes(groups, len(hosts))
-    found = {}
+    drawn = {}
     for name, size in zip(names("G", groups), sizes, strict=True):
         centre = hosts[int(rng.integers(len(hosts)))]
         nearest = np.argsort(delays[centre], kind="stable")[:size]
-        found[name] = frozenset(hosts[at] for at in nearest)
-    return found
+        drawn[name] = frozenset(hosts[at] for at in nearest)
+    return drawn
 
 
 def occupied_groups(

@@ -53,7 +53,7 @@ def packed(shards: NDArray[Any], packs: list[bytes], keys: list[int]) -> pa.Reco
     """Rows of PACKED: the packs of some shards under their state keys."""
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([keys[each] for each in shards.tolist()], pa.int32()),
+            pa.array([keys[shard] for shard in shards.tolist()], pa.int32()),
             pa.array(packs, pa.binary()),
         ],
         names=["shard", "rows"],

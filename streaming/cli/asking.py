@@ -32,7 +32,7 @@ def load_pipeline(config: Path, pipeline: str | None, discipline: str) -> tuple[
 
     settings = load_config(config)
     names = settings.named([pipeline] if pipeline else [])
-    fitting = [each for each in names if settings.pipelines[each].discipline == discipline]
+    fitting = [name for name in names if settings.pipelines[name].discipline == discipline]
     if len(fitting) != 1:
         known = ", ".join(sorted(fitting)) or "none"
         raise ConfigError(

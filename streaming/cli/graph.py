@@ -86,7 +86,7 @@ def graph(
 
 def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
     """Which nodes order more than the busiest receiver gets, and what helps."""
-    some = ", ".join(str(each.node) for each in view.overloads)
+    some = ", ".join(str(overload.node) for overload in view.overloads)
     problem = f"Above the limit, what the busiest receiver gets: node {some}."
     if chosen.sequencing_nodes < chosen.nodes:
         return f"{problem} One node orders all with pipelines.{name}.sender_order = across-groups."
@@ -111,7 +111,8 @@ def plain_overlaps(
             for name in sorted(groups)
         },
         "overlaps": [
-            {"groups": list(each.pair), "common": sorted(each.members)} for each in overlaps
+            {"groups": list(overlap.pair), "common": sorted(overlap.members)}
+            for overlap in overlaps
         ],
     }
 
@@ -131,7 +132,7 @@ def plain(view: Overview) -> dict[str, Any]:
     for name in view.groups:
         for edge in pairwise(paths[name]):
             users.setdefault(edge, []).append(name)
-    over = {each.node for each in view.overloads}
+    over = {overload.node for overload in view.overloads}
     return {
         "counted": view.counted,
         "nodes_max": view.nodes,

@@ -124,7 +124,7 @@ def _figures(
     plain = {}
     for name in chosen:
         results = measured(name, runs, seed)
-        plain[name] = [_plain(each) for each in results]
+        plain[name] = [_plain(result) for result in results]
         for page in pages:
             _renew(page, {name: rows(name, results)})
         if not as_json:

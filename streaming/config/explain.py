@@ -96,4 +96,4 @@ def _keys_at(model: type[BaseModel], parts: list[Any]) -> set[str]:
 def _models(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for each in get_args(annotation) for found in _models(each)]
+    return [found for argument in get_args(annotation) for found in _models(argument)]

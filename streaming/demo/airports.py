@@ -51,7 +51,7 @@ def scene(flights: pd.DataFrame, per_second: float, seed: int) -> Scene:
     groups |= {str(name): _airlines(flights[flights["dest"] == name]) for name in largest}
     groups = {name: airlines for name, airlines in groups.items() if airlines}
     notices = _notices(flights, set(groups), per_second, random.Random(seed))  # noqa: S311
-    seconds = max((each[-1].at for each in notices.values() if each), default=0.0)
+    seconds = max((notice[-1].at for notice in notices.values() if notice), default=0.0)
     return Scene(groups, notices, _commands(groups, seconds))
 
 

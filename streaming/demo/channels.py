@@ -53,7 +53,7 @@ events = "{topic}.events"
 
     def jobs(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
         """A producer for each airport, and a reader of the ordered topic."""
-        return [*((self._publish, each) for each in self.plan.items()), (self._consume, ())]
+        return [*((self._publish, item) for item in self.plan.items()), (self._consume, ())]
 
     def _publish(self, airport: str, plan: list[flights.Message]) -> None:
         """One airport's producer."""

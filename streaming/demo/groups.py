@@ -39,10 +39,10 @@ class Demo(Stage):
         """The scene, and the two airlines with most airports in common, which are shown."""
         told("reading the flights of 2013 …")
         self.scene = airports.scene(flights.load(self.count), self.per_second, self.seed)
-        members = [set(some) for some in self.scene.groups.values()]
+        members = [set(group) for group in self.scene.groups.values()]
         everyone = sorted(set().union(*members))
         pairs = [(a, b) for a in everyone for b in everyone if a < b]
-        self.pair = max(pairs, key=lambda pair: sum(set(pair) <= some for some in members))
+        self.pair = max(pairs, key=lambda pair: sum(set(pair) <= joined for joined in members))
         self.got = {name: collections.deque(maxlen=SHOWN) for name in self.pair}
         groups = ", ".join(
             f"{name} = {json.dumps(some)}" for name, some in self.scene.groups.items()
@@ -75,7 +75,7 @@ groups = {{ {groups} }}
 
     def jobs(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
         """The three desks, the hand that changes groups, and the airlines."""
-        desks = [(self._publish, each) for each in self.scene.notices.items()]
+        desks = [(self._publish, item) for item in self.scene.notices.items()]
         return [*desks, (self._command, ()), (self._airlines, ())]
 
     def _publish(self, desk: str, notices: list[airports.Notice]) -> None:

@@ -227,7 +227,7 @@ class Stage(ABC):
                     raise JobFailed(f"A client of the demo failed: {self.failures[0]!r}.")
                 batch = checkpoint.status()
                 shards = batch.get("shards", {}).values()
-                now = Totals.sum(Totals(**each) for each in shards)
+                now = Totals.sum(Totals(**shard) for shard in shards)
                 if now.seen != totals.seen:
                     changed = time.monotonic()
                 totals = now

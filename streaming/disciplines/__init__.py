@@ -16,5 +16,9 @@ DISCIPLINES: dict[str, Discipline] = {each.name: each for each in (CHANNEL, GROU
 def operators(pipelines: Iterable[Any]) -> list[str]:
     """Modules of the operators that these pipelines run; workers need them."""
     return sorted(
-        {name for each in pipelines for name in DISCIPLINES[each.discipline].operators(each)}
+        {
+            name
+            for pipeline in pipelines
+            for name in DISCIPLINES[pipeline.discipline].operators(pipeline)
+        }
     )

@@ -69,7 +69,7 @@ def draw_overlaps(
 
 def sizes(groups: Mapping[str, Collection[str]]) -> str:
     """How much there is, in a line."""
-    subscribers = len({each for members in groups.values() for each in members})
+    subscribers = len({member for members in groups.values() for member in members})
     return (
         f"{counted(len(groups), 'group')}, {counted(subscribers, 'subscriber')}, "
         f"{counted(len(double_overlaps(groups)), 'overlap')}"

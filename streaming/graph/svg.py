@@ -108,7 +108,7 @@ def _head(root: ET.Element, view: Overview, name: str) -> None:
 def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load) -> None:
     """The box of a node, and its load on a scale that all nodes share."""
     own = [pair for pair, node in view.placed.items() if node == box.node]
-    over = any(each.node == box.node for each in view.overloads)
+    over = any(overload.node == box.node for overload in view.overloads)
     group = add(root, "g", {"class": "node over" if over else "node", "id": f"node-{box.node}"})
     ordered = sorted({name for pair in own for name in pair})
     title(

@@ -149,11 +149,11 @@ class Brokers:
             error = first_error([topic.error_code])
             if error is not None and not error.retriable:
                 raise error
-            for each in topic.partitions:
-                place = (topic.name, each.partition_index)
+            for partition in topic.partitions:
+                place = (topic.name, partition.partition_index)
                 self.leaders.pop(place, None)
-                if each.leader_id >= 0:
-                    self.leaders[place] = each.leader_id
+                if partition.leader_id >= 0:
+                    self.leaders[place] = partition.leader_id
 
 
 def first_error(codes: Iterable[int]) -> KafkaError | None:

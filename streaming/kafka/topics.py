@@ -130,7 +130,9 @@ def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
     from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
 
-    names = {name for each in config.pipelines.values() for name in each.input if name in there}
+    names = {
+        name for pipeline in config.pipelines.values() for name in pipeline.input if name in there
+    }
     asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(names)]
     sizes = [RECORD_BYTES_DEFAULT]
     if not asked:

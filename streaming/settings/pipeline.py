@@ -75,7 +75,7 @@ class Pipeline(Table):
         roles = [("input", each) for each in self.input]
         for role, name in named.items():
             members = self.subscribers() if SUBSCRIBER in name else [""]
-            roles += [(role, name.replace(SUBSCRIBER, each)) for each in members]
+            roles += [(role, name.replace(SUBSCRIBER, member)) for member in members]
         return roles
 
     def subscribers(self) -> list[str]:

@@ -34,8 +34,8 @@ def _panel(axes: Any, step: Step) -> None:
     rows = {group: -at for at, group in enumerate(sorted(step.paths))}
     place = {each.name: at for at, each in enumerate(step.sequencers)}
     lowest = min(rows.values())
-    for each in step.sequencers:
-        at = place[each.name]
+    for sequencer in step.sequencers:
+        at = place[sequencer.name]
         box = FancyBboxPatch(
             (at - BOX / 2, lowest - 0.35),
             BOX,
@@ -46,8 +46,8 @@ def _panel(axes: Any, step: Step) -> None:
             zorder=1,
         )
         axes.add_patch(box)
-        common = ", ".join(sorted(each.members))
-        axes.text(at, 0.55, f"{each.name}  {{{common}}}", ha="center", va="bottom", fontsize=9)
+        common = ", ".join(sorted(sequencer.members))
+        axes.text(at, 0.55, f"{sequencer.name}  {{{common}}}", ha="center", va="bottom", fontsize=9)
     for group, row in rows.items():
         colour = COLOURS[group]
         stops = [place[name] for name in step.paths[group]]

@@ -83,10 +83,10 @@ def _stretch(results: Sequence[StretchOf]) -> Figure:
 def _spread(
     axes: Any, results: Sequence[Counted], field: str, colour: str, label: str, beside: float = 0
 ) -> None:
-    at = [each.at + beside for each in results]
-    mean = np.array([getattr(each, field).mean for each in results])
-    low = mean - [getattr(each, field).p10 for each in results]
-    high = [getattr(each, field).p90 for each in results] - mean
+    at = [result.at + beside for result in results]
+    mean = np.array([getattr(result, field).mean for result in results])
+    low = mean - [getattr(result, field).p10 for result in results]
+    high = [getattr(result, field).p90 for result in results] - mean
     # A skewed spread can have its mean outside of its percentiles.
     bars = np.maximum([low, high], 0)
     axes.errorbar(at, mean, yerr=bars, color=colour, capsize=3, marker="o", ms=3, label=label)
@@ -123,10 +123,10 @@ def _occupancy(results: Sequence[Counted]) -> Figure:
     alone = "for double overlaps alone, as in the paper"
     _spread(axes, results, "paper_nodes", COLOURS[2], alone, beside=0.005)
     _spread(right, results, "overlaps", COLOURS[2], "double overlaps")
-    at = [each.at for each in results]
+    at = [result.at for result in results]
     right.plot(
         at,
-        [each.atoms.mean for each in results],
+        [result.atoms.mean for result in results],
         color=COLOURS[5],
         linestyle=":",
         label="atoms (with single overlaps on rings)",

@@ -26,7 +26,7 @@ def draw_stamps(results: Sequence[Stamps]) -> Figure:
     """Numbers on a message, by groups and by occupancy."""
     picture, both = blank(2)
     for axes, by in zip(both, ("groups", "occupancy"), strict=True):
-        some = [each for each in results if each.by == by]
+        some = [result for result in results if result.by == by]
         at = [each.at for each in some]
         axes.axhline(
             some[0].vector, color=PAPER, linestyle="--", label=f"vector timestamp: {some[0].vector}"
@@ -70,12 +70,14 @@ def draw_load(results: Sequence[Placed]) -> Figure:
         width = 0.8 / len(series)
         axes.bar(
             place + (number - 2.5) * width,
-            [getattr(each, field) for each in results],
+            [getattr(result, field) for result in results],
             width,
             color=colour,
             label=label,
         )
-    axes.set(ylabel="messages", title="Load", ylim=(0, max(each.total for each in results) * 1.5))
+    axes.set(
+        ylabel="messages", title="Load", ylim=(0, max(result.total for result in results) * 1.5)
+    )
     axes.legend(loc="upper left", fontsize=8)
     ways = (
         ("alone", "every atom alone, random routers (lower bound)", COLOURS[5]),
@@ -84,18 +86,18 @@ def draw_load(results: Sequence[Placed]) -> Figure:
         ("central", "one central sequencer", COLOURS[2]),
     )
     for field, label, colour in ways:
-        mean = [getattr(each, field) for each in results]
-        most = [getattr(each, f"{field}_most") for each in results]
+        mean = [getattr(result, field) for result in results]
+        most = [getattr(result, f"{field}_most") for result in results]
         right.plot(place, mean, color=colour, marker="o", label=label)
         right.plot(place, most, color=colour, marker="^", linestyle=":")
-    paper = [PAPER_STRETCH_MOST.get(each.groups, np.nan) for each in results]
+    paper = [PAPER_STRETCH_MOST.get(result.groups, np.nan) for result in results]
     right.plot(place, paper, "x", color=PAPER, ms=9, label="paper, maximum")
     right.set(yscale="log", ylabel="latency stretch", title="Placement: mean (●) and maximum (▲)")
     right.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
     right.set_ylim(1, 400)
     right.legend(loc="upper left", fontsize=8)
     for one in (axes, right):
-        one.set_xticks(place, [str(each.groups) for each in results])
+        one.set_xticks(place, [str(result.groups) for result in results])
         one.set_xlabel("groups")
     return picture
 
@@ -103,9 +105,11 @@ def draw_load(results: Sequence[Placed]) -> Figure:
 def draw_hosts(results: Sequence[Varied]) -> Figure:
     """Stretch and load by hosts, members anywhere or nearest."""
     picture, (axes, right) = blank(2)
-    for colour, count in zip(COLOURS, sorted({each.groups for each in results}), strict=False):
+    for colour, count in zip(COLOURS, sorted({result.groups for result in results}), strict=False):
         for members, line in (("anywhere", "-"), ("nearest", "--")):
-            own = [each for each in results if (each.groups, each.members) == (count, members)]
+            own = [
+                result for result in results if (result.groups, result.members) == (count, members)
+            ]
             at = [each.hosts for each in own]
             label = f"{count} groups, members {members}"
             mean = [each.stretch for each in own]
@@ -116,7 +120,7 @@ def draw_hosts(results: Sequence[Varied]) -> Figure:
     right.set(ylabel="share of all messages", title="What the busiest node sees", ylim=(0, 1.02))
     for panel in (axes, right):
         panel.set(xlabel="hosts")
-        panel.set_xticks(sorted({each.hosts for each in results}))
+        panel.set_xticks(sorted({result.hosts for result in results}))
     right.legend(loc="lower right", fontsize=8)
     picture.suptitle(
         f"Fewer hosts, and groups of neighbours, {results[0].runs} runs each", fontsize=11
@@ -127,7 +131,7 @@ def draw_hosts(results: Sequence[Varied]) -> Figure:
 def draw_trees(results: Sequence[Compared]) -> Figure:
     """What the busiest node sees, and hops, on lines and trees."""
     picture, (axes, right) = blank(2)
-    at = [each.groups for each in results]
+    at = [result.groups for result in results]
     ways = (
         ("built", "line as built", COLOURS[0], "o", "-"),
         ("least", "line that sees least", COLOURS[1], "s", "-"),
@@ -135,9 +139,11 @@ def draw_trees(results: Sequence[Compared]) -> Figure:
     )
     for name, label, colour, marker, line in ways:
         for panel, field in ((axes, "seen"), (right, "hops")):
-            values = [getattr(each, f"{name}_{field}") for each in results]
+            values = [getattr(result, f"{name}_{field}") for result in results]
             panel.plot(at, values, line, color=colour, marker=marker, label=label)
-    total, least = ([getattr(each, name) for each in results] for name in ("total", "unavoidable"))
+    total, least = (
+        [getattr(result, name) for result in results] for name in ("total", "unavoidable")
+    )
     axes.plot(at, total, ":", color=COLOURS[5], label="central sequencer")
     axes.plot(at, least, ":", color=PAPER, label="any graph, at least")
     axes.set(ylabel="messages", title="What the busiest node sees", ylim=(0, None))
@@ -155,7 +161,7 @@ def draw_trees(results: Sequence[Compared]) -> Figure:
 def draw_growth(results: Sequence[Grown]) -> Figure:
     """Everything that grows with groups and subscribers."""
     picture, both = blank(2)
-    at = [each.groups for each in results]
+    at = [result.groups for result in results]
     panels = (
         (("atoms", "atoms"), ("total", "messages"), ("passing", "busiest node sees"),
          ("ordering", "busiest node orders"), ("collected", "stamps on a message"),
@@ -165,10 +171,10 @@ def draw_growth(results: Sequence[Grown]) -> Figure:
     )  # fmt: skip
     for axes, fields in zip(both, panels, strict=True):
         for colour, (field, label) in zip(COLOURS, fields, strict=False):
-            values = [getattr(each, field) for each in results]
+            values = [getattr(result, field) for result in results]
             axes.plot(at, values, color=colour, marker="o", ms=4, label=label)
         axes.set(xscale="log", xlabel="groups")
-        axes.set_xticks(at, [f"{each.groups:,}\n({each.subscribers:,})" for each in results])
+        axes.set_xticks(at, [f"{result.groups:,}\n({result.subscribers:,})" for result in results])
         axes.minorticks_off()
         axes.legend(fontsize=8, loc="upper left")
     both[0].set(yscale="log", title="Sizes and loads", ylabel="count", ylim=(1, 3e7))
@@ -181,7 +187,7 @@ def draw_cost(results: Sequence[Cost]) -> Figure:
     """Comparisons for a multicast, by destinations and by queues."""
     picture, (axes, right) = blank(2)
     for order, colour in (("clock", COLOURS[0]), ("counter", COLOURS[1])):
-        own = [each for each in dict.fromkeys(results) if each.order == order]
+        own = [cost for cost in dict.fromkeys(results) if cost.order == order]
         # The settings of one panel have the other's number in common, which is the most frequent.
         usual_m = mode(each.length for each in own)
         usual_n = mode(each.destinations for each in own)

@@ -46,7 +46,7 @@ def chosen_faults(text: str) -> Faults:
 
     if text == "none":
         return NONE
-    known = [each.name for each in fields(HARSH)]
+    known = [field.name for field in fields(HARSH)]
     found: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -68,18 +68,21 @@ def _plain(verdicts: list[Verdict], faults: Faults) -> dict[str, object]:
     return {
         "faults": asdict(faults),
         "runs": [
-            {**asdict(each), "anomaly": None if each.anomaly is None else str(each.anomaly)}
-            for each in verdicts
+            {
+                **asdict(verdict),
+                "anomaly": None if verdict.anomaly is None else str(verdict.anomaly),
+            }
+            for verdict in verdicts
         ],
     }
 
 
 def _tell(verdicts: list[Verdict]) -> None:
     happened: Counter[str] = Counter()
-    for each in verdicts:
-        happened.update(each.faults)
+    for verdict in verdicts:
+        happened.update(verdict.faults)
     sent, deliveries, refused, changes, retired = (
-        sum(getattr(each, name) for each in verdicts)
+        sum(getattr(verdict, name) for verdict in verdicts)
         for name in ("sent", "deliveries", "refused", "changes", "retired")
     )
     print(

@@ -22,7 +22,7 @@ def rows(name: str, results: Sequence[Any]) -> str:
     """The table without its title."""
     _, columns = _TABLES[name]
     cells = [[header for header, _ in columns]]
-    cells += [[value(each) for _, value in columns] for each in _entries(name, results)]
+    cells += [[value(entry) for _, value in columns] for entry in _entries(name, results)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rule = [f"{'-' * (width - 1)}:" for width in widths]
     return "\n".join(

@@ -134,12 +134,18 @@ class Outbox:
     def _answered(self, node: int, answer: Any) -> None:
         self.busy.discard(node)
         for topic in answer.responses:
-            for each in topic.partition_responses:
-                if each.error_code in WRITTEN:
-                    self.waiting_bytes -= len(self.waiting[topic.name, each.index].popleft())
+            for partition_response in topic.partition_responses:
+                if partition_response.error_code in WRITTEN:
+                    self.waiting_bytes -= len(
+                        self.waiting[topic.name, partition_response.index].popleft()
+                    )
                     continue
                 self.moved.add(topic.name)
-                self._met(for_code(each.error_code)(f"{topic.name} {each.error_message or ''}"))
+                self._met(
+                    for_code(partition_response.error_code)(
+                        f"{topic.name} {partition_response.error_message or ''}"
+                    )
+                )
 
     def _lost(self, node: int, places: list[Place], error: KafkaError) -> None:
         """No answer: whether it was written, the broker will know."""

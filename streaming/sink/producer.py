@@ -95,7 +95,10 @@ class BatchProducer:
                 min_version=7,
                 max_version=7,
             ),
-            lambda answer: [answer.error_code, *(each.error_code for each in _partitions(answer))],
+            lambda answer: [
+                answer.error_code,
+                *(partition.error_code for partition in _partitions(answer)),
+            ],
             (GROUP, self.group),
         )
         place = next(_partitions(answer))
@@ -142,7 +145,7 @@ class BatchProducer:
                 topics=[topic(name=self.events, partitions=[place])],
                 max_version=3,
             ),
-            lambda answer: [each.error_code for each in _partitions(answer)],
+            lambda answer: [partition.error_code for partition in _partitions(answer)],
             (GROUP, self.group),
         )
 
@@ -228,11 +231,11 @@ def _codes_of_added(answer: Any) -> list[int]:
 
 
 def _partitions(answer: Any) -> Iterator[Any]:
-    return (each for topic in answer.topics for each in topic.partitions)
+    return (partition for topic in answer.topics for partition in topic.partitions)
 
 
 def _told(error: KafkaError) -> str:
     """What an error says, in a sentence."""
-    said = ", ".join(str(each) for each in error.args if str(each).strip())
+    said = ", ".join(str(arg) for arg in error.args if str(arg).strip())
     name = getattr(error, "message", "") or type(error).__name__
     return f"{name} ({said})" if said else str(name)

@@ -200,7 +200,7 @@ def _judge_endings(
     for channel, records in waiting.items():
         life = work.lives.get(channel)
         lives = [life, None] if life and _may_begin_again(work, channel, life) else [life]
-        held_back = _any_of([_may_be_held(each, records, settings.labels) for each in lives])
+        held_back = _any_of([_may_be_held(tried, records, settings.labels) for tried in lives])
         for record, reading in records:
             again = tally.copies[channel, reading.epoch, reading.position] > 1
             if reading.reason is None and held_back(reading) and not again:

@@ -230,7 +230,10 @@ class _Judge:
             if other == name:
                 continue
             first, second = sorted((own, other.decode()))
-            fits = [key in each and len(each & members) > 1 for each in group.memberships]
+            fits = [
+                key in membership and len(membership & members) > 1
+                for membership in group.memberships
+            ]
             if any(fits):
                 possible.add((first, second))
             if group.steady and all(fits):
@@ -251,7 +254,9 @@ class _Judge:
         if (name, number) in self.pinned:
             return True
         got = self.deliveries.versions[name][number].got.keys()
-        return all(key in each for each in self.groups[name].memberships if got <= each)
+        return all(
+            key in membership for membership in self.groups[name].memberships if got <= membership
+        )
 
     def judge_endings(self) -> None:
         """Every input is a message, a reject, or not there yet; every command has its answer."""

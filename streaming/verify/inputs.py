@@ -65,7 +65,7 @@ class Inputs:
             self.partition.append(at)
             self.offset.append(record.offset)
             self.content.append(hash(record.content))
-            some = tuple(record.header(each) for each in header_names)
+            some = tuple(record.header(header_name) for header_name in header_names)
             self.senders.append(same.setdefault(record.key, record.key))  # type: ignore[arg-type]
             self.headers.append(same.setdefault(some, some))  # type: ignore[arg-type]
         self._by_name = by_name

@@ -221,7 +221,7 @@ def assign(
     best = [0] * len(memberships)
     choices: list[list[int]] = []
     for version in sorted(versions):
-        costs = [_cost(version, versions[version], each, last) for each in memberships]
+        costs = [_cost(version, versions[version], membership, last) for membership in memberships]
         if version in pinned:
             costs = [
                 cost + HARD * HARD * (each != pinned[version])

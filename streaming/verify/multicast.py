@@ -108,10 +108,10 @@ class _Judge:
         found, verdict = self.deliveries, self.verdict
         repeats = self.settings.repeats_allowed
         judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
-        for each in self.rejects:
-            record = self.inputs.find(each.origin)
-            if record is not None and each.reason == "bad-destination":
-                self.bad[record] = each.told
+        for reject in self.rejects:
+            record = self.inputs.find(reject.origin)
+            if record is not None and reject.reason == "bad-destination":
+                self.bad[record] = reject.told
         messages = Messages(found.contents, found.name)
         order = found.in_order()
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
@@ -314,7 +314,7 @@ class _Judge:
             "deliveries": self.histories.count,
             "peers": len(self.histories.by_key),
             "nodes": len(self.nodes),
-            "notices": sum(len(self.deliveries.got[each]) for each in self.deliveries.notices),
+            "notices": sum(len(self.deliveries.got[notice]) for notice in self.deliveries.notices),
             "undelivered": sum(map(len, self.undelivered.values())),
             "rejects": len(self.rejects),
             "commands": len(self.commands),

@@ -98,7 +98,7 @@ class Topics:
 
         consumer = self._consumer
         numbers = sorted(consumer.partitions_for_topic(topic) or ())
-        places = [TopicPartition(topic, each) for each in numbers]
+        places = [TopicPartition(topic, number) for number in numbers]
         consumer.assign(places)
         ends = consumer.end_offsets(places) if places else {}
         if places:

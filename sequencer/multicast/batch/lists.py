@@ -59,9 +59,9 @@ def read_lists(texts: pa.Array, *, empty_is_none: bool = False) -> Lists:
     An empty text is a list of one empty name, or with ``empty_is_none`` a list without names.
     """
     coded = pc.fill_null(texts, b"").dictionary_encode()
-    found = pc.split_pattern(coded.dictionary, ",")
-    sizes = np.diff(found.offsets.to_numpy()).astype(np.int64)
-    words = found.flatten().dictionary_encode()
+    split = pc.split_pattern(coded.dictionary, ",")
+    sizes = np.diff(split.offsets.to_numpy()).astype(np.int64)
+    words = split.flatten().dictionary_encode()
     name = words.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     lists = Lists(

@@ -84,9 +84,11 @@ class Messages:
         """Which records are messages."""
         return np.asarray(self.reason == GOOD)
 
-    def copies(self, own: Bools) -> Copies:
+    def copies(self, wanted: Bools) -> Copies:
         """The deliveries to some peers (a mask over `names.peers`)."""
-        return Copies(self, self.to.only((self.names.alive & own[self.names.peer])[self.to.name]))
+        return Copies(
+            self, self.to.only((self.names.alive & wanted[self.names.peer])[self.to.name])
+        )
 
     def undelivered(self, which: Bools) -> tuple[Int64s, Int64s]:
         """Destinations of messages (a mask over records) that are destroyed: records and names."""
@@ -108,9 +110,9 @@ class Copies:
         """Which names (a mask over `Messages.to.names`) get any."""
         lists = np.zeros(len(self.to.starts) - 1, np.bool_)
         lists[self.to.of[self.counts > 0]] = True
-        found = np.zeros(len(self.to.names), np.bool_)
-        found[self.to.name[lists[self.to.list_of_name()]]] = True
-        return found
+        named = np.zeros(len(self.to.names), np.bool_)
+        named[self.to.name[lists[self.to.list_of_name()]]] = True
+        return named
 
     def of(self, first: int, stop: int) -> tuple[Int64s, Int64s]:
         """Those of records from ``first`` to ``stop``, in order: the record and the name of each.
@@ -138,8 +140,8 @@ class Copies:
 
 def _entries(lists: Lists, counts: Int64s, first: int, stop: int) -> tuple[Int64s, Int64s]:
     """The records of a stretch, each as often as its count, and the places of its names."""
-    some, inside = _expanded(counts[first:stop])
-    return some + first, lists.starts[lists.of[first:stop]][some] + inside
+    records, inside = _expanded(counts[first:stop])
+    return records + first, lists.starts[lists.of[first:stop]][records] + inside
 
 
 def _expanded(counts: Int64s) -> tuple[Int64s, Int64s]:

@@ -48,12 +48,12 @@ def resolve(names: pa.Array, find: Callable[[bytes], Node | None]) -> Names:
         return Names(node, known, alive, np.arange(len(names)), names)
     owners: list[bytes | None] = []
     for at, name in zip(nodes.tolist(), names.take(pa.array(nodes)).to_pylist(), strict=True):
-        found = find(name[1:])
-        owners.append(None if found is None else found.owner)
-        known[at] = found is not None
-        alive[at] = found is not None and not found.destroyed
-        if found is not None:
-            node[at] = found.number
+        named_node = find(name[1:])
+        owners.append(None if named_node is None else named_node.owner)
+        known[at] = named_node is not None
+        alive[at] = named_node is not None and not named_node.destroyed
+        if named_node is not None:
+            node[at] = named_node.number
     mask = np.zeros(len(names), np.bool_)
     mask[nodes] = True
     replaced = pc.replace_with_mask(names, pa.array(mask), pa.array(owners, names.type))

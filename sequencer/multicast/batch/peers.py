@@ -37,8 +37,8 @@ class Peers:
 
     def rows(self, names: pa.Array) -> Int64s:
         """The row of each name, -1 where it has none."""
-        found = pc.fill_null(pc.index_in(names, value_set=self.keys), -1)
-        return np.asarray(found.to_numpy(zero_copy_only=False).astype(np.int64))
+        rows = pc.fill_null(pc.index_in(names, value_set=self.keys), -1)
+        return np.asarray(rows.to_numpy(zero_copy_only=False).astype(np.int64))
 
     def rows_or_new(self, names: pa.Array, now_ms: int) -> Int64s:
         """The row of each of some distinct names; who has none begins now."""
@@ -79,6 +79,6 @@ def ranks(values: Int64s) -> Int64s:
         order = order[np.argsort(high[order], kind="stable")]
     sorted_values = values[order]
     starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
-    found = np.empty(count, np.int64)
-    found[order] = np.arange(count) - np.repeat(starts, np.diff(starts, append=count))
-    return found
+    ranks_of = np.empty(count, np.int64)
+    ranks_of[order] = np.arange(count) - np.repeat(starts, np.diff(starts, append=count))
+    return ranks_of

@@ -46,7 +46,7 @@ def encode_shard(shard: Shard) -> Row:
         numbers = map(pa.array, (ranges.channel, ranges.first, ranges.stop))
         skipped = to_state(pa.RecordBatch.from_arrays(list(numbers), schema=SKIPPED))
     if len(waiting):
-        records = [flat(each) for each in shard.records.columns]
+        records = [flat(column) for column in shard.records.columns]
         numbers = map(pa.array, (waiting.channel, waiting.position, waiting.since_ms, waiting.fin))
         schema = pa.schema([*shard.records.schema, *HELD])
         held = to_state(pa.RecordBatch.from_arrays([*records, *numbers], schema=schema))

@@ -159,7 +159,7 @@ class Asked:
     @property
     def commands(self) -> list[Command]:
         """Those that are to be carried out."""
-        return [each.command for each in self.requests if each.command is not None]
+        return [request.command for request in self.requests if request.command is not None]
 
     def answers(
         self, found: Sequence[Answer], now_ms: int

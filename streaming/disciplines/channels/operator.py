@@ -128,7 +128,7 @@ def step_shard(
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
     totals.shared += len(totals.parts)
     totals.waiting = told_waiting(shard.state, outcome.state)
-    told = [_event(each, plan.pipeline, now_ms) for each in outcome.events] + answers
+    told = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if told:
         writes.append((plan.events, output.events(told)))
     return Shard(outcome.state, rows.slice(0, held), totals), writes

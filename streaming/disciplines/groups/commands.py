@@ -104,8 +104,8 @@ def _read(found: Mapping[str, Any], own: str | None, plan: Plan) -> Command:
     members = found.get("members", []) if op != "remove" else []
     if not isinstance(members, list) or len(members) > MEMBERS_MAX:
         raise Refused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
-    for each in members:
-        wrong = name_fault(each) or _topic_fault(each, plan)
+    for member in members:
+        wrong = name_fault(member) or _topic_fault(member, plan)
         if wrong:
             raise Refused("bad-members", f"a member's name {wrong}")
     return Command(own, op, str(group), tuple(members))

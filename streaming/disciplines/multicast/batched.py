@@ -135,7 +135,7 @@ class BatchCore(BroadcastCore):
         self.clock, self.retire_after_ms = json.loads(head)
         self.nodes.load(nodes)
         keys, *numbers = from_state(peers, PEERS).columns
-        self.peers = Peers(keys, *(each.to_numpy().copy() for each in numbers))
+        self.peers = Peers(keys, *(number.to_numpy().copy() for number in numbers))
         (steps,) = from_state(pairs, PAIRS).columns
         self.holders = Holders.of(np.cumsum(steps.to_numpy()))
 

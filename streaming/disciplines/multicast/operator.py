@@ -301,7 +301,9 @@ class MulticastCore(ExchangeCore):
         """An event for each destination that was destroyed before the message."""
         row = self.rows.one(task.id)
         place = place_of(row, self.plan)
-        destroyed = [written(each) for each in task.destinations if each.node in gone]
+        destroyed = [
+            written(destination) for destination in task.destinations if destination.node in gone
+        ]
         for name in (each.decode(errors="backslashreplace") for each in destroyed):
             now.told.append(undelivered(self.plan.pipeline, place, row["key"], name, now.ms))
         self.totals.undelivered += len(destroyed)

@@ -189,7 +189,7 @@ def _as(each: Delivery | Notice) -> str | None:
 
 def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
     """Records, in place of a destruction's command the owner's message (SENT)."""
-    stamps = [each.stamp.timestamp for each in messages]
+    stamps = [message.stamp.timestamp for message in messages]
     sent = rows.append_column("stamp", pa.array(stamps, pa.int64())).select(SENT)
     ends = [at for at, each in enumerate(messages) if isinstance(each, Notice)]
     if not ends:

@@ -38,7 +38,7 @@ class Rows:
 
     def take(self, numbers: Iterable[int]) -> pa.Table:
         """The records of these numbers."""
-        return self.table.take(pa.array([self.index[each] for each in numbers], pa.int64()))
+        return self.table.take(pa.array([self.index[number] for number in numbers], pa.int64()))
 
     def one(self, number: Any) -> dict[str, Any]:
         """A record by its columns' names."""

@@ -117,7 +117,10 @@ def load_line(
 def _task_fields(task: Message | Destruction) -> list[Any]:
     if isinstance(task, Destruction):
         return [task.id, task.node]
-    to = [each.peer if each.node is None else (each.peer, each.node) for each in task.destinations]
+    to = [
+        destination.peer if destination.node is None else (destination.peer, destination.node)
+        for destination in task.destinations
+    ]
     return [task.id, to, task.handles, task.handle_owners]
 
 

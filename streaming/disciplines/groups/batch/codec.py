@@ -53,7 +53,7 @@ SUBSCRIBERS = pa.schema([(name, pa.int64()) for name in _NUMBERS])
 
 def encode_first(groups: Mapping[str, Collection[str]]) -> bytes:
     """A first membership for the plan, which goes to every task of every batch."""
-    subscribers = sorted({each for members in groups.values() for each in members})
+    subscribers = sorted({member for members in groups.values() for member in members})
     places = {name: at for at, name in enumerate(subscribers)}
     members = [
         np.array(sorted(places[each] for each in set(groups[name]))) for name in sorted(groups)
@@ -167,7 +167,7 @@ def load_subscribers(subscribers: Subscribers, data: bytes) -> None:
 
 
 def _batch(schema: pa.Schema, columns: Sequence[Ints]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(each) for each in columns], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=schema)
 
 
 def _encoded(schema: pa.Schema, lists: Sequence[Any]) -> bytes:

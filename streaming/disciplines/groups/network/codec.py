@@ -60,7 +60,10 @@ def dump(
     }
     head = json.dumps(meta, ensure_ascii=False, separators=(",", ":")).encode()
     integers = np.concatenate(
-        [*(each.astype(np.int64) for each in arrays.values()), np.array(numbers, np.int64).ravel()]
+        [
+            *(array.astype(np.int64) for array in arrays.values()),
+            np.array(numbers, np.int64).ravel(),
+        ]
     )
     size = _LENGTH.pack(len(head)) + _LENGTH.pack(len(integers))
     return b"".join((size, head, integers.tobytes(), directory, blob))
