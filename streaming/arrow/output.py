@@ -101,14 +101,14 @@ def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.T
     return pa.table({**{name: records[name] for name in REJECT}, **added})
 
 
-def events(told: Sequence[Event]) -> pa.Table:
+def events(happened: Sequence[Event]) -> pa.Table:
     """Events as records."""
-    values = [json.dumps(value, ensure_ascii=False).encode() for _, value in told]
+    values = [json.dumps(value, ensure_ascii=False).encode() for _, value in happened]
     return pa.table(
         {
-            "key": pa.array([key for key, _ in told], pa.binary()),
+            "key": pa.array([key for key, _ in happened], pa.binary()),
             "value": pa.array(values, pa.binary()),
-            "headers": pa.nulls(len(told), HEADERS),
+            "headers": pa.nulls(len(happened), HEADERS),
         }
     )
 
@@ -120,12 +120,22 @@ def event(pipeline: str, kind: str, place: Mapping[str, Any], now_ms: int) -> di
 
 
 def answer(
-    pipeline: str, place: Mapping[str, Any], own: str | None, now_ms: int, more: Mapping[str, Any]
+    pipeline: str,
+    place: Mapping[str, Any],
+    command_id: str | None,
+    now_ms: int,
+    more: Mapping[str, Any],
 ) -> Event:
     """The event that answers the command at a place; refused where ``more`` has a reason."""
     kind = "command-refused" if "reason" in more else "command-done"
     begin = event(pipeline, "command", place, now_ms)
-    return (own or "").encode(), {**begin, "event": kind, "command": own, **place, **more}
+    return (command_id or "").encode(), {
+        **begin,
+        "event": kind,
+        "command": command_id,
+        **place,
+        **more,
+    }
 
 
 def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
@@ -133,12 +143,12 @@ def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
 
     Counts are added up; the time is that of the latest.
     """
-    found: dict[str, dict[str, Any]] = {}
+    answers: dict[str, dict[str, Any]] = {}
     for part in parts:
-        before = found.get(part["id"], {})
+        before = answers.get(part["id"], {})
         counts = {name: before.get(name, 0) + part[name] for name in SUMMED if name in part}
-        found[part["id"]] = {**part, **counts, "at": max(part["at"], before.get("at", ""))}
-    return [((each["command"] or "").encode(), each) for _, each in sorted(found.items())]
+        answers[part["id"]] = {**part, **counts, "at": max(part["at"], before.get("at", ""))}
+    return [((each["command"] or "").encode(), each) for _, each in sorted(answers.items())]
 
 
 def at(now_ms: int) -> str:

@@ -53,7 +53,7 @@ class Totals:
 
     def to_json(self) -> str:
         """One line; keys sorted, so that equal totals give equal bytes."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {total.name: getattr(self, total.name) for total in fields(self)}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def without_news(self) -> Totals:

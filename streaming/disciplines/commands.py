@@ -35,12 +35,16 @@ def read_object(value: bytes | None) -> dict[str, Any]:
     return command
 
 
-def own_id(found: dict[str, Any]) -> str | None:
+def own_id(request: dict[str, Any]) -> str | None:
     """The id that the command gives itself, if it is a text, and not too long for an answer."""
-    own = found.get("id")
-    if not isinstance(own, str) or not is_unicode(own) or len(own.encode()) > ID_BYTES_MAX:
+    command_id = request.get("id")
+    if (
+        not isinstance(command_id, str)
+        or not is_unicode(command_id)
+        or len(command_id.encode()) > ID_BYTES_MAX
+    ):
         return None
-    return own
+    return command_id
 
 
 def name_fault(name: Any) -> str:

@@ -108,7 +108,7 @@ class Links:
 
     def take(self, values: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Senders and chunks without repeats. InputLost where one is missing."""
-        found = []
+        arrived = []
         for value in values:
             form, source, number = _ENVELOPE.unpack_from(value)
             check_format(form)
@@ -122,8 +122,8 @@ class Links:
                 )
             if number == expected:
                 self.taken[source] = number + 1
-                found.append((source, value[_ENVELOPE.size :]))
-        return found
+                arrived.append((source, value[_ENVELOPE.size :]))
+        return arrived
 
 
 class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):

@@ -13,10 +13,10 @@ def shard_keys(shards: int, partitions: int) -> list[int]:
     candidate = 0
     wanted: dict[int, list[int]] = {at: [] for at in range(partitions)}
     per_partition = -(-shards // partitions)
-    while any(len(found) < per_partition for found in wanted.values()):
-        found = wanted[_spark_hash_int(candidate) % partitions]
-        if len(found) < per_partition:
-            found.append(candidate)
+    while any(len(keys) < per_partition for keys in wanted.values()):
+        keys = wanted[_spark_hash_int(candidate) % partitions]
+        if len(keys) < per_partition:
+            keys.append(candidate)
         candidate += 1
     return [wanted[shard % partitions][shard // partitions] for shard in range(shards)]
 
@@ -63,27 +63,27 @@ def xxhash64(data: bytes, seed: int = 42) -> int:
             words = struct.unpack_from("<4Q", data, at)
             lanes = [_round(lane, word) for lane, word in zip(lanes, words, strict=True)]
         at += 32
-        found = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+        mixed = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
         for lane in lanes:
-            found = (found ^ _round(0, lane)) * one + _PRIMES[3]
+            mixed = (mixed ^ _round(0, lane)) * one + _PRIMES[3]
     else:
-        found = seed + five
-    return _avalanche(_tail(found + len(data), data[at:]))
+        mixed = seed + five
+    return _avalanche(_tail(mixed + len(data), data[at:]))
 
 
-def _tail(found: int, rest: bytes) -> int:
+def _tail(mixed: int, rest: bytes) -> int:
     """What is left behind the last 32 bytes: words of 8 bytes, one of 4, single bytes."""
     one, two, three, four, five = _PRIMES
     words = len(rest) // 8
     for word in struct.unpack_from(f"<{words}Q", rest):
-        found = _rotated(found ^ _round(0, word), 27) * one + four
+        mixed = _rotated(mixed ^ _round(0, word), 27) * one + four
     rest = rest[words * 8 :]
     if len(rest) >= 4:
-        found = _rotated(found ^ int.from_bytes(rest[:4], "little") * one, 23) * two + three
+        mixed = _rotated(mixed ^ int.from_bytes(rest[:4], "little") * one, 23) * two + three
         rest = rest[4:]
     for byte in rest:
-        found = _rotated(found ^ byte * five, 11) * one
-    return found
+        mixed = _rotated(mixed ^ byte * five, 11) * one
+    return mixed
 
 
 def _round(lane: int, word: int) -> int:
@@ -95,8 +95,8 @@ def _rotated(number: int, by: int) -> int:
     return (number << by | number >> (64 - by)) & _MASK
 
 
-def _avalanche(found: int) -> int:
-    found &= _MASK
-    found = (found ^ found >> 33) * _PRIMES[1] & _MASK
-    found = (found ^ found >> 29) * _PRIMES[2] & _MASK
-    return found ^ found >> 32
+def _avalanche(mixed: int) -> int:
+    mixed &= _MASK
+    mixed = (mixed ^ mixed >> 33) * _PRIMES[1] & _MASK
+    mixed = (mixed ^ mixed >> 29) * _PRIMES[2] & _MASK
+    return mixed ^ mixed >> 32

@@ -72,7 +72,7 @@ class Pipeline(Table):
         A name with ``{subscriber}`` stands for the topics of the configuration's subscribers.
         """
         named = {**self.written, "commands": self.commands}
-        roles = [("input", each) for each in self.input]
+        roles = [("input", topic) for topic in self.input]
         for role, name in named.items():
             members = self.subscribers() if SUBSCRIBER in name else [""]
             roles += [(role, name.replace(SUBSCRIBER, member)) for member in members]

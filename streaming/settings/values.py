@@ -54,8 +54,8 @@ def key_path(parts: Iterable[Any]) -> str:
         if isinstance(part, int):
             path += f"[{part}]"
         else:
-            told = part if BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
-            path += f".{told}" if path else told
+            written = part if BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+            path += f".{written}" if path else written
     return path
 
 

@@ -39,12 +39,12 @@ DETAILS = {
 class Request:
     """A command as it was read; ``command`` None where it is refused for what it says.
 
-    ``told``: what the answer repeats of it.
+    ``repeated``: what the answer repeats of it.
     """
 
     id: str | None
     command: Command | None
-    told: dict[str, Any] = field(default_factory=dict)
+    repeated: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
     detail: str = ""
 
@@ -55,87 +55,89 @@ class Request:
         return None if self.command.channel is None else channel_shard(self.command.channel, shards)
 
     def answer(
-        self, pipeline: str, place: Mapping[str, Any], now_ms: int, found: Answer | None
+        self, pipeline: str, place: Mapping[str, Any], now_ms: int, outcome: Answer | None
     ) -> output.Event:
         """The event that answers it; ``found`` is None where it is refused for what it says."""
-        more = dict(self.told)
-        if found is None:
+        more = dict(self.repeated)
+        if outcome is None:
             more |= {"reason": self.reason, "detail": self.detail}
-        elif found.refused is not None:
-            reason = found.refused.value
-            label = next(self.told[name] for name in LABEL.values() if name in self.told)
+        elif outcome.refused is not None:
+            reason = outcome.refused.value
+            label = next(self.repeated[name] for name in LABEL.values() if name in self.repeated)
             more |= {"reason": reason, "detail": f"{label!r} {DETAILS[reason]}"}
         else:
-            more |= {"channels": found.channels, "given_up": found.given_up}
+            more |= {"channels": outcome.channels, "given_up": outcome.given_up}
         return output.answer(pipeline, place, self.id, now_ms, more)
 
 
 def read_request(value: bytes | None) -> Request:
     """Read a command."""
-    own: str | None = None
-    told: dict[str, Any] = {}
+    own_name: str | None = None
+    repeated: dict[str, Any] = {}
     try:
-        found = read_object(value)
-        own = own_id(found)
-        command = _read(found, told)
+        request = read_object(value)
+        own_name = own_id(request)
+        command = _read(request, repeated)
     except Refused as refused:
-        return Request(own, None, told, refused.reason, refused.detail)
-    return Request(own, command, told)
+        return Request(own_name, None, repeated, refused.reason, refused.detail)
+    return Request(own_name, command, repeated)
 
 
-def _read(found: Mapping[str, Any], told: dict[str, Any]) -> Command:
+def _read(request: Mapping[str, Any], repeated: dict[str, Any]) -> Command:
     for name in SIGNED:
-        if name in found:
-            text = found[name]
+        if name in request:
+            text = request[name]
             if not isinstance(text, str) or not is_unicode(text):
                 raise Refused(f"bad-{name}", f"{name} is no text")
             if len(text.encode()) > ID_BYTES_MAX:
                 raise Refused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
-            told[name] = text
-    op = next((each for each in Op if each.value == found.get("op")), None)
+            repeated[name] = text
+    op = next((known for known in Op if known.value == request.get("op")), None)
     if op is None:
-        raise Refused("unknown-op", f"op is none of {', '.join(each.value for each in Op)}")
-    told["op"] = op.value
-    if strange := sorted(set(found) - FIELDS | {*LABEL.values()} & set(found) - {LABEL.get(op)}):
+        raise Refused("unknown-op", f"op is none of {', '.join(known.value for known in Op)}")
+    repeated["op"] = op.value
+    if strange := sorted(
+        set(request) - FIELDS | {*LABEL.values()} & set(request) - {LABEL.get(op)}
+    ):
         raise Refused("unknown-field", f"{op.value} knows no {strange[0]!r}")
-    dry_run = found.get("dry_run", False)
+    dry_run = request.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise Refused("bad-dry-run", "dry_run is neither true nor false")
     if dry_run:
-        told["dry_run"] = True
-    channel, blocked_ms = _whom(found, told)
-    return Command(op, channel, _label(found, op, told), blocked_ms, dry_run)
+        repeated["dry_run"] = True
+    channel, blocked_ms = _whom(request, repeated)
+    return Command(op, channel, _label(request, op, repeated), blocked_ms, dry_run)
 
 
-def _whom(found: Mapping[str, Any], told: dict[str, Any]) -> tuple[bytes | None, int]:
+def _whom(request: Mapping[str, Any], repeated: dict[str, Any]) -> tuple[bytes | None, int]:
     """The channel, or None and how long those that are meant have waited (ms)."""
-    if ("channel" in found) == ("blocked" in found):
+    if ("channel" in request) == ("blocked" in request):
         raise Refused("bad-channel", "it names either a channel or how long some have waited")
-    if "channel" in found:
+    if "channel" in request:
         try:
-            channel = key_from_json(found["channel"])
+            channel = key_from_json(request["channel"])
         except ValueError as error:
             raise Refused("bad-channel", f"the channel {error}") from error
-        told["channel"] = found["channel"]
+        repeated["channel"] = request["channel"]
         return channel, 0
     try:
-        span = TypeAdapter(Duration).validate_python(found["blocked"])
+        span = TypeAdapter(Duration).validate_python(request["blocked"])
     except ValidationError as error:
         raise Refused("bad-blocked", f"blocked {error.errors()[0]['msg']}") from error
-    told["blocked"] = found["blocked"]
+    repeated["blocked"] = request["blocked"]
     return None, span.ms
 
 
-def _label(found: Mapping[str, Any], op: Op, told: dict[str, Any]) -> bytes | None:
+def _label(request: Mapping[str, Any], op: Op, repeated: dict[str, Any]) -> bytes | None:
     name = LABEL.get(op)
-    if name is None or (name not in found and op is Op.SKIP):
+    if name is None or (name not in request and op is Op.SKIP):
         return None
-    label = found.get(name)
+    label = request.get(name)
     if isinstance(label, bool) or not isinstance(label, int | str):
         raise Refused("bad-label", f"{name} is no label")
     if isinstance(label, str) and not is_unicode(label):
         raise Refused("bad-label", f"{name} is no valid Unicode")
-    told[name] = label
+    repeated[name] = label
     return str(label).encode()
 
 
@@ -162,11 +164,11 @@ class Asked:
         return [request.command for request in self.requests if request.command is not None]
 
     def answers(
-        self, found: Sequence[Answer], now_ms: int
+        self, done: Sequence[Answer], now_ms: int
     ) -> tuple[list[output.Event], list[dict[str, Any]]]:
         """Whole answers, and this shard's parts of answers; ``found``: one for each command."""
         whole, parts = [], []
-        outcomes = iter(found)
+        outcomes = iter(done)
         for request, place in zip(self.requests, self.places, strict=True):
             outcome = next(outcomes) if request.command is not None else None
             event = request.answer(self.pipeline, place, now_ms, outcome)

@@ -26,11 +26,11 @@ def describe(shard: Shard, rules: Rules) -> list[dict[str, Any]]:
     held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
     skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
     columns = {name: column.tolist() for name, column in state.columns().items()}
-    found = []
+    described = []
     for row, key in enumerate(state.keys.to_pylist()):
         frontier, fin = columns["frontier"][row], columns["fin"][row]
         waiting = held.get(row, [])
-        found.append(
+        described.append(
             {
                 "channel": key.decode(errors="backslashreplace"),
                 "epoch": columns["epoch"][row],
@@ -45,21 +45,21 @@ def describe(shard: Shard, rules: Rules) -> list[dict[str, Any]]:
                 "active": at(columns["active_ms"][row]),
             }
         )
-    return found
+    return described
 
 
 def _by_channel(
     channel: np.ndarray[Any, Any], *columns: np.ndarray[Any, Any]
 ) -> dict[int, list[tuple[int, ...]]]:
     rows = zip(*(column.tolist() for column in (channel, *columns)), strict=True)
-    return {code: [each[1:] for each in some] for code, some in groupby(rows, lambda row: row[0])}
+    return {code: [entry[1:] for entry in run] for code, run in groupby(rows, lambda row: row[0])}
 
 
 def _missing(frontier: int, positions: list[int], labels: Labels) -> list[Range]:
     """The ranges between the frontier and the last of some positions, which ascend."""
-    found = []
+    runs = []
     for position in positions:
         if position > frontier:
-            found.append((labels.at(frontier), labels.at(position)))
+            runs.append((labels.at(frontier), labels.at(position)))
         frontier = position + 1
-    return found
+    return runs

@@ -71,18 +71,18 @@ class Custom(Table):
     def _function(self) -> Callable[[str], str]:
         module, _, name = self.next.partition(":")
         try:
-            found = getattr(importlib.import_module(module), name)
+            function = getattr(importlib.import_module(module), name)
         except (Exception, SystemExit) as error:  # whatever the user's module does when imported
             raise ValueError(
                 f"{self.next} cannot be imported ({_told(error)}); write package.module:function, "
                 "importable where the service runs (PYTHONPATH)"
             ) from error
-        if not callable(found):
+        if not callable(function):
             raise ValueError(  # noqa: TRY004  (what a user wrote is wrong, not a call of ours)
-                f"{self.next} is {type(found).__name__}, no function; name one that takes a label "
-                "and gives the next"
+                f"{self.next} is {type(function).__name__}, no function; name one that takes a "
+                "label and gives the next"
             )
-        return found  # type: ignore[no-any-return]
+        return function  # type: ignore[no-any-return]
 
 
 def _told(error: BaseException) -> str:

@@ -102,8 +102,8 @@ def step_shard(
     schema = arrival_schema(plan)
     packed = [from_body(pack, schema) for pack in packs]
     batch = pa.Table.from_batches(packed, schema=schema)
-    arrived, given = _order_of_arrival(batch, len(plan.inputs))
-    asked = Asked.of(batch.take(pa.array(given)), plan)
+    arrived, commands = _order_of_arrival(batch, len(plan.inputs))
+    asked = Asked.of(batch.take(pa.array(commands)), plan)
     arrivals = _arrivals(batch, arrived, plan)
     outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms), asked.commands)
     now_ms = outcome.state.clock_ms
@@ -128,9 +128,9 @@ def step_shard(
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
     totals.shared += len(totals.parts)
     totals.waiting = told_waiting(shard.state, outcome.state)
-    told = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
-    if told:
-        writes.append((plan.events, output.events(told)))
+    events = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
+    if events:
+        writes.append((plan.events, output.events(events)))
     return Shard(outcome.state, rows.slice(0, held), totals), writes
 
 

@@ -148,14 +148,16 @@ def with_commands(
     commands = np.flatnonzero(rows["topic"].to_numpy() >= inputs)
     if not len(commands):
         return rows, shard
-    given = rows.take(pa.array(commands))
-    places = (given["partition"].to_numpy() + given["offset"].to_numpy()).tolist()
+    commands_given = rows.take(pa.array(commands))
+    places = (commands_given["partition"].to_numpy() + commands_given["offset"].to_numpy()).tolist()
     targets = []
-    for value, place in zip(given["value"].to_pylist(), places, strict=True):
+    for value, place in zip(commands_given["value"].to_pylist(), places, strict=True):
         target = read_request(value).shard(shards, place)
         targets.append(list(range(shards)) if target is None else [target])
     records = np.delete(np.arange(len(rows)), commands)
-    row = np.concatenate([records, np.repeat(commands, [len(each) for each in targets])])
+    row = np.concatenate(
+        [records, np.repeat(commands, [len(shard_list) for shard_list in targets])]
+    )
     shard = np.concatenate([shard[records], np.array([*chain.from_iterable(targets)], np.uint16)])
     return rows.take(pa.array(row)), shard
 
@@ -173,10 +175,10 @@ def pack_rows(rows: pa.Table, shard: NDArray[np.uint16], keys: list[int]) -> pa.
 def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
     """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`."""
     names = ("epoch", "fin") if label is None else ("epoch", "fin", label)
-    (epoch, given), (_, fin), *found = last_headers(flat(table["headers"]), names)
-    added = {"epoch": _blank_where(epoch, given), "fin": pa.array(fin)}
-    if found:
-        added["label"] = _blank_where(*found[0])
+    (epoch, has_epoch), (_, fin), *values = last_headers(flat(table["headers"]), names)
+    added = {"epoch": _blank_where(epoch, has_epoch), "fin": pa.array(fin)}
+    if values:
+        added["label"] = _blank_where(*values[0])
     columns = [added[name] if name in added else table[name] for name in schema.names]
     return pa.table(columns, names=schema.names).cast(schema)
 

@@ -38,9 +38,9 @@ def sql_fault(expression: str) -> str | None:
 
 def _matched(text: str) -> bool:
     opened: list[str] = []
-    for each in text:
-        if each in "([":
-            opened.append(each)
-        elif each in PAIRS and (not opened or opened.pop() != PAIRS[each]):
+    for character in text:
+        if character in "([":
+            opened.append(character)
+        elif character in PAIRS and (not opened or opened.pop() != PAIRS[character]):
             return False
     return not opened

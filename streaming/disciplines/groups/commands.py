@@ -49,7 +49,7 @@ def carry_out(
 
     ``change`` raises ChangeError where it refuses one.
     """
-    told: list[output.Event] = []
+    events: list[output.Event] = []
     for row in commands.to_pylist():
         command = read_command(row["value"], plan)
         place = place_of(row, plan)
@@ -60,18 +60,18 @@ def carry_out(
             except ChangeError as error:
                 refusal = {"reason": error.reason, "detail": str(error)}
             else:
-                told += _done(command, changed, plan.pipeline, place, now_ms)
+                events += _done(command, changed, plan.pipeline, place, now_ms)
                 continue
-        told.append(output.answer(plan.pipeline, place, command.id, now_ms, refusal))
-    return told
+        events.append(output.answer(plan.pipeline, place, command.id, now_ms, refusal))
+    return events
 
 
 def _done(
     command: Command, changed: Changed, pipeline: str, place: Mapping[str, Any], now_ms: int
 ) -> Iterator[output.Event]:
     """What came of a command: the answer, how the group is now, and which others moved."""
-    own = {"op": command.op, "group": command.group}
-    yield output.answer(pipeline, place, command.id, now_ms, own)
+    repeated = {"op": command.op, "group": command.group}
+    yield output.answer(pipeline, place, command.id, now_ms, repeated)
     name = EVENTS[command.op]
     by = {"command": command.id, **place, "group": command.group}
     change = {**output.event(pipeline, name, place, now_ms), **by}
@@ -86,29 +86,29 @@ def _done(
 
 def read_command(value: bytes | None, plan: Plan) -> Command:
     """A command. Members have to fit into the output's name where it holds `{subscriber}`."""
-    own: str | None = None
+    command_id: str | None = None
     try:
-        found = read_object(value)
-        own = own_id(found)
-        return _read(found, own, plan)
+        request = read_object(value)
+        command_id = own_id(request)
+        return _read(request, command_id, plan)
     except Refused as refused:
-        return Command(own, reason=refused.reason, detail=refused.detail)
+        return Command(command_id, reason=refused.reason, detail=refused.detail)
 
 
-def _read(found: Mapping[str, Any], own: str | None, plan: Plan) -> Command:
-    op, group = found.get("op"), found.get("group")
+def _read(request: Mapping[str, Any], command_id: str | None, plan: Plan) -> Command:
+    op, group = request.get("op"), request.get("group")
     if not isinstance(op, str) or op not in EVENTS:
         raise Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
     if wrong := name_fault(group):
         raise Refused("bad-group", f"the group's name {wrong}")
-    members = found.get("members", []) if op != "remove" else []
+    members = request.get("members", []) if op != "remove" else []
     if not isinstance(members, list) or len(members) > MEMBERS_MAX:
         raise Refused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
     for member in members:
         wrong = name_fault(member) or _topic_fault(member, plan)
         if wrong:
             raise Refused("bad-members", f"a member's name {wrong}")
-    return Command(own, op, str(group), tuple(members))
+    return Command(command_id, op, str(group), tuple(members))
 
 
 def _topic_fault(member: str, plan: Plan) -> str:
@@ -117,7 +117,7 @@ def _topic_fault(member: str, plan: Plan) -> str:
         return ""
     topic = plan.output.replace(SUBSCRIBER, member)
     if topic.replace(".", "_") in {
-        each.replace(".", "_") for each in (*plan.reads, plan.rejects, plan.events)
+        used.replace(".", "_") for used in (*plan.reads, plan.rejects, plan.events)
     }:
         return f"gives the topic {topic}, which the pipeline uses itself"
     wrong = topic_fault(topic)

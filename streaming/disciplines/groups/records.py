@@ -68,9 +68,9 @@ def rejects(records: pa.Table, why: NDArray[np.int8], inputs: Sequence[str]) -> 
 def count_records(totals: Totals, why: NDArray[np.int8]) -> None:
     """Count records, and the rejected ones by reason."""
     totals.seen += len(why)
-    for reason, some in zip(REASONS, np.bincount(why).tolist(), strict=False):
-        if reason and some:
-            totals.reject(reason, some)
+    for reason, count in zip(REASONS, np.bincount(why).tolist(), strict=False):
+        if reason and count:
+            totals.reject(reason, count)
 
 
 def by_topic(deliveries: pa.Table, plan: Plan) -> list[output.Write]:
@@ -83,8 +83,8 @@ def by_topic(deliveries: pa.Table, plan: Plan) -> list[output.Write]:
     distinct, first = np.unique(who[order], return_index=True)
     bounds = [*first.tolist(), len(who)]
     writes = []
-    for at, each in enumerate(distinct.tolist()):
-        topic = plan.output.replace(SUBSCRIBER, keys.dictionary[each].as_py().decode())
+    for at, subscriber in enumerate(distinct.tolist()):
+        topic = plan.output.replace(SUBSCRIBER, keys.dictionary[subscriber].as_py().decode())
         writes.append((topic, deliveries.take(pa.array(order[bounds[at] : bounds[at + 1]]))))
     return sorted(writes, key=itemgetter(0))
 

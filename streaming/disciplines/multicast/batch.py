@@ -19,7 +19,7 @@ class Batch:
     """
 
     ms: int
-    told: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     read: dict[int, Message] = field(default_factory=dict)
     bad: dict[int, str] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)

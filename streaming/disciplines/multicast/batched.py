@@ -107,14 +107,14 @@ class BatchCore(BroadcastCore):
     def step(self, work: Work) -> Iterator[Write]:
         """Commands first, then what senders sent."""
         self.nodes.remembered_ms = self.retire_after_ms
-        told = self._retire(work.now_ms)
-        ends = self._commands(work, told)
+        events = self._retire(work.now_ms)
+        ends = self._commands(work, events)
         yield from self._notices(ends)
         if len(work.records):
-            yield from self._records(work, told)
+            yield from self._records(work, events)
         self.totals.channels = len(self.peers)
         self.retire_after_ms = self.plan.retire_after_ms
-        yield self.plan.events, output.events(told)
+        yield self.plan.events, output.events(events)
 
     def dump(self) -> bytes:
         """The state."""
@@ -155,17 +155,17 @@ class BatchCore(BroadcastCore):
         at = np.flatnonzero(idle)
         names = peers.keys.take(pa.array(at)).to_pylist()
         counts = zip(peers.incarnation[at].tolist(), peers.sequence[at].tolist(), strict=True)
-        told = [
+        events = [
             retired(self.plan.pipeline, latin(name), count, now_ms)
             for name, count in zip(names, counts, strict=True)
         ]
         self.holders.keep(~idle)
         peers.keep(~idle)
-        return told
+        return events
 
     # --- Commands.
 
-    def _commands(self, work: Work, told: list[Event]) -> list[_End]:
+    def _commands(self, work: Work, events: list[Event]) -> list[_End]:
         """Carry out the commands, as every shard does; the destructions among them.
 
         The first shard answers; what a peer releases is answered by the peer's.
@@ -187,8 +187,8 @@ class BatchCore(BroadcastCore):
             except Refused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if answering[at] == self.shard:
-                place, own = place_of(row, self.plan), command_id(row["value"])
-                told.append(output.answer(self.plan.pipeline, place, own, work.now_ms, more))
+                place, asked_as = place_of(row, self.plan), command_id(row["value"])
+                events.append(output.answer(self.plan.pipeline, place, asked_as, work.now_ms, more))
         self.holders.settle()
         self.clock += len(rows)
         return ends
@@ -205,36 +205,36 @@ class BatchCore(BroadcastCore):
         if isinstance(command, Refused):
             raise command
         life = self.nodes.do(command, now_ms)
-        told = command.told()
+        repeated = command.repeated()
         if command.op == DESTROY:
-            told |= {"timestamp": when[0], "from": shown(life.owner)}
+            repeated |= {"timestamp": when[0], "from": shown(life.owner)}
             rows = self.holders.destroy(life.number)
             sequence = self.peers.number(rows, now_ms)
             ends.append(_End(command.node, life.owner, *when, rows, sequence))
         elif command.op == RELEASE and peer >= 0:
             self.holders.release(life.number, peer)
-            told["incarnation"] = int(self.peers.incarnation[peer])
-            told["sequence"] = int(self.peers.sequence[peer])
-        return told
+            repeated["incarnation"] = int(self.peers.incarnation[peer])
+            repeated["sequence"] = int(self.peers.sequence[peer])
+        return repeated
 
     def _notices(self, ends: list[_End]) -> Iterator[Write]:
         """A record for each holder of a destroyed node."""
         counts = np.array([len(end.rows) for end in ends], np.int64)
         for first, stop in slices(counts, SLICE_MAX):
-            some = ends[first:stop]
-            rows = np.concatenate([end.rows for end in some])
-            which = np.repeat(np.arange(len(some)), counts[first:stop])
+            part = ends[first:stop]
+            rows = np.concatenate([end.rows for end in part])
+            which = np.repeat(np.arange(len(part)), counts[first:stop])
             sent = notices_sent(
-                [raw(end.owner) for end in some],
-                [end.stamp for end in some],
-                [end.time_ms for end in some],
+                [raw(end.owner) for end in part],
+                [end.stamp for end in part],
+                [end.time_ms for end in part],
             )
             present, peer = np.unique(rows, return_inverse=True)
             to = (self.peers.keys.take(pa.array(present)), peer)
-            nodes = pa.array([end.node.encode() for end in some], pa.binary())
+            nodes = pa.array([end.node.encode() for end in part], pa.binary())
             added = {
                 "notice": copied(nodes, which),
-                "sequence": np.concatenate([end.sequence for end in some]),
+                "sequence": np.concatenate([end.sequence for end in part]),
                 "incarnation": self.peers.incarnation[rows],
             }
             self.totals.notices += len(rows)
@@ -242,18 +242,18 @@ class BatchCore(BroadcastCore):
 
     # --- Messages.
 
-    def _records(self, work: Work, told: list[Event]) -> Iterator[Write]:
+    def _records(self, work: Work, events: list[Event]) -> Iterator[Write]:
         """Deliveries to this shard's peers; rejects and events of records at home here."""
         records, now_ms = work.records, work.now_ms
         mine = record_homes(records, self.plan.shards) == self.shard
-        (to, _), (handles, given) = last_headers(flat(records["headers"]), ["to", "handles"])
+        (to, _), (handles, has_handles) = last_headers(flat(records["headers"]), ["to", "handles"])
         find = partial(self._find, now_ms=now_ms)
         messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
         copies = messages.copies(homes(messages.names.peers, self.plan.shards) == self.shard)
         rows = self._rows_of(messages, copies, now_ms)
         stamps = self.clock + 1 + np.arange(len(records), dtype=np.int64)
         sent = records.append_column("stamp", pa.array(stamps))
-        passed = Passed(messages, given)
+        passed = Passed(messages, has_handles)
         for first, stop in slices(copies.counts, SLICE_MAX):
             record, name = copies.of(first, stop)
             if len(record):
@@ -268,7 +268,7 @@ class BatchCore(BroadcastCore):
         self.clock += len(records)
         self.totals.seen += int(mine.sum())
         self.totals.delivered += int(copies.counts.sum())
-        self._undelivered(work, messages, mine, told)
+        self._undelivered(work, messages, mine, events)
         yield self.plan.rejects, self._rejects(records, messages, mine)
 
     def _rows_of(self, messages: Messages, copies: Copies, now_ms: int) -> Int64s:
@@ -292,7 +292,9 @@ class BatchCore(BroadcastCore):
         rows = self.peers.rows(senders.filter(pa.array(messages.good)).unique())
         self.peers.last_ms[rows[rows >= 0]] = now_ms
 
-    def _undelivered(self, work: Work, messages: Messages, mine: Bools, told: list[Event]) -> None:
+    def _undelivered(
+        self, work: Work, messages: Messages, mine: Bools, events: list[Event]
+    ) -> None:
         """An event for each destination that was destroyed before the message."""
         record, name = messages.undelivered(mine)
         self.totals.undelivered += len(record)
@@ -303,15 +305,15 @@ class BatchCore(BroadcastCore):
         names = messages.to.names.take(pa.array(name)).to_pylist()
         for row, to in zip(rows, names, strict=True):
             place, text = place_of(row, self.plan), to.decode(errors="backslashreplace")
-            told.append(undelivered(self.plan.pipeline, place, row["key"], text, work.now_ms))
+            events.append(undelivered(self.plan.pipeline, place, row["key"], text, work.now_ms))
 
     def _rejects(self, records: pa.Table, messages: Messages, mine: Bools) -> pa.Table:
         at = np.flatnonzero(mine & ~messages.good)
         reasons = messages.reason[at]
         for reason, count in zip(*np.unique(reasons, return_counts=True), strict=True):
             self.totals.reject(REASONS[reason], int(count))
-        some = records.take(pa.array(at)).combine_chunks()
-        return output.rejects(some, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
+        rejected = records.take(pa.array(at)).combine_chunks()
+        return output.rejects(rejected, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
 
 
 def _read(value: bytes | None) -> Command | Refused:

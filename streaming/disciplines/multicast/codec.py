@@ -60,10 +60,12 @@ def _common(step: Any) -> tuple[Any, ...]:
     return (first.message, first.notice, first.handles)
 
 
-def _parcels(each: Any, message: Any, notice: bool, handles: Any) -> tuple[str, tuple[Parcel, ...]]:
-    if isinstance(each, str):
-        return each, (Parcel(message, None, tuple(handles), None, notice),)
-    peer, *nodes = each
+def _parcels(
+    addressed: Any, message: Any, notice: bool, handles: Any
+) -> tuple[str, tuple[Parcel, ...]]:
+    if isinstance(addressed, str):
+        return addressed, (Parcel(message, None, tuple(handles), None, notice),)
+    peer, *nodes = addressed
     passed = tuple(handles)
     return peer, tuple(Parcel(message, node, passed, None, notice) for node in nodes)
 
@@ -80,10 +82,10 @@ def _done(step: Done) -> Any:
     return (step.peer, *step.gone) if step.gone else step.peer
 
 
-def _of_done(number: TransactionId, each: Any) -> Done:
-    if isinstance(each, str):
-        return Done(number, each)
-    return Done(number, each[0], tuple(each[1:]))
+def _of_done(number: TransactionId, answer: Any) -> Done:
+    if isinstance(answer, str):
+        return Done(number, answer)
+    return Done(number, answer[0], tuple(answer[1:]))
 
 
 ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], Any]]] = {
@@ -115,44 +117,46 @@ ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], 
 Decode = Callable[[TransactionId, Any, Any], Step]
 
 
-def _block(number: TransactionId, shared: Any, each: Any) -> Step:
-    return clock.Block(number, (found := _parcels(each, *shared[1:]))[0], shared[0], found[1])
+def _block(number: TransactionId, shared: Any, addressed: Any) -> Step:
+    return clock.Block(
+        number, (parcels := _parcels(addressed, *shared[1:]))[0], shared[0], parcels[1]
+    )
 
 
 def _queued(kind: type[clock.Enqueue | counter.Commit]) -> Decode:
-    def decode(number: TransactionId, shared: Any, each: Any) -> Step:
+    def decode(number: TransactionId, shared: Any, addressed: Any) -> Step:
         stamp, dead, message, notice, handles = shared
-        peer, parcels = _parcels(each, message, notice, handles)
+        peer, parcels = _parcels(addressed, message, notice, handles)
         return kind(number, peer, Stamp(*stamp), parcels, tuple(dead))
 
     return decode
 
 
-def _arrive(number: TransactionId, shared: Any, each: Any) -> Step:
+def _arrive(number: TransactionId, shared: Any, addressed: Any) -> Step:
     estimate, destroys, *common = shared
-    peer, parcels = _parcels(each, *common)
+    peer, parcels = _parcels(addressed, *common)
     return clock.Arrive(number, peer, estimate, parcels, destroys)
 
 
-def _sync(number: TransactionId, shared: Any, each: Any) -> Step:
-    peer, *nodes = [each] if isinstance(each, str) else each
+def _sync(number: TransactionId, shared: Any, addressed: Any) -> Step:
+    peer, *nodes = [addressed] if isinstance(addressed, str) else addressed
     return clock.Sync(number, peer, Stamp(*shared), tuple(nodes))
 
 
-def _copy_in(number: TransactionId, shared: Any, each: Any) -> Step:
-    peer, parcels = _parcels(each, *shared[1:])
+def _copy_in(number: TransactionId, shared: Any, addressed: Any) -> Step:
+    peer, parcels = _parcels(addressed, *shared[1:])
     return counter.CopyIn(number, peer, shared[0], parcels)
 
 
-def _increment(number: TransactionId, shared: Any, each: Any) -> Step:
+def _increment(number: TransactionId, shared: Any, peer: Any) -> Step:
     nodes, plain, handles, receivers, destroys = shared
-    some = (tuple(nodes), plain, tuple(handles), tuple(receivers), destroys)
-    return counter.Increment(number, each, *some)
+    fields = (tuple(nodes), plain, tuple(handles), tuple(receivers), destroys)
+    return counter.Increment(number, peer, *fields)
 
 
-def _assigned(number: TransactionId, shared: Any, each: Any) -> Step:
+def _assigned(number: TransactionId, shared: Any, peer: Any) -> Step:
     stamp, *names = shared
-    return counter.Assigned(number, each, _stamp(stamp), *map(tuple, names))
+    return counter.Assigned(number, peer, _stamp(stamp), *map(tuple, names))
 
 
 DECODE: dict[str, Decode] = {
@@ -198,14 +202,14 @@ class Runs:
 
     def add(self, step: Step) -> None:
         """Put a step at the end."""
-        tag, shared, own = ENCODE[type(step)]
+        tag, shared, alone = ENCODE[type(step)]
         head = (tag, step.transaction, shared(step))
         self.count += 1
         if head == self._last:
-            self.runs[-1][-1].append(own(step))
+            self.runs[-1][-1].append(alone(step))
             return
         self._last = head
-        self.runs.append([tag, *step.transaction, head[2], [own(step)]])
+        self.runs.append([tag, *step.transaction, head[2], [alone(step)]])
         carries = isinstance(step, QUEUEING) and step.parcels
         self.messages.append(step.parcels[0].message if carries else None)  # type: ignore[union-attr]
 
@@ -216,17 +220,19 @@ class Runs:
             return [whole]
         carried = row_sizes(rows)
         sizes = (
-            len(dumps(run)) + STEP_BYTES + (int(carried[index[each]]) if each is not None else 0)
-            for run, each in zip(self.runs, self.messages, strict=True)
+            len(dumps(run))
+            + STEP_BYTES
+            + (int(carried[index[message]]) if message is not None else 0)
+            for run, message in zip(self.runs, self.messages, strict=True)
         )
         return [self._chunk(first, stop, rows, index) for first, stop in cuts(sizes)]
 
     def _chunk(self, first: int, stop: int, rows: pa.Table, index: Mapping[int, int]) -> bytes:
-        some = list(dict.fromkeys(m for m in self.messages[first:stop] if m is not None))
-        text = dumps([self.runs[first:stop], some]).encode()
+        carried = list(dict.fromkeys(m for m in self.messages[first:stop] if m is not None))
+        text = dumps([self.runs[first:stop], carried]).encode()
         table = b""
-        if some:
-            at = pa.array([index[message] for message in some], pa.int64())
+        if carried:
+            at = pa.array([index[message] for message in carried], pa.int64())
             table = to_ipc(rows.select(PAYLOAD.names).take(at).combine_chunks())
         return _LENGTH.pack(len(text)) + text + table
 
@@ -248,11 +254,11 @@ def unchunk(chunks: Iterable[bytes]) -> tuple[list[Step], list[int], pa.Table]:
     for chunk in chunks:
         (size,) = _LENGTH.unpack_from(chunk)
         start = _LENGTH.size
-        runs, some = json.loads(chunk[start : start + size])
-        for tag, sender, serial, shared, each in runs:
+        runs, carried = json.loads(chunk[start : start + size])
+        for tag, sender, serial, shared, alone in runs:
             decode, number = DECODE[tag], TransactionId(sender, serial)
-            steps += [decode(number, shared, one) for one in each]
-        if some:
-            messages += some
+            steps += [decode(number, shared, one) for one in alone]
+        if carried:
+            messages += carried
             tables.append(from_ipc(chunk[start + size :]))
     return steps, messages, pa.concat_tables(tables).combine_chunks()

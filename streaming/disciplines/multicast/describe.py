@@ -26,17 +26,17 @@ def of_batch(core: BatchCore) -> list[dict[str, Any]]:
         handles.setdefault(row, []).append(names[node])
     columns = (peers.sequence, peers.incarnation, peers.last_ms)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
-    each = zip(peers.keys.to_pylist(), numbers, strict=True)
+    counted = zip(peers.keys.to_pylist(), numbers, strict=True)
     return [
         _peer(latin(key), count, (0, 0), owned, handles.get(row, ()))
-        for row, (key, count) in enumerate(each)
+        for row, (key, count) in enumerate(counted)
     ]
 
 
 def of_protocol(core: MulticastCore) -> list[dict[str, Any]]:
     """The peers and senders of a shard by clocks or by the counter."""
     owned = _owned(core.nodes)
-    found = []
+    described = []
     for name in sorted(set(core.peers.texts) - {COUNTER}):
         core.peers.touch(name)
         count = core.peers.counts[name]
@@ -44,8 +44,8 @@ def of_protocol(core: MulticastCore) -> list[dict[str, Any]]:
         held = () if party is None else party.held
         waiting = (len(core.peers.queued.get(name, ())), 0 if line is None else len(line.flying))
         numbers = (count.sequence, count.incarnation, count.last_ms)
-        found.append(_peer(name, numbers, waiting, owned, map(bare, held)))
-    return found
+        described.append(_peer(name, numbers, waiting, owned, map(bare, held)))
+    return described
 
 
 def _owned(nodes: Nodes) -> dict[str, list[str]]:

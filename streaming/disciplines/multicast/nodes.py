@@ -29,7 +29,7 @@ class Command:
     node: str
     other: str = ""
 
-    def told(self) -> dict[str, Any]:
+    def repeated(self) -> dict[str, Any]:
         """What the answer to it repeats."""
         role = {CREATE: "owner", RELEASE: "peer"}.get(self.op)
         return {"op": self.op, "node": self.node, **({role: self.other} if role else {})}
@@ -37,8 +37,8 @@ class Command:
 
 def read_command(value: bytes | None) -> Command:
     """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
-    found = read_object(value)
-    op, node = found.get("op"), found.get("node")
+    request = read_object(value)
+    op, node = request.get("op"), request.get("node")
     if not isinstance(op, str) or op not in OPS:
         raise Refused("unknown-op", f"op is none of {', '.join(OPS)}")
     if wrong := name_fault(node) or _unnameable(str(node)):
@@ -46,7 +46,7 @@ def read_command(value: bytes | None) -> Command:
     if op == DESTROY:
         return Command(op, str(node))
     role = "owner" if op == CREATE else "peer"
-    other = found.get(role)
+    other = request.get(role)
     if wrong := name_fault(other) or _unnameable(str(other)):
         raise Refused(f"bad-{role}", f"the {role}'s name {wrong}")
     return Command(op, str(node), str(other))

@@ -117,7 +117,7 @@ class MulticastCore(ExchangeCore):
         writes = [
             (self.plan.output, delivered),
             (self.plan.rejects, rejected),
-            (self.plan.events, output.events(now.told)),
+            (self.plan.events, output.events(now.events)),
         ]
         return Outcome(writes, outgoing)
 
@@ -163,7 +163,7 @@ class MulticastCore(ExchangeCore):
                     if self.homes[life.owner] == self.shard:
                         starting[at] = life
                     continue
-                more = command.told()
+                more = command.repeated()
                 if command.op == RELEASE:
                     self._release(command.other, life, row, more, now)
                     continue
@@ -194,9 +194,9 @@ class MulticastCore(ExchangeCore):
         self._answer(row, more | place, now)
 
     def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Batch) -> None:
-        own = command_id(row["value"])
-        now.told.append(
-            output.answer(self.plan.pipeline, place_of(row, self.plan), own, now.ms, more)
+        asked_as = command_id(row["value"])
+        now.events.append(
+            output.answer(self.plan.pipeline, place_of(row, self.plan), asked_as, now.ms, more)
         )
 
     def _number(self) -> int:
@@ -207,12 +207,12 @@ class MulticastCore(ExchangeCore):
     def _read(self, records: pa.Table, now: Batch) -> pa.Table:
         """Make messages of the records; those that became one."""
         numbers = [self._number() for _ in range(len(records))]
-        found, now.bad = self.reader.read(records, numbers, now.ms)
+        messages, now.bad = self.reader.read(records, numbers, now.ms)
         self.totals.seen += len(records)
-        self.totals.held += sum(len(message.destinations) for message in found)
+        self.totals.held += sum(len(message.destinations) for message in messages)
         for reason in now.bad.values():
             self.totals.reject(reason)
-        now.read = {message.id: message for message in found}  # type: ignore[misc]
+        now.read = {message.id: message for message in messages}  # type: ignore[misc]
         if not now.bad:
             return records
         good = [at for at in range(len(records)) if at not in now.bad]
@@ -234,7 +234,7 @@ class MulticastCore(ExchangeCore):
 
     def _starting(self, now: Batch) -> list[Message | Destruction]:
         """The messages that may start now, in the order of arrival."""
-        found: list[Message | Destruction] = []
+        starting: list[Message | Destruction] = []
         while self.first_waiting < self.next_id and self.in_flight < IN_FLIGHT_MAX:
             number = self.first_waiting
             if self._waits(number) and number not in now.read and number not in now.lost:
@@ -242,11 +242,11 @@ class MulticastCore(ExchangeCore):
             self.first_waiting += self.plan.shards
             if number in self.ends:
                 node, owner = self.ends.pop(number)
-                found.append(Destruction(number, owner, node))
+                starting.append(Destruction(number, owner, node))
                 weight = 1
             elif number in now.read:
                 message = now.read.pop(number)
-                found.append(message)
+                starting.append(message)
                 weight = len(message.destinations)
             else:
                 if number in now.lost:
@@ -254,7 +254,7 @@ class MulticastCore(ExchangeCore):
                 continue
             self.flying[number] = weight
             self.in_flight += weight
-        return found
+        return starting
 
     def _read_again(self, now: Batch) -> None:
         """Make messages of the next records that wait since an earlier batch."""
@@ -265,8 +265,8 @@ class MulticastCore(ExchangeCore):
                 numbers.append(number)
             number += self.plan.shards
         rows = self.rows.take(numbers)
-        found, bad = self.reader.read(rows, numbers, now.ms)
-        now.read |= {message.id: message for message in found}  # type: ignore[misc]
+        messages, bad = self.reader.read(rows, numbers, now.ms)
+        now.read |= {message.id: message for message in messages}  # type: ignore[misc]
         for at, reason in bad.items():  # a node was forgotten while its message waited
             ((to, _),) = last_headers(flat(rows["headers"].slice(at, 1)), ["to"])
             now.lost[numbers[at]] = (reason, len(set(to[0].as_py().split(b","))))
@@ -304,14 +304,14 @@ class MulticastCore(ExchangeCore):
         destroyed = [
             written(destination) for destination in task.destinations if destination.node in gone
         ]
-        for name in (each.decode(errors="backslashreplace") for each in destroyed):
-            now.told.append(undelivered(self.plan.pipeline, place, row["key"], name, now.ms))
+        for name in (written_name.decode(errors="backslashreplace") for written_name in destroyed):
+            now.events.append(undelivered(self.plan.pipeline, place, row["key"], name, now.ms))
         self.totals.undelivered += len(destroyed)
         self.totals.held -= len(destroyed)
 
     def _deliveries(self, now: Batch) -> pa.Table:
         counts = self.peers.number([peer for peer, _ in now.got], now.ms)
-        messages = sum(isinstance(each, Delivery) for _, each in now.got)
+        messages = sum(isinstance(delivery, Delivery) for _, delivery in now.got)
         self.totals.delivered += messages
         self.totals.notices += len(now.got) - messages
         self.totals.held -= messages
@@ -335,7 +335,7 @@ class MulticastCore(ExchangeCore):
         for name, count in self.peers.retire(due_ms, partial(self._let_go, now)):
             if count.sequence:
                 numbers = (count.incarnation, count.sequence)
-                now.told.append(retired(self.plan.pipeline, name, numbers, now.ms))
+                now.events.append(retired(self.plan.pipeline, name, numbers, now.ms))
         self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
 
     def _let_go(self, now: Batch, peer: str, node: str, registered: int) -> None:
@@ -347,6 +347,6 @@ class MulticastCore(ExchangeCore):
     def _drop_rows(self) -> None:
         """Keep the records that wait, are on their way, or lie in a queue here."""
         ids = self.rows.ids
-        own = (ids % self.plan.shards == self.shard) & (ids >= self.first_waiting)
+        waiting = (ids % self.plan.shards == self.shard) & (ids >= self.first_waiting)
         needed = set(self.flying).union(*self.peers.queued.values())
-        self.rows.keep(own | np.isin(ids, np.fromiter(needed, np.int64, len(needed))))
+        self.rows.keep(waiting | np.isin(ids, np.fromiter(needed, np.int64, len(needed))))

@@ -38,16 +38,16 @@ class Reader:
         headers = flat(rows["headers"])
         (to, _), (handles, _) = last_headers(headers, ["to", "handles"])
         passed = handles.to_pylist() if handles.null_count < len(handles) else [None] * len(to)
-        found: list[Message] = []
+        messages: list[Message] = []
         bad: dict[int, str] = {}
-        each = zip(numbers, flat(rows["key"]).to_pylist(), to.to_pylist(), passed, strict=True)
-        for at, (number, sender, names, some) in enumerate(each):
-            message = self._message(number, sender, names, some, now_ms)
+        fields = zip(numbers, flat(rows["key"]).to_pylist(), to.to_pylist(), passed, strict=True)
+        for at, (number, sender, names, carried) in enumerate(fields):
+            message = self._message(number, sender, names, carried, now_ms)
             if isinstance(message, str):
                 bad[at] = message
             else:
-                found.append(message)
-        return found, bad
+                messages.append(message)
+        return messages, bad
 
     def _message(
         self,
@@ -80,12 +80,12 @@ class Reader:
         if name[0] == "@":
             life = self._life(name, now_ms)
             return None if life is None else Destination(life.owner, life.id)
-        found = self.peers.get(name)
-        if found is None:
+        known = self.peers.get(name)
+        if known is None:
             if len(self.peers) >= KEPT_MAX:
                 self.peers.clear()
-            found = self.peers[name] = Destination(name)
-        return found
+            known = self.peers[name] = Destination(name)
+        return known
 
     def _life(self, name: str, now_ms: int) -> Any:
         return self.nodes.find(name[1:], now_ms) if name[:1] == "@" else None
@@ -161,18 +161,18 @@ def deliveries(
     peers: dict[str, int] = {}
     places: dict[tuple[str, str | None], int] = {}
     messages: dict[int, Delivery | Notice] = {}
-    for _, each in got:
-        messages.setdefault(each.message, each)  # type: ignore[arg-type]
+    for _, delivery in got:
+        messages.setdefault(delivery.message, delivery)  # type: ignore[arg-type]
     order = {number: at for at, number in enumerate(messages)}
     who = [peers.setdefault(peer, len(peers)) for peer, _ in got]
-    where = [places.setdefault((peer, _as(each)), len(places)) for peer, each in got]
-    what = np.array([order[each.message] for _, each in got], np.int64)  # type: ignore[index]
+    where = [places.setdefault((peer, _as(delivery)), len(places)) for peer, delivery in got]
+    what = np.array([order[delivery.message] for _, delivery in got], np.int64)  # type: ignore[index]
     sent = rows.take(pa.array([index[number] for number in messages], pa.int64()))
     sent = _sent(sent.combine_chunks(), list(messages.values()))
     added: dict[str, Any] = {}
-    ((_, given),) = last_headers(flat(sent["headers"]), ["handles"])
-    if given.any():
-        added |= _handles(got, given[what].tolist())
+    ((_, has_handles),) = last_headers(flat(sent["headers"]), ["handles"])
+    if has_handles.any():
+        added |= _handles(got, has_handles[what].tolist())
     notices = [raw(bare(o.node)) if isinstance(o, Notice) else None for o in messages.values()]
     if any(notices):
         added["notice"] = copied(pa.array(notices, pa.binary()), what)
@@ -182,40 +182,40 @@ def deliveries(
     return delivered(sent, what, (names, np.array(who)), (to, np.array(where)), added)
 
 
-def _as(each: Delivery | Notice) -> str | None:
+def _as(delivery: Delivery | Notice) -> str | None:
     """The node that a delivery is for; None where it is for the peer itself."""
-    return each.node if isinstance(each, Delivery) else None
+    return delivery.node if isinstance(delivery, Delivery) else None
 
 
 def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
     """Records, in place of a destruction's command the owner's message (SENT)."""
     stamps = [message.stamp.timestamp for message in messages]
     sent = rows.append_column("stamp", pa.array(stamps, pa.int64())).select(SENT)
-    ends = [at for at, each in enumerate(messages) if isinstance(each, Notice)]
+    ends = [at for at, queued in enumerate(messages) if isinstance(queued, Notice)]
     if not ends:
         return sent
     owners = [raw(messages[at].stamp.sender) for at in ends]
     times = rows["timestamp"].take(pa.array(ends)).to_pylist()
-    told = notices_sent(owners, [stamps[at] for at in ends], times)
+    notices = notices_sent(owners, [stamps[at] for at in ends], times)
     place = np.arange(len(sent))
     place[ends] = len(sent) + np.arange(len(ends))
-    return pa.concat_tables([sent, told]).take(pa.array(place)).combine_chunks()
+    return pa.concat_tables([sent, notices]).take(pa.array(place)).combine_chunks()
 
 
 def _handles(
-    got: Sequence[tuple[str, Delivery | Notice]], given: Sequence[bool]
+    got: Sequence[tuple[str, Delivery | Notice]], has_handles: Sequence[bool]
 ) -> dict[str, pa.Array]:
     """The handles that are valid where a delivery is, and the others."""
     valid: list[bytes | None] = []
     invalid: list[bytes | None] = []
-    for (_, each), there in zip(got, given, strict=True):
-        passed = isinstance(each, Delivery)
-        valid.append(_list(each.handles) if passed and there else None)  # type: ignore[union-attr]
-        invalid.append(_list(each.handles_invalid) or None if passed else None)  # type: ignore[union-attr]
-    found = {"handles": pa.array(valid, pa.binary())}
+    for (_, delivery), there in zip(got, has_handles, strict=True):
+        passed = isinstance(delivery, Delivery)
+        valid.append(_list(delivery.handles) if passed and there else None)  # type: ignore[union-attr]
+        invalid.append(_list(delivery.handles_invalid) or None if passed else None)  # type: ignore[union-attr]
+    columns = {"handles": pa.array(valid, pa.binary())}
     if any(invalid):
-        found["handles-invalid"] = pa.array(invalid, pa.binary())
-    return found
+        columns["handles-invalid"] = pa.array(invalid, pa.binary())
+    return columns
 
 
 def _list(nodes: Sequence[str]) -> bytes:

@@ -37,5 +37,5 @@ class Homes(dict[str, int]):
     def __missing__(self, name: str) -> int:
         if len(self) >= HOMES_MAX:
             self.clear()
-        found = self[name] = home(raw(name), self.shards)
-        return found
+        shard = self[name] = home(raw(name), self.shards)
+        return shard

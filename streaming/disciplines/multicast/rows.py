@@ -28,11 +28,11 @@ class Rows:
         self.table, self.ids = table, np.array(ids, np.int64)
         self._count()
 
-    def add(self, own: Sequence[pa.Table], payload: pa.Table, ids: Iterable[int]) -> None:
+    def add(self, tables: Sequence[pa.Table], payload: pa.Table, ids: Iterable[int]) -> None:
         """Put records behind those that are there: own ones, then others' (PAYLOAD)."""
         here = {name: pa.nulls(len(payload), RECORD.field(name).type) for name in RECORD.names}
         foreign = pa.table(here | {name: payload[name] for name in PAYLOAD.names})
-        self.table = pa.concat_tables([self.table, *own, foreign]).combine_chunks()
+        self.table = pa.concat_tables([self.table, *tables, foreign]).combine_chunks()
         self.ids = np.concatenate((self.ids, np.array(list(ids), np.int64)))
         self._count()
 
@@ -42,8 +42,8 @@ class Rows:
 
     def one(self, number: Any) -> dict[str, Any]:
         """A record by its columns' names."""
-        found: dict[str, Any] = self.table.slice(self.index[number], 1).to_pylist()[0]
-        return found
+        row: dict[str, Any] = self.table.slice(self.index[number], 1).to_pylist()[0]
+        return row
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop all others."""

@@ -15,9 +15,9 @@ from streaming.disciplines.multicast.records import copied, delivered
 class Passed:
     """The headers `handles` and `handles-invalid` of deliveries."""
 
-    def __init__(self, messages: Messages, given: Bools) -> None:
-        self.given = given
-        self.invalid = given & (messages.invalid.sizes > 0)[messages.invalid.of]
+    def __init__(self, messages: Messages, has_handles: Bools) -> None:
+        self.given = has_handles
+        self.invalid = has_handles & (messages.invalid.sizes > 0)[messages.invalid.of]
         self.of = messages.handles.of
         none = pa.nulls(1, pa.binary())
         self.none = len(messages.handles.starts) - 1
@@ -26,25 +26,25 @@ class Passed:
 
     def headers(self, record: Int64s) -> dict[str, Any]:
         """Of deliveries of these records; no column where no record has the header."""
-        found = {}
+        columns = {}
         if self.given[record].any():
             at = np.where(self.given[record], self.of[record], self.none)
-            found["handles"] = copied(self.texts, at)
+            columns["handles"] = copied(self.texts, at)
         if self.invalid[record].any():
             at = np.where(self.invalid[record], self.of[record], self.none)
-            found["handles-invalid"] = copied(self.invalid_texts, at)
-        return found
+            columns["handles-invalid"] = copied(self.invalid_texts, at)
+        return columns
 
 
 def deliveries(
     messages: Messages, sent: pa.Table, record: Int64s, name: Int64s, added: dict[str, Any]
 ) -> pa.Table:
     """A slice of deliveries; what they share is there once."""
-    some, which = _present(record, len(sent))
+    present, which = _present(record, len(sent))
     names, destination = _present(name, len(messages.to.names))
     peers, peer = _present(messages.names.peer[name], len(messages.names.peers))
     return delivered(
-        sent.take(pa.array(some)),
+        sent.take(pa.array(present)),
         which,
         (messages.names.peers.take(pa.array(peers)), peer),
         (messages.to.names.take(pa.array(names)), destination),

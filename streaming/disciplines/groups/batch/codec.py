@@ -56,66 +56,66 @@ def encode_first(groups: Mapping[str, Collection[str]]) -> bytes:
     subscribers = sorted({member for members in groups.values() for member in members})
     places = {name: at for at, name in enumerate(subscribers)}
     members = [
-        np.array(sorted(places[each] for each in set(groups[name]))) for name in sorted(groups)
+        np.array(sorted(places[joined] for joined in set(groups[name]))) for name in sorted(groups)
     ]
-    told = [
-        {"name": name, "count": len(some)}
-        for name, some in zip(sorted(groups), members, strict=True)
+    rows = [
+        {"name": name, "count": len(members_of)}
+        for name, members_of in zip(sorted(groups), members, strict=True)
     ]
-    return _encoded(FIRST, [subscribers, told, _steps(members)])
+    return _encoded(FIRST, [subscribers, rows, _steps(members)])
 
 
 @lru_cache(maxsize=4)
 def decode_first(data: bytes) -> First:
     """The inverse of :func:`encode_first`; nobody changes what it gives."""
     subscribers, groups, steps = _decoded(data, FIRST)
-    told = groups.to_pylist()
-    members = _members(steps, [each["count"] for each in told])
-    return First(subscribers.to_pylist(), [each["name"] for each in told], members)
+    rows = groups.to_pylist()
+    members = _members(steps, [row["count"] for row in rows])
+    return First(subscribers.to_pylist(), [row["name"] for row in rows], members)
 
 
 def encode_directory(directory: Directory, first: First) -> bytes:
     """The directory without what is counted."""
     groups = directory.groups.items()
-    told = [
+    rows = [
         {
             "name": name,
-            "count": 0 if each.first else len(each.members),
-            "version": int(directory.version[each.number]),
-            "start": int(directory.start[each.number]),
-            "first": each.first,
+            "count": 0 if group.first else len(group.members),
+            "version": int(directory.version[group.number]),
+            "start": int(directory.start[group.number]),
+            "first": group.first,
         }
-        for name, each in groups
+        for name, group in groups
     ]
     gone = [
-        {"name": name, "at_ms": each.at_ms, "version": each.version, "count": each.count}
-        for name, each in directory.removed.items()
+        {"name": name, "at_ms": removal.at_ms, "version": removal.version, "count": removal.count}
+        for name, removal in directory.removed.items()
     ]
     new = directory.subscribers[len(first.subscribers) :]
-    steps = _steps([each.members for _, each in groups if not each.first])
+    steps = _steps([group.members for _, group in groups if not group.first])
     floors = [directory.versions_floor, directory.counts_floor]
-    return _encoded(DIRECTORY, [new, told, steps, gone, floors])
+    return _encoded(DIRECTORY, [new, rows, steps, gone, floors])
 
 
 def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
     """The inverse of :func:`encode_directory`."""
     new, groups, steps, gone, floors = _decoded(data, DIRECTORY)
-    told = groups.to_pylist()
+    rows = groups.to_pylist()
     there = dict(zip(first.groups, first.members, strict=True))
-    changed = iter(_members(steps, [each["count"] for each in told if not each["first"]]))
-    found = {}
-    for number, each in enumerate(told):
-        members = there[each["name"]] if each["first"] else next(changed)
-        found[each["name"]] = Group(number, members, each["first"])
+    changed = iter(_members(steps, [row["count"] for row in rows if not row["first"]]))
+    directory_groups = {}
+    for number, row in enumerate(rows):
+        members = there[row["name"]] if row["first"] else next(changed)
+        directory_groups[row["name"]] = Group(number, members, row["first"])
     return Directory(
         remember_ms,
-        groups=found,
-        removed={each.pop("name"): Removed(**each) for each in gone.to_pylist()},
+        groups=directory_groups,
+        removed={removal.pop("name"): Removed(**removal) for removal in gone.to_pylist()},
         subscribers=[*first.subscribers, *new.to_pylist()],
-        names=list(found),
-        version=np.array([each["version"] for each in told], np.int64),
-        count=np.zeros(len(told), np.int64),
-        start=np.array([each["start"] for each in told], np.int64),
+        names=list(directory_groups),
+        version=np.array([row["version"] for row in rows], np.int64),
+        count=np.zeros(len(rows), np.int64),
+        start=np.array([row["start"] for row in rows], np.int64),
         versions_floor=floors[0].as_py(),
         counts_floor=floors[1].as_py(),
     )
@@ -138,8 +138,8 @@ def encode(
     """A shard's state; ``data`` is the encoded directory, empty for the first membership."""
     counts = _batch(COUNTS, [directory.count[directory.numbers()]])
     mine = np.flatnonzero(subscribers.mine)
-    own = _batch(SUBSCRIBERS, [getattr(subscribers, name)[mine] for name in _NUMBERS])
-    parts = (data, to_state(counts), to_state(own))
+    mine_counted = _batch(SUBSCRIBERS, [getattr(subscribers, name)[mine] for name in _NUMBERS])
+    parts = (data, to_state(counts), to_state(mine_counted))
     head = _HEAD.pack(FORMAT, settings.remember_ms, settings.stamps, *map(len, parts))
     return b"".join((head, *parts))
 

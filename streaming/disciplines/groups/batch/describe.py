@@ -19,22 +19,22 @@ def describe(core: BatchCore) -> list[dict[str, Any]]:
     shard = core.shard
     groups: dict[int, list[str]] = {}
     for name, group in sorted(shard.directory.groups.items()):
-        for each in group.members[shard.subscribers.mine[group.members]].tolist():
-            groups.setdefault(each, []).append(name)
-    for each in np.flatnonzero(shard.subscribers.born).tolist():
-        groups.setdefault(each, [])
-    told = []
-    for each, some in groups.items():
-        born = bool(shard.subscribers.born[each])
-        told.append(
+        for subscriber in group.members[shard.subscribers.mine[group.members]].tolist():
+            groups.setdefault(subscriber, []).append(name)
+    for subscriber in np.flatnonzero(shard.subscribers.born).tolist():
+        groups.setdefault(subscriber, [])
+    described = []
+    for subscriber, names in groups.items():
+        born = bool(shard.subscribers.born[subscriber])
+        described.append(
             {
-                "subscriber": shard.directory.subscribers[each],
-                "groups": some,
-                "sequence": int(shard.subscribers.sequence[each]),
-                "incarnation": int(shard.subscribers.incarnation[each]) if born else None,
+                "subscriber": shard.directory.subscribers[subscriber],
+                "groups": names,
+                "sequence": int(shard.subscribers.sequence[subscriber]),
+                "incarnation": int(shard.subscribers.incarnation[subscriber]) if born else None,
                 "held": 0,
                 "waiting": [],
-                "active": at(int(shard.subscribers.last_ms[each])) if born else None,
+                "active": at(int(shard.subscribers.last_ms[subscriber])) if born else None,
             }
         )
-    return sorted(told, key=lambda each: str(each["subscriber"]))
+    return sorted(described, key=lambda fields: str(fields["subscriber"]))

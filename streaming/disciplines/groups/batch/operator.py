@@ -88,7 +88,7 @@ class BatchCore(BroadcastCore):
         """Commands first, then the messages in their order."""
         if work.now_ms >= self.plan.started_ms:  # else a repeated batch, which other settings began
             self._set(codec.Settings(self.plan.retire_after_ms, self.plan.stamps))
-        told = self._commands(work)
+        events = self._commands(work)
         sent = published(work.records)
         group = self._groups(sent, work.now_ms)
         rows = work.records.take(pa.array(sent.good)).combine_chunks()
@@ -96,13 +96,13 @@ class BatchCore(BroadcastCore):
             deliveries = self._deliveries(part, rows)
             self.totals.delivered += len(deliveries)
             yield from by_topic(deliveries, self.plan)
-        told += self._retire(work.now_ms)
+        events += self._retire(work.now_ms)
         here = np.flatnonzero(record_homes(work.records, self.plan.shards) == self.number)
         count_records(self.totals, sent.why[here])
         self.totals.channels = int(self.shard.subscribers.born.sum())
         records = work.records.take(pa.array(here))
         yield self.plan.rejects, rejects(records, sent.why[here], self.plan.inputs)
-        yield self.plan.events, output.events(told)
+        yield self.plan.events, output.events(events)
 
     def dump(self) -> bytes:
         """The state; the directory is encoded anew only where it changed."""
@@ -143,10 +143,10 @@ class BatchCore(BroadcastCore):
 
     def _commands(self, work: Work) -> list[output.Event]:
         """Carry out the commands, as every shard does; the first one tells of it."""
-        told = carry_out(
+        events = carry_out(
             work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
         )
-        return told if self.number == 0 else []
+        return events if self.number == 0 else []
 
     def _change(self, command: Command, now_ms: int) -> Changed:
         group = self.shard.change(command.op, command.group, command.members, now_ms)
@@ -171,7 +171,10 @@ class BatchCore(BroadcastCore):
         """One record for each delivery, for the sink; what copies share is in it once."""
         out = rows.slice(part.first, len(part.number))
         message = pa.array(part.message.astype(np.int32))
-        names = [self.shard.directory.subscribers[each].encode() for each in part.who.tolist()]
+        names = [
+            self.shard.directory.subscribers[subscriber].encode()
+            for subscriber in part.who.tolist()
+        ]
         keys = pa.array(names, pa.binary())
 
         def copied(column: pa.Array) -> pa.DictionaryArray:
@@ -189,20 +192,20 @@ class BatchCore(BroadcastCore):
         if part.stamps is not None:
             columns["stamps"] = part.stamps
         numbers = {"sequence": part.sequence, "incarnation": part.incarnation}
-        return pa.table(columns | {name: pa.array(each) for name, each in numbers.items()})
+        return pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
         gone = self.shard.idle(now_ms - self.settings.remember_ms)
         of = self.shard.subscribers
         numbers = zip(of.incarnation[gone].tolist(), of.sequence[gone].tolist(), strict=True)
-        names = [self.shard.directory.subscribers[each] for each in gone.tolist()]
-        told = [
+        names = [self.shard.directory.subscribers[subscriber] for subscriber in gone.tolist()]
+        events = [
             retired(self.plan.pipeline, name, incarnation, sequence, now_ms)
             for name, (incarnation, sequence) in zip(names, numbers, strict=True)
         ]
         of.forget(gone)
-        return told
+        return events
 
     def _tidy(self) -> Shard:
         """The shard without what nobody needs, once that is most of what there is."""

@@ -54,7 +54,7 @@ def dump(
     held = net.receivers.held
     blob = to_ipc(_table(held, records)) if len(held) else b""
     meta = {
-        "arrays": [[name, len(each)] for name, each in arrays.items()],
+        "arrays": [[name, len(values)] for name, values in arrays.items()],
         "known": names,
         "directory": len(directory),
     }
@@ -133,6 +133,6 @@ def _ragged(lists: pa.Array) -> Ragged:
 
 def _sizes(hops: Hops, rows: pa.Table) -> NDArray[np.int64]:
     """About how many bytes each message takes in a chunk."""
-    own = np.full(len(hops), ROW_BYTES, np.int64)
-    own[~hops.last] = row_sizes(rows)[hops.row[~hops.last]]
-    return own + STAMP_BYTES * hops.atom.lengths
+    sizes = np.full(len(hops), ROW_BYTES, np.int64)
+    sizes[~hops.last] = row_sizes(rows)[hops.row[~hops.last]]
+    return sizes + STAMP_BYTES * hops.atom.lengths

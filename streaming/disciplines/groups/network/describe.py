@@ -17,20 +17,20 @@ def describe(core: NetworkCore) -> list[dict[str, Any]]:
     tables, receivers = core.net.tables, core.net.receivers
     groups: dict[str, set[str]] = {name: set() for name in core.known}
     for name, members in core.net.directory.groups.items():
-        for each in set(members) & set(tables.subscribers):
-            groups.setdefault(each, set()).add(name)
+        for subscriber in set(members) & set(tables.subscribers):
+            groups.setdefault(subscriber, set()).add(name)
     waiting: dict[str, list[tuple[str, int]]] = {}
     held = receivers.held
     places = tables.places(held.line)
     of_held = tables.members.take(places)
     for at_held, who in zip(of_held.owners().tolist(), of_held.values.tolist(), strict=True):
         if not held.last[at_held]:
-            own = waiting.setdefault(tables.subscribers[who], [])
-            own.append((tables.group[places[at_held]], int(held.number[at_held])))
-    found = []
+            messages = waiting.setdefault(tables.subscribers[who], [])
+            messages.append((tables.group[places[at_held]], int(held.number[at_held])))
+    described = []
     for name in sorted(groups):
         sequence, incarnation, active_ms = core.known.get(name, (0, None, None))
-        found.append(
+        described.append(
             {
                 "subscriber": name,
                 "groups": sorted(groups[name]),
@@ -41,4 +41,4 @@ def describe(core: NetworkCore) -> list[dict[str, Any]]:
                 "active": None if active_ms is None else at(active_ms),
             }
         )
-    return found
+    return described

@@ -56,11 +56,11 @@ def subscriber_shard(name: str, plan: NetworkPlan) -> int:
 
 def ingress(name: str, plan: NetworkPlan) -> int:
     """The shard that numbers a group's messages, for ever: where its path begins at first."""
-    found = plan.ingress.get(name)
-    if found is None:
+    node = plan.ingress.get(name)
+    if node is None:
         # A record may name a group in any bytes: it is unknown, and rejected by this shard.
-        found = shard_of(home(name.encode(errors="surrogateescape"), plan.nodes), plan)
-    return found
+        node = shard_of(home(name.encode(errors="surrogateescape"), plan.nodes), plan)
+    return node
 
 
 def first_ingress(plan: NetworkPlan) -> dict[str, int]:
@@ -118,7 +118,7 @@ class NetworkCore(ExchangeCore):
 
     def step(self, work: Work) -> Outcome:
         """Commands first, then what other shards sent, then what was published."""
-        told = self._commands(work)
+        events = self._commands(work)
         sent = published(work.records)
         good = sent.good
         arrived, payload = unchunk(work.arrived)
@@ -133,7 +133,7 @@ class NetworkCore(ExchangeCore):
         for at, reason in stepped.refused.items():
             sent.why[good[at]] = REASONS.index(reason)
         deliveries = self._deliveries(stepped.delivered, rows, work.now_ms)
-        told += self._retire(work.now_ms)
+        events += self._retire(work.now_ms)
         outgoing = {to: chunks(hops, rows) for to, hops in stepped.outgoing.items()}
         self.records = rows.take(pa.array(stepped.held_row)).combine_chunks()
         self._count(sent.why, len(deliveries), len(arrived), stepped.outgoing)
@@ -141,7 +141,7 @@ class NetworkCore(ExchangeCore):
             [
                 *by_topic(deliveries, self.plan),
                 (self.plan.rejects, rejects(work.records, sent.why, self.plan.inputs)),
-                (self.plan.events, output.events(told)),
+                (self.plan.events, output.events(events)),
             ],
             outgoing,
         )
@@ -163,10 +163,10 @@ class NetworkCore(ExchangeCore):
 
     def _commands(self, work: Work) -> list[output.Event]:
         """Carry out the commands, as every shard does; the first one tells of it."""
-        told = carry_out(
+        events = carry_out(
             work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
         )
-        return told if self.net.place.shard == 0 else []
+        return events if self.net.place.shard == 0 else []
 
     def _change(self, command: Command, now_ms: int) -> Changed:
         change = self.net.change(command.op, command.group, command.members, now_ms)
@@ -218,10 +218,10 @@ class NetworkCore(ExchangeCore):
         first = np.zeros(len(distinct), dtype=np.int64)
         born = np.zeros(len(distinct), dtype=np.int64)
         for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
-            own = self.known.setdefault(names[place], [0, now_ms, now_ms])
-            first[at], born[at] = own[0], own[1]
-            own[0] += count
-            own[2] = now_ms
+            numbers = self.known.setdefault(names[place], [0, now_ms, now_ms])
+            first[at], born[at] = numbers[0], numbers[1]
+            numbers[0] += count
+            numbers[2] = now_ms
         inverse = np.searchsorted(distinct, who)
         return first[inverse] + rank, born[inverse]
 
@@ -234,11 +234,11 @@ class NetworkCore(ExchangeCore):
         gone = sorted(
             name for name in left if now_ms - self.known[name][2] > self.plan.retire_after_ms
         )
-        told = []
+        events = []
         for name in gone:
             sequence, incarnation, _ = self.known.pop(name)
-            told.append(retired(self.plan.pipeline, name, incarnation, sequence, now_ms))
-        return told
+            events.append(retired(self.plan.pipeline, name, incarnation, sequence, now_ms))
+        return events
 
     def _count(
         self,

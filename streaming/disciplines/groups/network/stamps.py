@@ -61,14 +61,15 @@ class Shown:
 def stamps_shown(tables: Tables) -> Shown:
     """Compile which subscriber of a shard sees which atom."""
     members = [
-        set(some.tolist()) for some in np.split(tables.members.values, tables.members.bounds[1:-1])
+        set(joined.tolist())
+        for joined in np.split(tables.members.values, tables.members.bounds[1:-1])
     ]
     visible: list[int] = []
     prefix: list[str] = []
     for at, (first, second) in enumerate(tables.pair_lines.tolist()):
         if tables.double[at]:
             common = members[first] & members[second]
-            visible += [at * len(tables.subscribers) + each for each in common]
+            visible += [at * len(tables.subscribers) + overlap for overlap in common]
         pair = (json.dumps(tables.group[line], ensure_ascii=False) for line in (first, second))
         prefix.append(f"[{','.join(pair)},")
     return Shown(tables, np.array(sorted(visible), dtype=np.int64), pa.array(prefix, pa.string()))
