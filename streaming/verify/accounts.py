@@ -78,22 +78,26 @@ def judge_rejects(
 ) -> None:
     """Each reject names an input, has its bytes and a reason that ``fits`` it; none comes twice."""
     seen: dict[Place, int] = {}
-    for each in rejects:
-        if each.origin in seen:
-            if not repeats or seen[each.origin] != hash((each.content, each.reason)):
-                verdict.find("reject-repeat", f"{each.told}: {each.origin} was rejected before")
+    for rejected in rejects:
+        if rejected.origin in seen:
+            if not repeats or seen[rejected.origin] != hash((rejected.content, rejected.reason)):
+                verdict.find(
+                    "reject-repeat", f"{rejected.told}: {rejected.origin} was rejected before"
+                )
             continue
-        seen[each.origin] = hash((each.content, each.reason))
-        record = inputs.find(each.origin)
+        seen[rejected.origin] = hash((rejected.content, rejected.reason))
+        record = inputs.find(rejected.origin)
         if record is None:
-            verdict.find("invented", f"{each.told} names the input {each.origin}: there is none")
+            verdict.find(
+                "invented", f"{rejected.told} names the input {rejected.origin}: there is none"
+            )
             continue
         inputs.rejected[record] = 1
-        if inputs.content[record] != each.content:
-            verdict.find("reject-altered", f"{each.told} differs from {inputs.told(record)}")
-        if not fits(record, each.reason):
-            told = inputs.told(record)
-            verdict.find("wrong-reason", f"{each.told}: {each.reason} does not fit {told}")
+        if inputs.content[record] != rejected.content:
+            verdict.find("reject-altered", f"{rejected.told} differs from {inputs.told(record)}")
+        if not fits(record, rejected.reason):
+            where = inputs.told(record)
+            verdict.find("wrong-reason", f"{rejected.told}: {rejected.reason} does not fit {where}")
 
 
 def match(
@@ -116,8 +120,8 @@ def match(
         if content in matching.ambiguous:
             unsure.add(message)
         if of[message] < 0:
-            kind, told = _without_input(inputs, message, messages, histories)
-            verdict.find(kind, told)
+            kind, witness = _without_input(inputs, message, messages, histories)
+            verdict.find(kind, witness)
     return of, unsure
 
 
@@ -156,18 +160,18 @@ def causal_pairs(
 
     What an input names may lie behind the outputs as they were read, unless the input is ``due``.
     """
-    places = {each: _place(each) for _, names in inputs.causes for each in names.split(b",")}
+    places = {name: _place(name) for _, names in inputs.causes for name in names.split(b",")}
     lying = histories.messages_at(place for place in places.values() if place is not None)
     caused = inputs.pairs(causes)
     for record, names in inputs.causes:
         effect = inputs.message[record]
-        for each in names.split(b","):
-            place = places[each]
+        for name in names.split(b","):
+            place = places[name]
             if place not in lying:
                 if histories.repeats_allowed or not inputs.due(record, due):
                     continue  # it may be the place of a repeat, or a new one
-                told = f"{inputs.told(record)} names {text(each)}: no delivery lies there"
-                verdict.find("bad-cause", told)
+                witness = f"{inputs.told(record)} names {text(name)}: no delivery lies there"
+                verdict.find("bad-cause", witness)
             elif effect >= 0:
                 caused.append((lying[place], effect))
     return caused
@@ -198,7 +202,7 @@ class SenderLines:
         self,
         order: Iterable[int],
         line: Callable[[int], object],
-        told: Callable[[int, int], str],
+        names_of: Callable[[int, int], str],
     ) -> None:
         """Whether messages of one ``line`` come in the order of sending, partition by partition.
 
@@ -214,6 +218,6 @@ class SenderLines:
             before = latest.get(name)
             if before is not None and inputs.offset[self.of[before]] > inputs.offset[record]:
                 sent = f"{inputs.told(record)} was sent before {inputs.told(self.of[before])}"
-                self.verdict.find(SENDER_ORDER, f"{sent}, but {told(before, message)}")
+                self.verdict.find(SENDER_ORDER, f"{sent}, but {names_of(before, message)}")
                 continue
             latest[name] = message

@@ -18,8 +18,8 @@ def number(value: bytes | None) -> int:
     """The number in a header, or -1 where it is none: ASCII digits, at most 2^63 - 1."""
     if value is None or not NUMBER.fullmatch(value):
         return -1
-    found = int(value)
-    return found if found <= NUMBER_MAX else -1
+    whole = int(value)
+    return whole if whole <= NUMBER_MAX else -1
 
 
 def without(record: Record, count: int) -> Record:

@@ -76,12 +76,12 @@ def judge(settings: Settings, material: Material, due: Ends = None) -> Verdict:
 def _judge_outputs(work: Work) -> Counter[Any]:
     """Order, sequences, gaps and partitions; how often each content was delivered."""
     settings, verdict, material = work.settings, work.verdict, work.material
-    own = [without(record, 2) for record in material.outputs]
-    readings = read_all(own, settings)
+    bare = [without(record, 2) for record in material.outputs]
+    readings = read_all(bare, settings)
     partitions = _partitions(readings, settings)
     delivered: Counter[Any] = Counter()
     for record, stripped, reading, partition in zip(
-        material.outputs, own, readings, partitions, strict=True
+        material.outputs, bare, readings, partitions, strict=True
     ):
         added = _added(record, settings, ("sequence", "incarnation"))
         if added is None:
@@ -149,13 +149,13 @@ def _life(work: Work, record: Record, channel: bytes, incarnation: int) -> Life 
     """The life that a delivery belongs to, perhaps a new one; None where that is over."""
     life = work.lives.get(channel)
     if life is not None and incarnation < life.incarnation:
-        told = f"{record}: incarnation {incarnation} after {life.incarnation}"
-        work.verdict.find("disorder", told)
+        witness = f"{record}: incarnation {incarnation} after {life.incarnation}"
+        work.verdict.find("disorder", witness)
         return None
     if life is None or incarnation > life.incarnation:
         if life is not None and not _may_begin_again(work, channel, life):
-            told = f"incarnation {incarnation} follows {life.incarnation}"
-            work.verdict.find("unexplained-restart", f"{record}: {told}, and nothing says why")
+            witness = f"incarnation {incarnation} follows {life.incarnation}"
+            work.verdict.find("unexplained-restart", f"{record}: {witness}, and nothing says why")
         life = work.lives[channel] = Life(incarnation)
     return life
 
@@ -171,9 +171,9 @@ def _check_gap(work: Work, record: Record, reading: Reading, life: Life, ahead: 
     cycle = work.settings.labels.cycle
     first = life.expected if cycle is None else life.expected % cycle
     if ahead and (first, first + ahead) not in ranges:
-        told = f"labels {work.settings.labels.at(first)} and on ({ahead}) before it are missing"
+        witness = f"labels {work.settings.labels.at(first)} and on ({ahead}) before it are missing"
         if not _covered(first, first + ahead, ranges):
-            work.verdict.find("unannounced-gap", f"{record}: {told}, and no event says so")
+            work.verdict.find("unannounced-gap", f"{record}: {witness}, and no event says so")
     if cycle is None and any(start <= reading.position < stop for start, stop in ranges):
         work.verdict.find("given-up-delivered", f"{record}: its label was announced as given up")
 
@@ -268,4 +268,4 @@ def _added(record: Record, settings: Settings, names: tuple[str, ...]) -> tuple[
 
 def _partitions(readings: list[Reading], settings: Settings) -> list[int]:
     channels = pa.array([reading.channel or b"" for reading in readings], pa.binary())
-    return [int(each) for each in partitions_of(channels, settings.output_partitions)]
+    return [int(partition) for partition in partitions_of(channels, settings.output_partitions)]

@@ -66,12 +66,12 @@ def _read(record: Record) -> ChannelCommand:
 
 def _answers(events: list[dict[str, Any]], *, repeats: bool) -> list[Event]:
     """The events as such; where they may be repeated, each once."""
-    found, seen = [], set()
+    answers, seen = [], set()
     for event in events:
         if not (repeats and event["id"] in seen):
-            found.append(Event(f"event {event['id']}", None, event["event"], event))
+            answers.append(Event(f"event {event['id']}", None, event["event"], event))
         seen.add(event["id"])
-    return found
+    return answers
 
 
 def _judge_gaps(
@@ -84,21 +84,21 @@ def _judge_gaps(
 ) -> None:
     """Gaps by an operator have a command, and their labels are those that answers tell of."""
     announced: Counter[bytes] = Counter()
-    for event in {each["id"]: each for each in events}.values():
+    for event in {event["id"]: event for event in events}.values():
         if event["event"] == "gap" and event["reason"] == "operator":
             channel = key_from_json(event["channel"])
             announced[channel] += event["count"]
             if not asked.may_have_passed(channel):
                 verdict.find("unasked-gap", f"event {event['id']}: no command asked for it")
-    told: Counter[bytes | None] = Counter()
+    answered: Counter[bytes | None] = Counter()
     for command in commands:
         if command.acts and command.answered and command.answers[0].kind == DONE:
-            told[command.channel] += command.answers[0].fields.get("given_up", 0)
-    if complete and announced.total() != told.total():
+            answered[command.channel] += command.answers[0].fields.get("given_up", 0)
+    if complete and announced.total() != answered.total():
         what = f"{announced.total()} labels in gaps by an operator"
-        verdict.find("wrong-count", f"{what}, but answers tell of {told.total()}")
-    if complete and None not in told:
-        for name in told.keys() | announced.keys():
-            if name is not None and announced[name] != told[name]:
+        verdict.find("wrong-count", f"{what}, but answers tell of {answered.total()}")
+    if complete and None not in answered:
+        for name in answered.keys() | announced.keys():
+            if name is not None and announced[name] != answered[name]:
                 what = f"{announced[name]} labels given up by an operator"
-                verdict.find("wrong-count", f"key {name!r}: {what}, answers say {told[name]}")
+                verdict.find("wrong-count", f"key {name!r}: {what}, answers say {answered[name]}")

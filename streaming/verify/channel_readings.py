@@ -105,8 +105,10 @@ def read_all(records: list[Record], settings: Settings) -> list[Reading]:
     horizon = len(records) + 2 * settings.window + 1000 if settings.labels.searched else 0
     texts = pa.array([value or b"" for _, value in labels], pa.binary())
     positions = settings.labels.positions(texts, horizon).tolist()
-    given = pa.array([(value or b"") if there else b"0" for there, value in epochs], pa.binary())
-    numbers = parse_numbers(given).tolist()
+    epoch_texts = pa.array(
+        [(value or b"") if there else b"0" for there, value in epochs], pa.binary()
+    )
+    numbers = parse_numbers(epoch_texts).tolist()
     readings = []
     for record, (labelled, _), position, epoch in zip(
         records, labels, positions, numbers, strict=True

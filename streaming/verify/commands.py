@@ -49,7 +49,7 @@ class Command:
     @property
     def done(self) -> bool:
         """Whether it was carried out, or may have been: it is not answered yet."""
-        return bool(self.op) and all(each.kind == DONE for each in self.answers[:1])
+        return bool(self.op) and all(answered.kind == DONE for answered in self.answers[:1])
 
     @property
     def answered(self) -> bool:
@@ -90,7 +90,7 @@ def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> C
     others = (other,) if isinstance(other, str) else other
     if not isinstance(subject, str) or not subject or not isinstance(others, list | tuple):
         return command
-    if any(name_fault(each) for each in (subject, *others)):
+    if any(name_fault(named) for named in (subject, *others)):
         return command
     if ops[op][1] is not None and not others:
         return command
@@ -156,16 +156,16 @@ def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
 
     That is the order of arrival; across partitions, of the answers' batch times first.
     """
-    found: dict[str, list[Command]] = defaultdict(list)
+    commands_of: dict[str, list[Command]] = defaultdict(list)
     for command in commands:
         if command.op:
-            found[command.subject].append(command)
-    for some in found.values():
-        if len({command.place[:2] for command in some}) == 1:
-            some.sort(key=lambda command: command.place)
+            commands_of[command.subject].append(command)
+    for same_subject in commands_of.values():
+        if len({command.place[:2] for command in same_subject}) == 1:
+            same_subject.sort(key=lambda command: command.place)
         else:
-            some.sort(key=lambda each: (_at(each), each.place))
-    return dict(found)
+            same_subject.sort(key=lambda asked: (_at(asked), asked.place))
+    return dict(commands_of)
 
 
 def _at(command: Command) -> str:
@@ -175,7 +175,7 @@ def _at(command: Command) -> str:
 
 def _object(value: bytes | None) -> dict[str, Any] | None:
     try:
-        found = json.loads(value or b"")
+        fields = json.loads(value or b"")
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return fields if isinstance(fields, dict) else None

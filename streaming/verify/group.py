@@ -115,25 +115,25 @@ class _Judge:
 
     def judge_inputs(self) -> None:
         """Rejects, and the input of every message."""
-        found, verdict = self.deliveries, self.verdict
+        deliveries, verdict = self.deliveries, self.verdict
         repeats = self.settings.repeats_allowed
         judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
-        messages = Messages(found.contents, found.name)
-        order = found.in_order()
+        messages = Messages(deliveries.contents, deliveries.name)
+        order = deliveries.in_order()
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             order,
-            lambda message: found.names[message][0],
-            lambda one, two: f"{found.name(one)} comes before {found.name(two)}",
+            lambda message: deliveries.names[message][0],
+            lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
         if not self.settings.across_groups:
             return
         for key, history in self.histories.by_key.items():
 
             def told(one: int, two: int, key: bytes = key) -> str:
-                first = f"{text(key)} got {found.name(one)} ({self.histories.told(key, one)})"
-                return f"{first} before {found.name(two)} ({self.histories.told(key, two)})"
+                first = f"{text(key)} got {deliveries.name(one)} ({self.histories.told(key, one)})"
+                return f"{first} before {deliveries.name(two)} ({self.histories.told(key, two)})"
 
             lines.judge(history.messages, lambda _: None, told)
 
@@ -173,13 +173,15 @@ class _Judge:
     def _judge_version(
         self, name: bytes, number: int, version: Version, last: Mapping[bytes, tuple[int, int]]
     ) -> None:
-        found, verdict, histories = self.deliveries, self.verdict, self.histories
+        deliveries, verdict, histories = self.deliveries, self.verdict, self.histories
         strangers = version.got.keys() - version.members
         known = ", ".join(sorted(map(text, version.members))) or "nobody: there is no such group"
         for key in sorted(strangers):
             for message in filter(histories.by_key[key].has, version.messages):
-                told = f"{text(key)} got {found.name(message)} ({histories.told(key, message)})"
-                verdict.find(MEMBERSHIP, f"{told}; its members are {known}")
+                witness = (
+                    f"{text(key)} got {deliveries.name(message)} ({histories.told(key, message)})"
+                )
+                verdict.find(MEMBERSHIP, f"{witness}; its members are {known}")
         for key in sorted(version.members):
             if version.got.get(key, 0) == len(version.messages):
                 continue
@@ -187,24 +189,24 @@ class _Judge:
             must = passed(number, version, last.get(key))
             for message in version.messages[:must]:
                 if not history.has(message):
-                    behind = found.numbers[name, *last[key]]
+                    behind = deliveries.numbers[name, *last[key]]
                     verdict.find("missing-delivery", partial(self._lacks, key, message, behind))
             late = [message for message in version.messages[must:] if not history.has(message)]
             if late:
                 self.pending.append((key, late))
 
     def _lacks(self, key: bytes, message: int, behind: int) -> str:
-        found, histories = self.deliveries, self.histories
-        told = f"{text(key)} never got {found.name(message)}, got by"
-        after = f"it got {found.name(behind)} ({histories.told(key, behind)})"
-        return f"{told} {histories.first_place(message)}; behind its place {after}"
+        deliveries, histories = self.deliveries, self.histories
+        witness = f"{text(key)} never got {deliveries.name(message)}, got by"
+        after = f"it got {deliveries.name(behind)} ({histories.told(key, behind)})"
+        return f"{witness} {histories.first_place(message)}; behind its place {after}"
 
     def judge_stamps(self) -> None:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
         moving = set() if self.settings.by_batch else changing(self.groups)
-        for pair, told in self.deliveries.restarts:
+        for pair, restart in self.deliveries.restarts:
             if not moving.intersection(name.encode() for name in pair):
-                self.verdict.find("overlap-order", told)
+                self.verdict.find("overlap-order", restart)
         cache: dict[tuple[bytes, Members, bytes], tuple[set[Pair], set[Pair]]] = {}
         for (name, number, key, pairs), where in self.deliveries.shapes.items():
             members = self.deliveries.versions[name][number].members
@@ -216,20 +218,20 @@ class _Judge:
             needed = needed if self.settings.stamps else set()
             if not needed <= set(pairs) <= possible:
                 wanted = ", ".join(" ".join(pair) for pair in sorted(needed)) or "none"
-                given = ", ".join(" ".join(pair) for pair in pairs) or "none"
-                told = f"{where} and others of version {number} of {text(name)}: {text(key)}"
-                verdict = f"{told} is in overlaps {wanted}, the stamps are of {given}"
+                listed = ", ".join(" ".join(pair) for pair in pairs) or "none"
+                subject = f"{where} and others of version {number} of {text(name)}: {text(key)}"
+                verdict = f"{subject} is in overlaps {wanted}, the stamps are of {listed}"
                 self.verdict.find("wrong-stamps", verdict)
 
     def _overlaps(self, name: bytes, members: Members, key: bytes) -> tuple[set[Pair], set[Pair]]:
         """The overlaps of a membership that a subscriber is in: for certain, and perhaps."""
         needed: set[Pair] = set()
         possible: set[Pair] = set()
-        own = name.decode()
+        group_name = name.decode()
         for other, group in self.groups.items():
             if other == name:
                 continue
-            first, second = sorted((own, other.decode()))
+            first, second = sorted((group_name, other.decode()))
             fits = [
                 key in membership and len(membership & members) > 1
                 for membership in group.memberships
@@ -277,8 +279,8 @@ class _Judge:
             else:
                 held += 1
                 if inputs.due(record, due):
-                    told = f"{inputs.told(record)} is neither delivered nor rejected"
-                    verdict.find("unfinished", told)
+                    witness = f"{inputs.told(record)} is neither delivered nor rejected"
+                    verdict.find("unfinished", witness)
         held += self._unfinished_deliveries()
         waiting = unanswered(verdict, self.commands, due)
         verdict.looked_at = {
@@ -305,14 +307,14 @@ class _Judge:
         return len(partly)
 
     def _late(self, key: bytes, message: int) -> str:
-        told = f"{text(key)} has not got {self.deliveries.name(message)}"
+        witness = f"{text(key)} has not got {self.deliveries.name(message)}"
         place = self.inputs.told(self.of[message])
-        return f"{told}, input {place}, got by {self.histories.first_place(message)}"
+        return f"{witness}, input {place}, got by {self.histories.first_place(message)}"
 
     def _lost(self, record: int, later: int) -> str:
-        told = f"{self.inputs.told(record)} was not delivered; {self.deliveries.name(later)} is"
+        witness = f"{self.inputs.told(record)} was not delivered; {self.deliveries.name(later)} is"
         where = f"sent later, got by {self.histories.first_place(later)}"
-        return f"{told} {self.inputs.told(self.of[later])}, {where}"
+        return f"{witness} {self.inputs.told(self.of[later])}, {where}"
 
     def _certainly_lost(self, later: int) -> bool:
         """Whether someone who has a later message must have had all before it of its group.

@@ -164,8 +164,8 @@ class GroupDeliveries:
         for first, second, stamp in added.stamps:
             pair = (first, second)
             if known.setdefault(pair, stamp) != stamp:
-                told = f"{record}: {self.name(message)} has {stamp} of overlap {first} {second}"
-                self.verdict.find("stamps-differ", f"{told}, and {known[pair]} at others")
+                witness = f"{record}: {self.name(message)} has {stamp} of overlap {first} {second}"
+                self.verdict.find("stamps-differ", f"{witness}, and {known[pair]} at others")
                 continue
             self._follow(record, pair, (added.group, added.version), message, stamp)
 
@@ -177,12 +177,12 @@ class GroupDeliveries:
         if line is None:
             line = self._lines[record.key, pair] = _Line()
         if stamp <= line.last:
-            told = f"{record}: {self.name(message)} with number {stamp} comes after"
-            told = f"{told} {self.name(line.message)} with {line.last} of their overlap"
+            witness = f"{record}: {self.name(message)} with number {stamp} comes after"
+            witness = f"{witness} {self.name(line.message)} with {line.last} of their overlap"
             if version in line.ever:
-                self.verdict.find("overlap-order", told)
+                self.verdict.find("overlap-order", witness)
                 return
-            self.restarts.append((pair, told))
+            self.restarts.append((pair, witness))
         line.ever.add(version)
         line.last, line.message = stamp, message
 
@@ -199,9 +199,9 @@ class GroupDeliveries:
         """No two messages of one version share a number of one overlap."""
         messages, lines, stamps = array("q"), array("q"), array("q")
         lines_of: dict[tuple[Pair, bytes, int], int] = {}
-        for message, some in self.stamps.items():
+        for message, stamped in self.stamps.items():
             group, version, _ = self.names[message]
-            for pair, stamp in some.items():
+            for pair, stamp in stamped.items():
                 messages.append(message)
                 lines.append(lines_of.setdefault((pair, group, version), len(lines_of)))
                 stamps.append(stamp)
@@ -209,7 +209,7 @@ class GroupDeliveries:
         order = np.lexsort((number_, line))
         same = (np.diff(line[order]) == 0) & (np.diff(number_[order]) == 0)
         for at in np.flatnonzero(same).tolist():
-            one, two = (messages[int(order[each])] for each in (at, at + 1))
+            one, two = (messages[int(order[row])] for row in (at, at + 1))
             self.verdict.find("overlap-order", partial(self._one_number, one, two))
 
     def _one_number(self, one: int, two: int) -> str:
@@ -235,7 +235,7 @@ def read_added(record: Record, prefix: str) -> Added | None:
     if len(headers) < len(names):
         return None
     last = headers[-len(names) :]
-    if any(each[0] != prefix + name for each, name in zip(last, names, strict=True)):
+    if any(header[0] != prefix + name for header, name in zip(last, names, strict=True)):
         return None
     values: Mapping[str, bytes | None] = dict(zip(names, (v for _, v in last), strict=True))
     group: bytes | None = None
@@ -260,24 +260,24 @@ def read_added(record: Record, prefix: str) -> Added | None:
 def _stamps(value: bytes | None, group: bytes) -> Stamps | None:
     """The parsed header `stamps`: not empty, sorted, each overlap one of the group's."""
     try:
-        found = json.loads(value or b"")
-        own = group.decode()
+        listed = json.loads(value or b"")
+        group_name = group.decode()
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, list) or not found:
+    if not isinstance(listed, list) or not listed:
         return None
     before = ("", "")
-    for each in found:
-        if not _is_stamp(each) or own not in each[:2] or (each[0], each[1]) <= before:
+    for shown in listed:
+        if not _is_stamp(shown) or group_name not in shown[:2] or (shown[0], shown[1]) <= before:
             return None
-        before = (each[0], each[1])
-    return tuple((first, second, stamp) for first, second, stamp in found)
+        before = (shown[0], shown[1])
+    return tuple((first, second, stamp) for first, second, stamp in listed)
 
 
-def _is_stamp(found: Any) -> bool:
+def _is_stamp(shown: Any) -> bool:
     """Whether this is two names, sorted, and a number."""
-    if not (isinstance(found, list) and len(found) == 3 and type(found[2]) is int):
+    if not (isinstance(shown, list) and len(shown) == 3 and type(shown[2]) is int):
         return False
-    first, second, stamp = found
+    first, second, stamp = shown
     names = isinstance(first, str) and isinstance(second, str)
     return names and first < second and stamp >= 0

@@ -123,8 +123,8 @@ class Histories:
                 wanted.setdefault(at, set()).add(offset)
         lying: dict[Place, int] = {}
         for history in self.by_key.values() if wanted else ():
-            each = zip(history.partitions, history.offsets, history.messages, strict=True)
-            for at, offset, message in each:
+            columns = zip(history.partitions, history.offsets, history.messages, strict=True)
+            for at, offset, message in columns:
                 if at in wanted and offset in wanted[at]:
                     lying[*self._names[at], offset] = message
         return lying
@@ -168,8 +168,8 @@ class Histories:
             hops = inverted_pair(knot) or shortest_cycle(knot, 3)
             missing = any(late_rows[hop.receiver][1] for hop in hops)
             kind = PAIRWISE_ORDER if len(hops) == 2 else ACYCLIC
-            told = partial(self._hops, graph, hops, name)
-            self.verdict.find("missing-delivery" if missing else kind, told)
+            witness = partial(self._hops, graph, hops, name)
+            self.verdict.find("missing-delivery" if missing else kind, witness)
         pairs = [(cause, effect) for cause, effect in causes if cause != effect]
         if not pairs:
             return

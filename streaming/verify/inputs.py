@@ -65,9 +65,9 @@ class Inputs:
             self.partition.append(at)
             self.offset.append(record.offset)
             self.content.append(hash(record.content))
-            some = tuple(record.header(header_name) for header_name in header_names)
+            values = tuple(record.header(header_name) for header_name in header_names)
             self.senders.append(same.setdefault(record.key, record.key))  # type: ignore[arg-type]
-            self.headers.append(same.setdefault(some, some))  # type: ignore[arg-type]
+            self.headers.append(same.setdefault(values, values))  # type: ignore[arg-type]
         self._by_name = by_name
         self._by_content: dict[int, int] | None = None
         self.message = array("q", [-1]) * len(self.offset)

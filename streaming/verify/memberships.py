@@ -55,11 +55,11 @@ def replay(
     groups: dict[bytes, Group] = {}
     for name, members in configured.items():
         groups[name.encode()] = Group([_keys(members)], configured=True)
-    for name, some in commands.items():
+    for name, changes in commands.items():
         group = groups.setdefault(name.encode(), Group())
         there = group.configured
         certain = True
-        for command in some:
+        for command in changes:
             if not command.done:
                 continue
             certain = certain and command.answered
@@ -68,8 +68,8 @@ def replay(
                 continue  # it will be refused
             if certain and not fits:
                 state = "exists" if there else "is not there"
-                told = f"{command.answers[0].told} says {DONE}, but group {name} {state} then"
-                verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
+                witness = f"{command.answers[0].told} says {DONE}, but group {name} {state} then"
+                verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
                 continue
             group.done.append(command)
             there = command.op != "remove"
@@ -106,15 +106,15 @@ def judge_events(
     A change without an event counts only if it is ``due``, or later ones have theirs.
     """
     pinned: dict[tuple[bytes, int], Members] = {}
-    told: dict[bytes, list[Event]] = {}
+    events_of: dict[bytes, list[Event]] = {}
     for event in events:
         if event.kind in EVENTS.values():
-            told.setdefault(event.key or b"", []).append(event)
+            events_of.setdefault(event.key or b"", []).append(event)
             members, version = event.fields.get("members"), event.fields.get("version")
             if isinstance(members, list) and type(version) is int:
                 pinned[event.key or b"", version] = _keys(frozenset(map(str, members)))
-    for name in sorted(groups.keys() | told.keys()):
-        _judge_group_events(verdict, name, groups.get(name), told.get(name, []), due=due)
+    for name in sorted(groups.keys() | events_of.keys()):
+        _judge_group_events(verdict, name, groups.get(name), events_of.get(name, []), due=due)
     return pinned
 
 
@@ -131,15 +131,15 @@ def judge_versions(
     named: dict[bytes, set[int]] = {}
     for name, version in pinned:
         named.setdefault(name, set()).add(version)
-    for name, some in versions.items():
+    for name, numbers in versions.items():
         group = groups.get(name, Group())
         known = named.get(name, set()) | ({0} if group.configured else set())
-        strange = sorted(set(some) - known)
+        strange = sorted(set(numbers) - known)
         if len(strange) > max(0, len(group.memberships) - len(known)):
             text = name.decode(errors="replace")
-            told = ", ".join(map(str, sorted(known))) or "none"
+            listed = ", ".join(map(str, sorted(known))) or "none"
             wrong = f"group {text} has versions {', '.join(map(str, strange))}, of no membership"
-            verdict.find("wrong-version", f"{wrong}; those of its memberships are {told}")
+            verdict.find("wrong-version", f"{wrong}; those of its memberships are {listed}")
 
 
 def _judge_group_events(
@@ -149,13 +149,17 @@ def _judge_group_events(
     members = group.memberships[0] if group is not None and group.configured else None
     for number, event in enumerate(events):
         kind = EVENTS[expected[0].op] if expected else None
-        given = event.fields.get("members")
-        given = _keys(frozenset(map(str, given))) if isinstance(given, list) else None
+        members_told = event.fields.get("members")
+        members_told = (
+            _keys(frozenset(map(str, members_told))) if isinstance(members_told, list) else None
+        )
         # A group gets a new version, too, when one that it overlaps with changes.
-        if event.kind == kind == EVENTS["set"] and given == members != _keys(expected[0].others):
+        if event.kind == kind == EVENTS["set"] and members_told == members != _keys(
+            expected[0].others
+        ):
             continue
         if event.kind != kind:
-            same = members is not None and given in (None, members)
+            same = members is not None and members_told in (None, members)
             if same and (event.kind == "group-changed" or (event.kind, number) == FIRST):
                 continue
             later = [EVENTS[command.op] for command in expected]
@@ -167,7 +171,7 @@ def _judge_group_events(
                 _missing(verdict, expected.pop(0), event)
         command = expected.pop(0)
         members = None if command.op == "remove" else _keys(command.others)
-        if given is not None and members is not None and given != members:
+        if members_told is not None and members is not None and members_told != members:
             verdict.find(
                 "wrong-event", f"{event.told}: its members are not those of {command.told}"
             )
@@ -224,8 +228,8 @@ def assign(
         costs = [_cost(version, versions[version], membership, last) for membership in memberships]
         if version in pinned:
             costs = [
-                cost + HARD * HARD * (each != pinned[version])
-                for cost, each in zip(costs, memberships, strict=True)
+                cost + HARD * HARD * (members != pinned[version])
+                for cost, members in zip(costs, memberships, strict=True)
             ]
         choice, least, now = [], 0, []
         for index, cost in enumerate(costs):

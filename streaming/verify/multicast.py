@@ -105,27 +105,29 @@ class _Judge:
 
     def judge_inputs(self) -> None:
         """Rejects, and the input of every message."""
-        found, verdict = self.deliveries, self.verdict
+        deliveries, verdict = self.deliveries, self.verdict
         repeats = self.settings.repeats_allowed
         judge_rejects(verdict, self.inputs, self.rejects, self._fits, repeats=repeats)
         for reject in self.rejects:
             record = self.inputs.find(reject.origin)
             if record is not None and reject.reason == "bad-destination":
                 self.bad[record] = reject.told
-        messages = Messages(found.contents, found.name)
-        order = found.in_order()
+        messages = Messages(deliveries.contents, deliveries.name)
+        order = deliveries.in_order()
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             order,
             lambda _: None,
-            lambda one, two: f"{found.name(one)} comes before {found.name(two)}",
+            lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
         for stamp, command in self.ends.items():
-            message = found.numbers.get(stamp, -1)
-            if message >= 0 and message not in found.notices:
-                told = f"{command.answers[0].told} has the stamp of {found.name(message)}"
-                verdict.find("same-stamp", f"{told}, got by {self.histories.first_place(message)}")
+            message = deliveries.numbers.get(stamp, -1)
+            if message >= 0 and message not in deliveries.notices:
+                witness = f"{command.answers[0].told} has the stamp of {deliveries.name(message)}"
+                verdict.find(
+                    "same-stamp", f"{witness}, got by {self.histories.first_place(message)}"
+                )
         self._read_undelivered()
         self._judge_unknown()
 
@@ -145,18 +147,18 @@ class _Judge:
             record = self.inputs.find(place) if place is not None else None
             destination = str(event.fields.get("destination", "")).encode()
             if record is None or destination not in self._wanted(record):
-                told = f"{event.told} tells of {place} and {text(destination)}"
-                self.verdict.find("wrong-undelivered", f"{told}: there is no such message")
+                witness = f"{event.told} tells of {place} and {text(destination)}"
+                self.verdict.find("wrong-undelivered", f"{witness}: there is no such message")
                 continue
             if self.inputs.rejected[record]:
-                told = f"{event.told}: {self.inputs.told(record)} was rejected as a whole"
-                self.verdict.find("wrong-undelivered", told)
+                witness = f"{event.told}: {self.inputs.told(record)} was rejected as a whole"
+                self.verdict.find("wrong-undelivered", witness)
             if not event.fields.get("reason"):
                 self.verdict.find("wrong-undelivered", f"{event.told} gives no reason")
             others = self.undelivered.setdefault(record, {})
             if destination in others:
-                told = f"{event.told}: {others[destination].told} said so before"
-                self.verdict.find("wrong-undelivered", told)
+                witness = f"{event.told}: {others[destination].told} said so before"
+                self.verdict.find("wrong-undelivered", witness)
             others[destination] = event
 
     def _judge_unknown(self) -> None:
@@ -185,9 +187,9 @@ class _Judge:
         if known.issuperset(nodes) and not any(
             at is not None and may_be_forgotten(at, *limits) for at in ended
         ):
-            told = f"{self.bad[record]}: bad-destination does not fit {self.inputs.told(record)}"
+            witness = f"{self.bad[record]}: bad-destination does not fit {self.inputs.told(record)}"
             reached = f"its sender had reached or passed {text(b','.join(nodes))} before"
-            self.verdict.find("wrong-reason", f"{told}; {reached}")
+            self.verdict.find("wrong-reason", f"{witness}; {reached}")
 
     def _wanted(self, record: int) -> tuple[bytes, ...]:
         there, value = self.inputs.headers[record][0]
@@ -222,8 +224,8 @@ class _Judge:
             node = self.nodes.get(destination, Node())
             if node.lives and node.state(stamp) == DEAD:
                 end = max(life.end for life in node.lives if life.end)
-                told = f"was destroyed at {end[0]} from {text(end[1])}"
-                witness = f"{self._got(message, key)} for {text(destination)}, which {told}"
+                destroyed = f"was destroyed at {end[0]} from {text(end[1])}"
+                witness = f"{self._got(message, key)} for {text(destination)}, which {destroyed}"
                 self.verdict.find("delivered-after-destruction", witness)
                 return
             wrong = "" if key in node.owners(stamp) else "which it does not own"
@@ -236,15 +238,15 @@ class _Judge:
         return f"{text(key)} got {self.deliveries.name(message)} ({where})"
 
     def _judge_undelivered(self, message: int, destination: bytes, event: Event) -> None:
-        told = f"{event.told}: {self.deliveries.name(message)} to {text(destination)}"
+        witness = f"{event.told}: {self.deliveries.name(message)} to {text(destination)}"
         if destination in self.deliveries.got[message]:
             key = self.deliveries.got[message][destination]
-            self.verdict.find("wrong-undelivered", f"{told}: {self._got(message, key)}")
+            self.verdict.find("wrong-undelivered", f"{witness}: {self._got(message, key)}")
         elif not destination.startswith(b"@"):
-            self.verdict.find("wrong-undelivered", f"{told}, which is a peer, not a node")
+            self.verdict.find("wrong-undelivered", f"{witness}, which is a peer, not a node")
         elif self.nodes.get(destination, Node()).state(self.deliveries.stamps[message]) == ALIVE:
             why = "comes before the node's destruction"
-            self.verdict.find("undelivered-before-destruction", f"{told} {why}")
+            self.verdict.find("undelivered-before-destruction", f"{witness} {why}")
 
     def _judge_missing(self, message: int, record: int, destination: bytes, stamp: Stamp) -> None:
         """A destination that has neither the message nor an event: lost, or not there yet."""
@@ -265,15 +267,17 @@ class _Judge:
         return highest is not None and self.deliveries.stamps[highest] > stamp
 
     def _lacks(self, message: int, destination: bytes, keys: set[bytes]) -> str:
-        found, histories = self.deliveries, self.histories
-        told = f"{text(destination)} never got {found.name(message)}, got by"
-        key = min(key for key in keys if self._is_past(key, found.stamps[message]))
-        return f"{told} {histories.first_place(message)}; {self._got(found.highest[key], key)}"
+        deliveries, histories = self.deliveries, self.histories
+        witness = f"{text(destination)} never got {deliveries.name(message)}, got by"
+        key = min(key for key in keys if self._is_past(key, deliveries.stamps[message]))
+        return (
+            f"{witness} {histories.first_place(message)}; {self._got(deliveries.highest[key], key)}"
+        )
 
     def _unfinished(self, message: int, destination: bytes, record: int) -> str:
-        told = f"{text(destination)} has neither {self.deliveries.name(message)} nor an event"
+        witness = f"{text(destination)} has neither {self.deliveries.name(message)} nor an event"
         where = self.histories.first_place(message)
-        return f"{told} `undelivered`; input {self.inputs.told(record)}, got by {where}"
+        return f"{witness} `undelivered`; input {self.inputs.told(record)}, got by {where}"
 
     def judge_handles(self) -> None:
         """The input's handles are divided into those whose node still was, and the others."""
@@ -288,9 +292,9 @@ class _Judge:
             else:
                 wrong = "" if valid is None is invalid else "handles were added"
             if wrong:
-                given = text(value or b"") if there else "none"
-                told = f"{where}: {self.deliveries.name(message)} with handles {given}"
-                self.verdict.find("wrong-handles", f"{told}: {wrong}")
+                handles = text(value or b"") if there else "none"
+                witness = f"{where}: {self.deliveries.name(message)} with handles {handles}"
+                self.verdict.find("wrong-handles", f"{witness}: {wrong}")
 
     def judge_notices(self) -> None:
         """Every holder of a node's handle gets its destruction once, in its place; nobody else."""
@@ -324,18 +328,20 @@ class _Judge:
 
     def _judge_absent(self, record: int, later: int) -> None:
         """An input that is nowhere; ``later``: a later message of its sender, or -1."""
-        inputs, found = self.inputs, self.deliveries
-        told = inputs.told(record)
+        inputs, deliveries = self.inputs, self.deliveries
+        witness = inputs.told(record)
         peers = [name for name in self._wanted(record) if name and not name.startswith(b"@")]
         if later >= 0 and all(name in self.nodes or name in peers for name in self._wanted(record)):
-            stamp = found.stamps[later]
+            stamp = deliveries.stamps[later]
             for peer in peers:
-                highest = found.highest.get(peer, -1)
-                if highest >= 0 and found.stamps[highest] >= stamp:
-                    sent = f"{found.name(later)}, {inputs.told(self.of[later])}, was sent later"
+                highest = deliveries.highest.get(peer, -1)
+                if highest >= 0 and deliveries.stamps[highest] >= stamp:
+                    sent = (
+                        f"{deliveries.name(later)}, {inputs.told(self.of[later])}, was sent later"
+                    )
                     got = self._got(highest, peer)
-                    self.verdict.find("lost", f"{told} was not delivered; {sent}, and {got}")
+                    self.verdict.find("lost", f"{witness} was not delivered; {sent}, and {got}")
                     return
         self.held.add(record)
         if inputs.due(record, self.settings.due):
-            self.verdict.find("unfinished", f"{told} is neither delivered nor rejected")
+            self.verdict.find("unfinished", f"{witness} is neither delivered nor rejected")

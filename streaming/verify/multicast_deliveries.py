@@ -99,8 +99,8 @@ class MulticastDeliveries:
 
     def _note_handles(self, key: bytes, added: Added, message: int) -> None:
         if added.valid or added.notice:
-            given = added.valid or b""
-            held = Held(added.incarnation, added.sequence, message, given, added.notice)
+            valid = added.valid or b""
+            held = Held(added.incarnation, added.sequence, message, valid, added.notice)
             self.held.setdefault(key, []).append(held)
 
     def _message(self, record: Record, added: Added, content: int) -> int:

@@ -71,10 +71,10 @@ def replay(
     """The nodes through all commands, and the destructions by stamp; wrong answers are told."""
     nodes: dict[bytes, Node] = {}
     ends: dict[Stamp, Command] = {}
-    for name, some in commands.items():
+    for name, changes in commands.items():
         node = Node()
         there, certain = False, True
-        for command in some:
+        for command in changes:
             if not command.done:
                 continue
             if command.op == "release":
@@ -87,8 +87,8 @@ def replay(
                 continue  # it will be refused
             if certain and not fits:
                 state = "exists" if there else "is not there"
-                told = f"{command.answers[0].told} says {DONE}, but node {name} {state} then"
-                verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
+                witness = f"{command.answers[0].told} says {DONE}, but node {name} {state} then"
+                verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
                 continue
             there = creates
             if creates:
@@ -103,8 +103,8 @@ def replay(
 def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
     """A handle can be given back to a node that is or was; None: nobody knows."""
     if command.answered and node is not None and not node.lives:
-        told = f"{command.answers[0].told} says {DONE}, but there was no node {command.subject}"
-        verdict.find("wrong-answer", f"{told}: {command.told} had to be refused")
+        witness = f"{command.answers[0].told} says {DONE}, but there was no node {command.subject}"
+        verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
 
 
 def _end(verdict: Verdict, command: Command, life: Life, ends: dict[Stamp, Command]) -> None:
@@ -115,14 +115,14 @@ def _end(verdict: Verdict, command: Command, life: Life, ends: dict[Stamp, Comma
     life.ended = str(answer.fields.get("at", ""))
     timestamp, sender = answer.fields.get("timestamp"), answer.fields.get("from")
     if type(timestamp) is not int or not isinstance(sender, str):
-        told = f"{answer.told} has no timestamp and from, which {command.told} must get"
-        verdict.find("wrong-answer", told)
+        witness = f"{answer.told} has no timestamp and from, which {command.told} must get"
+        verdict.find("wrong-answer", witness)
         life.ending = True
         return
     stamp = (timestamp, sender.encode())
     if stamp in ends:
-        told = f"{answer.told} has the timestamp and from of {ends[stamp].answers[0].told}"
-        verdict.find("wrong-answer", told)
+        witness = f"{answer.told} has the timestamp and from of {ends[stamp].answers[0].told}"
+        verdict.find("wrong-answer", witness)
     ends[stamp] = command
     life.end = stamp
 
@@ -154,7 +154,7 @@ def reason_fits(
 def wrong_handles(
     nodes: Mapping[bytes, Node],
     stamp: Stamp,
-    given: tuple[bytes, ...],
+    passed: tuple[bytes, ...],
     valid: bytes | None,
     invalid: bytes | None,
 ) -> str:
@@ -164,12 +164,12 @@ def wrong_handles(
     if invalid == b"":
         return "handles-invalid is empty"
     good, bad = set(names(valid)), set(names(invalid))
-    if good & bad or good | bad != set(given):
-        told = "none" if invalid is None else text(invalid)
-        return f"they are not divided by {text(valid)} and {told}"
-    for name in given:
+    if good & bad or good | bad != set(passed):
+        listed = "none" if invalid is None else text(invalid)
+        return f"they are not divided by {text(valid)} and {listed}"
+    for name in passed:
         state = nodes[name].state(stamp) if name in nodes else DEAD
         if state not in (EITHER, ALIVE if name in good else DEAD):
-            told = "valid" if name in good else "invalid"
-            return f"{text(name)} is said to be {told}, but the node was {state} then"
+            listed = "valid" if name in good else "invalid"
+            return f"{text(name)} is said to be {listed}, but the node was {state} then"
     return ""

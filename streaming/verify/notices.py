@@ -34,22 +34,22 @@ class Handles:
 
     def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[Place | None, bytes]]]:
         """Of each peer the places where it released a node's handle; None: not answered yet."""
-        found: dict[bytes, list[tuple[Place | None, bytes]]] = defaultdict(list)
+        released: dict[bytes, list[tuple[Place | None, bytes]]] = defaultdict(list)
         for command in self.commands:
             if command.op != "release" or not command.done:
                 continue
             peer, node = command.others[0].encode(), b"@" + command.subject.encode()
             if not command.answered:
-                found[peer].append((None, node))
+                released[peer].append((None, node))
                 continue
             answer = command.answers[0]
             place = tuple(answer.fields.get(name) for name in ("incarnation", "sequence"))
-            if all(type(each) is int for each in place):
-                found[peer].append((place, node))  # type: ignore[arg-type]
+            if all(type(number) is int for number in place):
+                released[peer].append((place, node))  # type: ignore[arg-type]
             elif place != (None, None):
-                told = f"{answer.told} says where the stream of {text(peer)} was by no numbers"
-                verdict.find("wrong-answer", told)
-        return found
+                witness = f"{answer.told} says where the stream of {text(peer)} was by no numbers"
+                verdict.find("wrong-answer", witness)
+        return released
 
     def retired(self) -> dict[tuple[bytes | None, int], str]:
         """When (RFC 3339) each peer and incarnation was forgotten."""
@@ -94,15 +94,17 @@ class _Notices:
         node, record = self.deliveries.notices[message]
         stamp = self.deliveries.stamps[message]
         command = self.handles.ends.get(stamp)
-        told = f"{record}: {text(node)} is said to be destroyed at {self.deliveries.name(message)}"
+        witness = (
+            f"{record}: {text(node)} is said to be destroyed at {self.deliveries.name(message)}"
+        )
         lives = self.handles.nodes.get(node, Node()).lives
         if command is None:
             if not any(life.ending for life in lives):
-                self.verdict.find(WRONG, f"{told}: no command did that")
+                self.verdict.find(WRONG, f"{witness}: no command did that")
         elif b"@" + command.subject.encode() != node:
-            self.verdict.find(WRONG, f"{told}: {command.told} destroyed @{command.subject} then")
+            self.verdict.find(WRONG, f"{witness}: {command.told} destroyed @{command.subject} then")
         elif record.timestamp != command.timestamp:
-            self.verdict.find(WRONG, f"{told}: its time is not that of {command.told}")
+            self.verdict.find(WRONG, f"{witness}: its time is not that of {command.told}")
 
     def judge_peer(self, peer: bytes, held: Sequence[Held]) -> None:
         """Follow a peer's stream: what it holds, and what it is told."""
@@ -112,19 +114,19 @@ class _Notices:
             (place, node) for place, node in self.releases.get(peer, ()) if place is not None
         )
         at = 0
-        for each in held:
-            place = (each.incarnation, each.sequence)
+        for handle in held:
+            place = (handle.incarnation, handle.sequence)
             while at < len(released) and released[at][0] <= place:
                 self._drop(holds, released[at][1], released[at][0])
                 at += 1
-            if each.notice:
-                self._told(peer, holds, doubtful, each)
+            if handle.notice:
+                self._told(peer, holds, doubtful, handle)
                 continue
-            stamp = self.deliveries.stamps[each.message]
-            for name in names(each.given):
+            stamp = self.deliveries.stamps[handle.message]
+            for name in names(handle.given):
                 life = self.handles.life(name, stamp)
                 if life is not None:
-                    holds[name, id(life)] = (life, each)
+                    holds[name, id(life)] = (life, handle)
         for place, node in released[at:]:
             self._drop(holds, node, place)
         for (name, _), (life, last) in holds.items():
@@ -147,17 +149,17 @@ class _Notices:
         peer: bytes,
         holds: dict[tuple[bytes, int], tuple[Life, Held]],
         doubtful: set[bytes],
-        each: Held,
+        held: Held,
     ) -> None:
-        node, stamp = each.notice, self.deliveries.stamps[each.message]
+        node, stamp = held.notice, self.deliveries.stamps[held.message]
         lives = self.handles.nodes.get(node, Node()).lives
         life = next((life for life in lives if life.end == stamp or life.ending), None)
         holding = holds.pop((node, id(life)), None)
-        lapsed = holding is not None and holding[1].incarnation != each.incarnation
+        lapsed = holding is not None and holding[1].incarnation != held.incarnation
         if (holding is None or lapsed) and node not in doubtful:
-            where = self.deliveries.histories.told(peer, each.message)
-            told = f"{text(peer)} is told of {self.deliveries.name(each.message)} ({where})"
-            self.verdict.find(WRONG, f"{told}, but holds no handle to {text(node)} then")
+            where = self.deliveries.histories.told(peer, held.message)
+            witness = f"{text(peer)} is told of {self.deliveries.name(held.message)} ({where})"
+            self.verdict.find(WRONG, f"{witness}, but holds no handle to {text(node)} then")
 
     def _untold(self, peer: bytes, name: bytes, life: Life, last: Held) -> None:
         """A handle that the peer still had at the destruction, of which nothing tells it."""
@@ -167,11 +169,11 @@ class _Notices:
         assert life.end is not None  # noqa: S101  (the caller looked)
         command = self.handles.ends[life.end]
         where = self.deliveries.histories.told(peer, last.message)
-        told = f"{text(peer)} got the handle {text(name)} ({where})"
-        told = f"{told} and is not told of its end by {command.told}"
+        witness = f"{text(peer)} got the handle {text(name)} ({where})"
+        witness = f"{witness} and is not told of its end by {command.told}"
         if self.deliveries.stamps[self.deliveries.highest[peer]] > life.end:
-            self.verdict.find(MISSING, told)
+            self.verdict.find(MISSING, witness)
             return
         self.owed += 1
         if is_due(command.place, self.due):
-            self.verdict.find("unfinished", told)
+            self.verdict.find("unfinished", witness)

@@ -94,21 +94,21 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
     pipeline, topics = asked.settings, asked.topics
     reading = _Reading(topics)
     outputs = _outputs(pipeline, topics)
-    given = group.Settings(
+    settings = group.Settings(
         **_common(asked, outputs),
         groups={each: frozenset(members) for each, members in pipeline.groups.items()},
         across_groups=pipeline.across_groups,
         by_batch=pipeline.sequencing == "batch",
         stamps=pipeline.stamps,
     )
-    return group.judge(given, Material(*reading.of(pipeline, outputs))), reading.ends
+    return group.judge(settings, Material(*reading.of(pipeline, outputs))), reading.ends
 
 
 def _judge_multicast(asked: Asked) -> tuple[Verdict, Ends]:
     reading = _Reading(asked.topics)
     outputs = [asked.settings.output]
-    given = Settings(**_common(asked, outputs))
-    return multicast.judge(given, Material(*reading.of(asked.settings, outputs))), reading.ends
+    settings = Settings(**_common(asked, outputs))
+    return multicast.judge(settings, Material(*reading.of(asked.settings, outputs))), reading.ends
 
 
 def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
