@@ -36,7 +36,7 @@ def explain(error: ValidationError, model: type[BaseModel], path: list[str]) -> 
         _line(fault, model, path)
         for fault in faults
         # A list whose every element is at fault looks empty afterwards.
-        if not (fault["type"] == "too_short" and any(_below(each, fault) for each in faults))
+        if not (fault["type"] == "too_short" and any(_below(other, fault) for other in faults))
     ]
 
 
@@ -88,12 +88,14 @@ def _keys_at(model: type[BaseModel], parts: list[Any]) -> set[str]:
     """Keys of the table that ``parts`` leads to, of all its kinds."""
     models: list[type[BaseModel]] = [model]
     for part in parts:
-        types = [each.model_fields[part].annotation for each in models if part in each.model_fields]
-        models = [found for each in types for found in _models(each)]
-    return {name for each in models for name in each.model_fields}
+        types = [
+            model.model_fields[part].annotation for model in models if part in model.model_fields
+        ]
+        models = [model for annotation in types for model in _models(annotation)]
+    return {name for model in models for name in model.model_fields}
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for argument in get_args(annotation) for found in _models(argument)]
+    return [model for argument in get_args(annotation) for model in _models(argument)]

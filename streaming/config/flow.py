@@ -46,11 +46,11 @@ def _uses(name: str, table: Any) -> Iterator[Use]:
             continue
         if role == "transit" and not known.settings.exchanges(table):
             continue
-        given = table.get(role, f"{name}.{DEFAULTS.get(role, role)}")
-        for topic in given if isinstance(given, list) else [given]:
+        topics = table.get(role, f"{name}.{DEFAULTS.get(role, role)}")
+        for topic in topics if isinstance(topics, list) else [topics]:
             if isinstance(topic, str):
-                for each in _expanded(topic, table):
-                    yield Use(name, role, each)
+                for expanded in _expanded(topic, table):
+                    yield Use(name, role, expanded)
 
 
 def _expanded(topic: str, table: dict[str, Any]) -> list[str]:
@@ -59,8 +59,8 @@ def _expanded(topic: str, table: dict[str, Any]) -> list[str]:
     if SUBSCRIBER not in topic:
         return [topic]
     members = groups.values() if isinstance(groups, dict) else []
-    names = {each for list_ in members if isinstance(list_, list) for each in list_}
-    return [topic.replace(SUBSCRIBER, each) for each in sorted(filter(_is_text, names))]
+    names = {member for list_ in members if isinstance(list_, list) for member in list_}
+    return [topic.replace(SUBSCRIBER, member) for member in sorted(filter(_is_text, names))]
 
 
 def _is_text(value: Any) -> bool:
@@ -71,7 +71,9 @@ def _clashes(uses: list[Use]) -> Iterator[str]:
     """Topics used by two who cannot share them."""
     seen: dict[str, list[Use]] = {}
     for use in uses:
-        clash = next((each for each in seen.get(use.topic, []) if not _share(each, use)), None)
+        clash = next(
+            (earlier for earlier in seen.get(use.topic, []) if not _share(earlier, use)), None
+        )
         if clash is not None:
             yield f"{use.path}: {use.topic} is {clash.path} already; use another topic"
         seen.setdefault(use.topic, []).append(use)

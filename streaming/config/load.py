@@ -145,13 +145,13 @@ def _kafka(
     raw = values.get("properties", {})
     filled = properties.read(raw, environ, faults)
     secrets = properties.secrets(raw, filled)
-    given = {**values, "properties": filled}
+    filled_in = {**values, "properties": filled}
     if address := environ.get(BOOTSTRAP):
-        given["bootstrap_servers"] = address
+        filled_in["bootstrap_servers"] = address
     mine: list[str] = []
-    kafka = _table(Kafka, given, ["kafka"], mine)
+    kafka = _table(Kafka, filled_in, ["kafka"], mine)
     if address:
-        mine = [each.replace("kafka.bootstrap_servers", f"{BOOTSTRAP} (set)") for each in mine]
+        mine = [fault.replace("kafka.bootstrap_servers", f"{BOOTSTRAP} (set)") for fault in mine]
     faults += mine
     return kafka, secrets
 
@@ -194,7 +194,7 @@ def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
         discipline = table.get("discipline")
         known = DISCIPLINES.get(discipline) if isinstance(discipline, str) else None
         if known is None:
-            names = ", ".join(f'"{each}"' for each in DISCIPLINES)
+            names = ", ".join(f'"{discipline}"' for discipline in DISCIPLINES)
             problem = "is missing" if discipline is None else f"{discipline!r} is none"
             faults.append(f"{shown}.discipline: {problem}; write one of {names}")
             continue

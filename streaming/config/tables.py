@@ -28,8 +28,8 @@ class Service(Table):
     @field_validator("metrics")
     @classmethod
     def _address(cls, value: str) -> str:
-        found = re.fullmatch(r"[^\s:/]+:([0-9]{1,5})", value)
-        if value and (found is None or int(found.group(1)) >= 2**16):
+        matched = re.fullmatch(r"[^\s:/]+:([0-9]{1,5})", value)
+        if value and (matched is None or int(matched.group(1)) >= 2**16):
             raise ValueError(f'{value!r} is no address; write host:port, "127.0.0.1:9404"')
         return value
 
@@ -43,12 +43,12 @@ class Kafka(Table):
     @field_validator("bootstrap_servers")
     @classmethod
     def _addresses(cls, value: str) -> str:
-        each = [address.strip() for address in value.split(",")]
-        for address in each:
+        addresses = [address.strip() for address in value.split(",")]
+        for address in addresses:
             host, _, port = address.rpartition(":")
             bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
             if not re.fullmatch(r"[^\s:/\[\]]+" if bare == host else r"[0-9A-Fa-f:.%\w]+", bare):
                 raise ValueError(f'{address!r} is no address; write host:port, "localhost:9092"')
             if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 2**16:
                 raise ValueError(f"{address!r} has no port in 1 … 65535; write host:port")
-        return ",".join(each)
+        return ",".join(addresses)

@@ -68,27 +68,30 @@ def _notices(
     place = 0
     for flight in rows:
         desk = str(flight.origin)
-        told = {"flight": f"{flight.carrier}{flight.flight}", "to": str(flight.dest)}
+        fields = {"flight": f"{flight.carrier}{flight.flight}", "to": str(flight.dest)}
         for group, what in ((desk, "departs"), (str(flight.dest), "comes")):
             if group in groups:
-                value = json.dumps({"what": what, "from": desk, **told}).encode()
+                value = json.dumps({"what": what, "from": desk, **fields}).encode()
                 at = place / per_second
                 out[desk].append(Notice(at, group, value, len(out[desk])))
                 place += 1
-    for desk, some in out.items():
-        moved = [(each.at + rng.uniform(0, DISORDER_SECONDS), each) for each in some]
+    for desk, desk_notices in out.items():
+        moved = [(notice.at + rng.uniform(0, DISORDER_SECONDS), notice) for notice in desk_notices]
         moved.sort(key=lambda pair: pair[0])
-        out[desk] = [Notice(at, each.group, each.value, each.label) for at, each in moved]
+        out[desk] = [Notice(at, notice.group, notice.value, notice.label) for at, notice in moved]
     return out
 
 
 def _commands(groups: dict[str, list[str]], seconds: float) -> list[tuple[float, dict[str, Any]]]:
     """An airline leaves an airport and comes back; some airlines get a group of their own."""
     left = groups["LGA"][:-1] or groups["LGA"]
-    some = groups["JFK"][:3]
+    members = groups["JFK"][:3]
     return [
         (0.2 * seconds, {"op": "set", "group": "LGA", "members": left, "id": "one leaves LGA"}),
-        (0.4 * seconds, {"op": "add", "group": "lounge", "members": some, "id": "a lounge opens"}),
+        (
+            0.4 * seconds,
+            {"op": "add", "group": "lounge", "members": members, "id": "a lounge opens"},
+        ),
         (
             0.6 * seconds,
             {"op": "set", "group": "LGA", "members": groups["LGA"], "id": "it is back"},

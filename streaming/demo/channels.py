@@ -45,7 +45,7 @@ events = "{topic}.events"
 
     def expected(self) -> int:
         """All flights."""
-        return sum(len(each) for each in self.plan.values())
+        return sum(len(messages) for messages in self.plan.values())
 
     def sent(self) -> int:
         """By all airports."""
@@ -58,7 +58,7 @@ events = "{topic}.events"
     def _publish(self, airport: str, plan: list[flights.Message]) -> None:
         """One airport's producer."""
         producer = self.producer()
-        for message in self.paced(plan, lambda each: each.at):
+        for message in self.paced(plan, lambda planned: planned.at):
             headers = [("label", message.label)] if message.label else []
             producer.produce(f"{self.topic}.in", message.value, message.key, headers=headers)
             producer.poll(0)

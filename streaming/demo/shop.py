@@ -65,7 +65,7 @@ commands = "{topic}.commands"
     def run(self) -> bool:
         """Show it all; True where verify finds nothing and no refund came before its payment."""
         good = super().run()
-        refunds = sum(each["refund"] for each in self.got.values())
+        refunds = sum(order["refund"] for order in self.got.values())
         if self.early:
             told(f"refunds before their payment: {len(self.early)}, first {self.early[0]}")
         else:
@@ -74,7 +74,7 @@ commands = "{topic}.commands"
 
     def _order(self) -> None:
         producer = self.producer()
-        for number in self.paced(range(self.count), lambda each: each / self.per_second):
+        for number in self.paced(range(self.count), lambda count: count / self.per_second):
             self._tell(producer, "order", number)
         producer.flush(60)
 

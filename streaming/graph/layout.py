@@ -208,7 +208,7 @@ def _lanes(
     view: Overview, line: Line, xs: Mapping[Pair, float], boxes: Mapping[int, Box], top: float
 ) -> list[Lane]:
     """Lanes from the top down: those of paths that begin early first, so that they form stairs."""
-    runs = sorted(line.runs(), key=lambda each: (each[1].start, each[1].stop, each[0]))
+    runs = sorted(line.runs(), key=lambda named: (named[1].start, named[1].stop, named[0]))
     nodes = sorted(boxes)
     lanes: list[Lane] = []
     for at, (group, run) in enumerate(runs):

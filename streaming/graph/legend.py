@@ -48,7 +48,7 @@ def highlights(groups: int) -> str:
     A browser that does not know ``:has`` fades nothing.
     """
     colours = "".join(
-        f".sequencing .c{at} {{ color: {each}; }}\n" for at, each in enumerate(COLOURS)
+        f".sequencing .c{at} {{ color: {colour}; }}\n" for at, colour in enumerate(COLOURS)
     )
     return colours + "".join(
         f".sequencing:has(.group.g{at}:hover) .g{at}, "
@@ -62,7 +62,7 @@ def add_legend(root: ET.Element, left: float, top: float, wide: float) -> float:
     legend = add(root, "g", {"class": "legend"})
     text(legend, left, top + 12, "How to read it", "strong")
     x, y = left, top + 34
-    for sample, told in (
+    for sample, words in (
         (_path, "path of a group's messages: name, ingress, atoms, number of its subscribers"),
         (_transit, "the node only passes them on"),
         (_atom, "atom: numbers the messages of both groups (two or more common subscribers)"),
@@ -70,12 +70,12 @@ def add_legend(root: ET.Element, left: float, top: float, wide: float) -> float:
         (_load, "messages that the node orders, in pale all that pass it"),
         (_limit, "limit: what the busiest receiver gets; a node above it is red"),
     ):
-        size = 52 + width(told)
+        size = 52 + width(words)
         if x + size > wide and x > left:
             x, y = left, y + _ROW
         item = add(legend, "g", {"class": colour(0)})
         sample(item, x, y - 4)
-        text(item, x + 40, y, told, "told")
+        text(item, x + 40, y, words, "told")
         x += size
     text(
         legend,

@@ -47,8 +47,10 @@ def draw_overlaps(
     background = add(root, "rect", {"class": "paper"})
     text(root, at.MARGIN, 30, cut(name, TITLE_MAX), "name")
     text(root, at.MARGIN, 48, sizes(groups), "quiet")
-    told = "All messages have the order of the micro-batch; a bar is an overlap that is numbered."
-    text(root, at.MARGIN, 63, told, "quiet")
+    caption = (
+        "All messages have the order of the micro-batch; a bar is an overlap that is numbered."
+    )
+    text(root, at.MARGIN, 63, caption, "quiet")
     if not groups:
         text(root, at.MARGIN, TOP, "There are no groups yet.", "quiet")
     for group, place in lanes.items():

@@ -107,13 +107,13 @@ def _head(root: ET.Element, view: Overview, name: str) -> None:
 
 def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load) -> None:
     """The box of a node, and its load on a scale that all nodes share."""
-    own = [pair for pair, node in view.placed.items() if node == box.node]
+    atoms = [pair for pair, node in view.placed.items() if node == box.node]
     over = any(overload.node == box.node for overload in view.overloads)
     group = add(root, "g", {"class": "node over" if over else "node", "id": f"node-{box.node}"})
-    ordered = sorted({name for pair in own for name in pair})
+    ordered = sorted({name for pair in atoms for name in pair})
     title(
         group,
-        f"node {box.node}: {counted(len(own), 'atom')}",
+        f"node {box.node}: {counted(len(atoms), 'atom')}",
         f"orders {counted(load.ordering, 'message')} of {counted(len(ordered), 'group')}: "
         f"{listed(ordered)}",
         f"{counted(load.passing, 'message')} pass it, those it orders among them",
@@ -123,8 +123,8 @@ def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load
     rectangle(group, "box", corner, size).set("rx", "8")
     x, y = box.left + at.HEAD_PAD, at.TOP
     text(group, x, y + 20, f"node {box.node}", "strong")
-    text(group, x + 64, y + 20, counted(len(own), "atom"), "quiet")
-    most = max([view.limit, *(each.passing for each in view.loads)]) or 1.0
+    text(group, x + 64, y + 20, counted(len(atoms), "atom"), "quiet")
+    most = max([view.limit, *(load.passing for load in view.loads)]) or 1.0
     for kind, messages in (("passes", load.passing), ("orders", load.ordering)):
         rectangle(group, kind, (x, y + 29), (BAR * messages / most, 8))
     limit = x + BAR * view.limit / most
@@ -195,7 +195,7 @@ def _group_mark(parent: ET.Element, view: Overview, group: str, place: int) -> E
     mark = add(parent, "g", {"class": f"group g{place} {colour(place)}", "id": f"group-{place}"})
     members, path = view.groups[group], node_path(view.graph, view.placed, group)
     stamping = view.graph.stamping(group)
-    own = sorted({view.placed[pair] for pair in stamping})
+    nodes = sorted({view.placed[pair] for pair in stamping})
     lines = [
         f"{cut(group, TITLE_NAME_MAX)}: {counted(len(members), 'member')}",
         f"{counted(view.messages[group], 'message')}{'' if view.counted else ' (not counted)'}",
@@ -203,8 +203,8 @@ def _group_mark(parent: ET.Element, view: Overview, group: str, place: int) -> E
     ]
     if stamping:
         atoms = counted(len(stamping), "atom")
-        lines[2] = f"numbered by {atoms} on {_nodes(own)}"
-        if passed := sorted(set(path) - set(own)):
+        lines[2] = f"numbered by {atoms} on {_nodes(nodes)}"
+        if passed := sorted(set(path) - set(nodes)):
             lines[2] += f", passed on by {_nodes(passed)}"
     title(mark, *lines, f"members: {listed(members)}" if members else "no members")
     return mark

@@ -21,7 +21,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
@@ -60,6 +61,6 @@ def listed(names: Collection[str]) -> str:
 def _cells(text: str) -> float:
     """The width in mean characters; East Asian ones take two."""
     return sum(
-        2 if unicodedata.east_asian_width(each) in "WF" else 1.55 if each in BROAD else 1
-        for each in text
+        2 if unicodedata.east_asian_width(character) in "WF" else 1.55 if character in BROAD else 1
+        for character in text
     )

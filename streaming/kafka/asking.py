@@ -39,12 +39,15 @@ def ask(
         logger=connection.quiet(),
     )
     try:
-        places = [TopicPartition(pipeline.events, each) for each in range(counts[pipeline.events])]
+        places = [
+            TopicPartition(pipeline.events, partition)
+            for partition in range(counts[pipeline.events])
+        ]
         for place in places:
             place.offset = topics.end_of(consumer, place)
         consumer.assign(places)
         place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
-        found = _answer(consumer, place, time.monotonic() + limit_s)
+        answer = _answer(consumer, place, time.monotonic() + limit_s)
     except KafkaException as error:
         raise KafkaUnavailable(
             config.hide(f"The answer could not be read: {error.args[0].str()}."),
@@ -53,7 +56,7 @@ def ask(
         ) from error
     finally:
         consumer.close()
-    if found is None:
+    if answer is None:
         topic, partition, offset = place
         raise JobFailed(
             f"No answer within {limit_s:g} s.",
@@ -61,7 +64,7 @@ def ask(
             "effect, once, when the service reads it.",
             "Does the service run? Its answer will be on " + pipeline.events + ".",
         )
-    return found
+    return answer
 
 
 def _send(
@@ -71,18 +74,18 @@ def _send(
     from confluent_kafka import Producer  # noqa: PLC0415
 
     producer = Producer(connection.confluent(config, acks="all"), logger=connection.quiet())
-    told: list[Any] = []
+    errors: list[Any] = []
     value = json.dumps(command, ensure_ascii=False).encode()
-    producer.produce(topic, value, key, on_delivery=lambda *report: told.append(report))
+    producer.produce(topic, value, key, on_delivery=lambda *report: errors.append(report))
     producer.flush(topics.SECONDS_MAX)
-    if not told or told[0][0] is not None:
-        why = told[0][0].str() if told else "it does not answer"
+    if not errors or errors[0][0] is not None:
+        why = errors[0][0].str() if errors else "it does not answer"
         raise KafkaUnavailable(
             config.hide(f"Kafka did not take the command: {why}."),
-            "Nothing was changed." if told else "It may still arrive.",
+            "Nothing was changed." if errors else "It may still arrive.",
             f"Look at the brokers, and at this user's right to write {topic}.",
         )
-    message = told[0][1]
+    message = errors[0][1]
     return topic, int(message.partition()), int(message.offset())
 
 

@@ -110,10 +110,10 @@ class Brokers:
             try:
                 node = None if coordinator is None else await self._coordinator(coordinator)
                 answer = await self.manager.send(request(), node)
-                found = first_error(codes(answer))
-                if found is None:
+                error_code = first_error(codes(answer))
+                if error_code is None:
                     return answer
-                error = found
+                error = error_code
             except (RetriableError, UnknownBrokerIdError) as failure:
                 error = KafkaTimeoutError(*failure.args) if not failure.retriable else failure
             if not error.retriable or time.monotonic() > deadline:

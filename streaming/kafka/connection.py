@@ -27,13 +27,13 @@ def java(config: Config) -> dict[str, str]:
     Spark's source takes them with `kafka.` before each name. ConfigError where they cannot be told
     to Java.
     """
-    given = config.kafka.properties
-    out = {name: text for name, text in given.items() if name in JAVA or _is_unknown(name)}
+    properties = config.kafka.properties
+    out = {name: text for name, text in properties.items() if name in JAVA or _is_unknown(name)}
     if "security.protocol" in out:
         out["security.protocol"] = out["security.protocol"].upper()
     if out.get(IDENTIFICATION) == "none":
         out[IDENTIFICATION] = ""
-    out |= credentials.java(given)
+    out |= credentials.java(properties)
     return {"bootstrap.servers": config.kafka.bootstrap_servers, **out}
 
 
@@ -43,16 +43,16 @@ def confluent(config: Config, **extra: Any) -> dict[str, Any]:
     ConfigError where they cannot be told to librdkafka. For consumers and admin clients see
     :func:`connection`.
     """
-    given = config.kafka.properties
+    properties = config.kafka.properties
     known = LIBRDKAFKA | LIBRDKAFKA_PRODUCER
     out: dict[str, Any] = {
-        name: text for name, text in given.items() if name in known or _is_unknown(name)
+        name: text for name, text in properties.items() if name in known or _is_unknown(name)
     }
     out.pop("sasl.mechanism", None)
     if out.get(IDENTIFICATION) == "":
         out[IDENTIFICATION] = "none"
-    out |= credentials.librdkafka(given)
-    credentials.drop_foreign_store(out, given)
+    out |= credentials.librdkafka(properties)
+    credentials.drop_foreign_store(out, properties)
     return {"bootstrap.servers": config.kafka.bootstrap_servers, **out, **extra}
 
 

@@ -41,50 +41,50 @@ PEM_REMEDY = (
 )
 
 
-def java(given: Given) -> dict[str, str]:
+def java(properties: Given) -> dict[str, str]:
     """What Java wants, of what is not given in its words."""
     out: dict[str, str] = {}
-    mechanism, user, password = login(given)
+    mechanism, user, password = login(properties)
     if mechanism:
         out["sasl.mechanism"] = mechanism
-    if user is not None and "sasl.jaas.config" not in given:
+    if user is not None and "sasl.jaas.config" not in properties:
         kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
         out["sasl.jaas.config"] = (
             f"{LOGIN}.{kind}LoginModule required "
             f"username={_quoted(user)} password={_quoted(password)};"
         )
-    if not _any(given, "ssl.truststore."):
-        out |= _java_truststore(given)
-    if not _any(given, "ssl.keystore."):
-        out |= _java_keystore(given)
+    if not _any(properties, "ssl.truststore."):
+        out |= _java_truststore(properties)
+    if not _any(properties, "ssl.keystore."):
+        out |= _java_keystore(properties)
     return out
 
 
-def librdkafka(given: Given) -> dict[str, str]:
+def librdkafka(properties: Given) -> dict[str, str]:
     """What librdkafka wants, of what is not given in its words."""
     out: dict[str, str] = {}
-    mechanism, user, password = login(given)
+    mechanism, user, password = login(properties)
     if mechanism:
         out["sasl.mechanisms"] = mechanism
     if user is not None:
         out["sasl.username"], out["sasl.password"] = user, password
-    if not _any(given, "ssl.ca."):
-        if "ssl.truststore.certificates" in given:
-            out["ssl.ca.pem"] = given["ssl.truststore.certificates"]
-        elif "ssl.truststore.location" in given:
-            _must_be(given, "truststore", "PEM")
-            out["ssl.ca.location"] = given["ssl.truststore.location"]
-    if not _any(given, "ssl.certificate."):
-        if "ssl.keystore.certificate.chain" in given:
-            out["ssl.certificate.pem"] = given["ssl.keystore.certificate.chain"]
-            out["ssl.key.pem"] = given.get("ssl.keystore.key", "")
-        elif _must_be(given, "keystore", "PEM", "PKCS12") == "PEM":
-            store = given["ssl.keystore.location"]
+    if not _any(properties, "ssl.ca."):
+        if "ssl.truststore.certificates" in properties:
+            out["ssl.ca.pem"] = properties["ssl.truststore.certificates"]
+        elif "ssl.truststore.location" in properties:
+            _must_be(properties, "truststore", "PEM")
+            out["ssl.ca.location"] = properties["ssl.truststore.location"]
+    if not _any(properties, "ssl.certificate."):
+        if "ssl.keystore.certificate.chain" in properties:
+            out["ssl.certificate.pem"] = properties["ssl.keystore.certificate.chain"]
+            out["ssl.key.pem"] = properties.get("ssl.keystore.key", "")
+        elif _must_be(properties, "keystore", "PEM", "PKCS12") == "PEM":
+            store = properties["ssl.keystore.location"]
             out["ssl.certificate.location"] = out["ssl.key.location"] = store
     return out
 
 
-def drop_foreign_store(out: dict[str, Any], given: Given) -> None:
+def drop_foreign_store(out: dict[str, Any], properties: Given) -> None:
     """Take a Java key store's location and password away where librdkafka has the PEM words.
 
     It reads PKCS#12 alone under that name, which Java uses for any kind of store.
@@ -92,8 +92,8 @@ def drop_foreign_store(out: dict[str, Any], given: Given) -> None:
     if "ssl.certificate.location" in out or "ssl.certificate.pem" in out:
         for name in ("ssl.keystore.location", "ssl.keystore.password"):
             out.pop(name, None)
-    elif "ssl.keystore.location" in given:
-        _must_be(given, "keystore", "PKCS12")
+    elif "ssl.keystore.location" in properties:
+        _must_be(properties, "keystore", "PKCS12")
 
 
 def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
@@ -122,11 +122,13 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
     return arguments
 
 
-def login(given: Given) -> tuple[str, str | None, str]:
+def login(properties: Given) -> tuple[str, str | None, str]:
     """Mechanism, name and password; ConfigError where one of them is missing."""
-    mechanism = (given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "").upper()
-    jaas = given.get("sasl.jaas.config")
-    user, password = given.get("sasl.username"), given.get("sasl.password")
+    mechanism = (
+        properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or ""
+    ).upper()
+    jaas = properties.get("sasl.jaas.config")
+    user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if user is None and jaas is not None and mechanism in WITH_PASSWORD:
         options = {name: _unquoted(texts) for name, *texts in JAAS.findall(jaas)}
         if len(options) < 2:
@@ -147,19 +149,22 @@ def login(given: Given) -> tuple[str, str | None, str]:
     return mechanism, user, password or ""
 
 
-def _java_truststore(given: Given) -> dict[str, str]:
-    if "ssl.ca.pem" in given:
-        return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": given["ssl.ca.pem"]}
-    if given.get("ssl.ca.location", "probe") == "probe":
+def _java_truststore(properties: Given) -> dict[str, str]:
+    if "ssl.ca.pem" in properties:
+        return {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": properties["ssl.ca.pem"],
+        }
+    if properties.get("ssl.ca.location", "probe") == "probe":
         return {}
-    _text(given, "ssl.ca.location")
-    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": given["ssl.ca.location"]}
+    _text(properties, "ssl.ca.location")
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": properties["ssl.ca.location"]}
 
 
-def _java_keystore(given: Given) -> dict[str, str]:
-    if not _any(given, "ssl.certificate."):
+def _java_keystore(properties: Given) -> dict[str, str]:
+    if not _any(properties, "ssl.certificate."):
         return {}
-    chain, key = _text(given, "ssl.certificate."), _text(given, "ssl.key.")
+    chain, key = _text(properties, "ssl.certificate."), _text(properties, "ssl.key.")
     if old := OLD_KEY.search(key):
         raise ConfigError(
             f"The key of kafka.properties has the old format ({old.group(1)} PRIVATE KEY), which "
@@ -174,11 +179,11 @@ def _java_keystore(given: Given) -> dict[str, str]:
     }
 
 
-def _must_be(given: Given, store: str, *kinds: str) -> str | None:
+def _must_be(properties: Given, store: str, *kinds: str) -> str | None:
     """The store's type, None where there is no store; ConfigError where it is another."""
-    if f"ssl.{store}.location" not in given:
+    if f"ssl.{store}.location" not in properties:
         return None
-    kind = given.get(f"ssl.{store}.type", "JKS").upper()
+    kind = properties.get(f"ssl.{store}.type", "JKS").upper()
     if kind not in kinds:
         raise _no_pem(store)
     return kind
@@ -192,16 +197,16 @@ def _no_pem(store: str) -> ConfigError:
     )
 
 
-def _any(given: Given, prefix: str) -> bool:
-    return any(name.startswith(prefix) for name in given)
+def _any(properties: Given, prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in properties)
 
 
-def _text(given: Given, prefix: str) -> str:
+def _text(properties: Given, prefix: str) -> str:
     """The PEM text of ``prefix`` pem, or of the file at ``prefix`` location."""
     prefix = prefix.removesuffix("location")
-    if f"{prefix}pem" in given:
-        return given[f"{prefix}pem"]
-    path = given.get(f"{prefix}location", "")
+    if f"{prefix}pem" in properties:
+        return properties[f"{prefix}pem"]
+    path = properties.get(f"{prefix}location", "")
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

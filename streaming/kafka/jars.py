@@ -67,9 +67,9 @@ def java_environment() -> dict[str, str]:
 
 
 def _jars(kind: str) -> list[Path]:
-    given = os.environ.get("SEQUENCER_JARS")
-    folder = Path(given) if given else _cache_folder()
-    if not given and not folder.is_dir():
+    own_jars = os.environ.get("SEQUENCER_JARS")
+    folder = Path(own_jars) if own_jars else _cache_folder()
+    if not own_jars and not folder.is_dir():
         with _lock(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 _resolve(folder)
@@ -79,7 +79,7 @@ def _jars(kind: str) -> list[Path]:
             f"{folder / kind} has no jars.",
             "Nothing was started.",
             "Unset SEQUENCER_JARS to fetch them, or fill the folder from another machine's cache."
-            if given
+            if own_jars
             else f"Remove {folder} and try again.",
         )
     return jars
@@ -200,6 +200,6 @@ def _wait(process: subprocess.Popen[bytes]) -> bool:
 def _faults(log: str) -> str:
     lines = [line.strip(" :\t") for line in log.splitlines()]
     reasons = [
-        each for each in lines if re.search(r"not found|UNRESOLVED|Exception|refused|FAILED", each)
+        line for line in lines if re.search(r"not found|UNRESOLVED|Exception|refused|FAILED", line)
     ]
     return "; ".join(dict.fromkeys(reasons[:3])) or "Ivy gave no reason"

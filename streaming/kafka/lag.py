@@ -36,14 +36,14 @@ class LagReader:
         from confluent_kafka import Consumer  # noqa: PLC0415  (a quick --help)
 
         settings = connection.without_producer_settings(connection.confluent(config))
-        own = {
+        properties = {
             "group.id": "sequencer-lag",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
             "fetch.message.max.bytes": FETCH_BYTES,
         }
-        self._consumer = Consumer({**settings, **own}, logger=connection.quiet())
+        self._consumer = Consumer({**settings, **properties}, logger=connection.quiet())
         self._admin = connection.admin(config)
         self._places = [
             (name, partition)
@@ -87,22 +87,22 @@ class LagReader:
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
         self._consumer.assign([TopicPartition(*place, at) for place, at in behind.items()])
-        found: dict[tuple[str, int], int] = {}
+        first_ms: dict[tuple[str, int], int] = {}
         deadline = time.monotonic() + FIRST_SECONDS_MAX
         try:
-            while len(found) < len(behind) and time.monotonic() < deadline:
+            while len(first_ms) < len(behind) and time.monotonic() < deadline:
                 message = self._consumer.poll(0.1)
                 if message is None:
                     continue
                 if message.error():
                     raise KafkaException(message.error())
                 place = (message.topic(), message.partition())
-                if place not in found:
-                    found[place] = message.timestamp()[1]
+                if place not in first_ms:
+                    first_ms[place] = message.timestamp()[1]
                     self._consumer.pause([TopicPartition(*place)])
         finally:
             self._consumer.unassign()
-        return found
+        return first_ms
 
     def _newest_ms(self, wanted: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], int]:
         from confluent_kafka import TopicPartition  # noqa: PLC0415

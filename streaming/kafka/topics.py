@@ -262,7 +262,7 @@ def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> in
     first = config.pipelines[topic.pipeline].input[0]
     if first in there or first == topic.name:
         return there.get(first, PARTITIONS_DEFAULT)
-    source = next((each for each in _needed(config, there) if each.name == first), topic)
+    source = next((needed for needed in _needed(config, there) if needed.name == first), topic)
     return (
         PARTITIONS_DEFAULT if source.role in FROM_USERS else _partitions_of(source, config, there)
     )

@@ -32,7 +32,7 @@ def draw_steps(steps: Sequence[Step]) -> Figure:
 
 def _panel(axes: Any, step: Step) -> None:
     rows = {group: -at for at, group in enumerate(sorted(step.paths))}
-    place = {each.name: at for at, each in enumerate(step.sequencers)}
+    place = {sequencer.name: at for at, sequencer in enumerate(step.sequencers)}
     lowest = min(rows.values())
     for sequencer in step.sequencers:
         at = place[sequencer.name]

@@ -51,15 +51,15 @@ def draw(figure: str, results: Sequence[Any], folder: Path) -> Path:
 
 def _stretch(results: Sequence[StretchOf]) -> Figure:
     picture, (axes, right) = blank(2)
-    for colour, each in zip(COLOURS, results, strict=False):
-        for panel, values in ((axes, each.values), (right, each.ratios)):
+    for colour, result in zip(COLOURS, results, strict=False):
+        for panel, values in ((axes, result.values), (right, result.ratios)):
             share = np.arange(1, len(values) + 1) / len(values)
-            panel.plot(values, share, color=colour, label=f"{each.groups} groups")
-        most = PAPER_STRETCH_MOST.get(each.groups)
+            panel.plot(values, share, color=colour, label=f"{result.groups} groups")
+        most = PAPER_STRETCH_MOST.get(result.groups)
         if most:
             axes.axvline(most, color=colour, linestyle="--", linewidth=1)
             axes.annotate(
-                f"paper's maximum,\n{each.groups} groups: {most:g}",
+                f"paper's maximum,\n{result.groups} groups: {most:g}",
                 (most, 0.06),
                 xytext=(-5, 0),
                 textcoords="offset points",

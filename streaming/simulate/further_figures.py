@@ -26,27 +26,30 @@ def draw_stamps(results: Sequence[Stamps]) -> Figure:
     """Numbers on a message, by groups and by occupancy."""
     picture, both = blank(2)
     for axes, by in zip(both, ("groups", "occupancy"), strict=True):
-        some = [result for result in results if result.by == by]
-        at = [each.at for each in some]
+        shown = [result for result in results if result.by == by]
+        at = [result.at for result in shown]
         axes.axhline(
-            some[0].vector, color=PAPER, linestyle="--", label=f"vector timestamp: {some[0].vector}"
+            shown[0].vector,
+            color=PAPER,
+            linestyle="--",
+            label=f"vector timestamp: {shown[0].vector}",
         )
-        axes.plot(at, [each.most for each in some], color=COLOURS[5], marker="^", label="most")
+        axes.plot(at, [result.most for result in shown], color=COLOURS[5], marker="^", label="most")
         axes.plot(
             at,
-            [each.collected for each in some],
+            [result.collected for result in shown],
             color=COLOURS[0],
             marker="o",
             label="collected on the path, mean",
         )
         axes.plot(
             at,
-            [each.needed for each in some],
+            [result.needed for result in shown],
             color=COLOURS[2],
             marker="s",
             label="needed by a receiver, mean",
         )
-        axes.set(ylim=(0, some[0].vector * 1.08), ylabel="numbers on a message")
+        axes.set(ylim=(0, shown[0].vector * 1.08), ylabel="numbers on a message")
     both[0].set(xlabel="groups", title="Sizes after Zipf")
     both[1].set(xlabel="occupancy", title="32 groups", xlim=(0, 1.01))
     both[1].legend(loc="center right", fontsize=9)
@@ -107,14 +110,14 @@ def draw_hosts(results: Sequence[Varied]) -> Figure:
     picture, (axes, right) = blank(2)
     for colour, count in zip(COLOURS, sorted({result.groups for result in results}), strict=False):
         for members, line in (("anywhere", "-"), ("nearest", "--")):
-            own = [
+            shown = [
                 result for result in results if (result.groups, result.members) == (count, members)
             ]
-            at = [each.hosts for each in own]
+            at = [result.hosts for result in shown]
             label = f"{count} groups, members {members}"
-            mean = [each.stretch for each in own]
+            mean = [result.stretch for result in shown]
             axes.plot(at, mean, line, color=colour, marker="o", label=label)
-            share = [each.passing / each.total for each in own]
+            share = [result.passing / result.total for result in shown]
             right.plot(at, share, line, color=colour, marker="o", label=label)
     axes.set(ylabel="latency stretch, mean", title="Latency", ylim=(1, None))
     right.set(ylabel="share of all messages", title="What the busiest node sees", ylim=(0, 1.02))
@@ -151,7 +154,7 @@ def draw_trees(results: Sequence[Compared]) -> Figure:
     right.set_yticks([2, 5, 10, 20], ["2", "5", "10", "20"])
     for panel in (axes, right):
         panel.set(xlabel="groups", xscale="log")
-        panel.set_xticks(at, [str(each) for each in at])
+        panel.set_xticks(at, [str(count) for count in at])
         panel.minorticks_off()
     axes.legend(loc="lower right", fontsize=8)
     picture.suptitle(f"Lines and trees of atoms, {results[0].runs} runs each", fontsize=11)
@@ -187,16 +190,16 @@ def draw_cost(results: Sequence[Cost]) -> Figure:
     """Comparisons for a multicast, by destinations and by queues."""
     picture, (axes, right) = blank(2)
     for order, colour in (("clock", COLOURS[0]), ("counter", COLOURS[1])):
-        own = [cost for cost in dict.fromkeys(results) if cost.order == order]
+        costs = [cost for cost in dict.fromkeys(results) if cost.order == order]
         # The settings of one panel have the other's number in common, which is the most frequent.
-        usual_m = mode(each.length for each in own)
-        usual_n = mode(each.destinations for each in own)
-        by_n = [each for each in own if each.length == usual_m]
-        by_m = [each for each in own if each.destinations == usual_n]
-        for panel, some, field in ((axes, by_n, "destinations"), (right, by_m, "length")):
-            some.sort(key=attrgetter(field))
-            at = [getattr(each, field) for each in some]
-            panel.plot(at, [each.compared for each in some], color=colour, marker="o", label=order)
+        usual_m = mode(cost.length for cost in costs)
+        usual_n = mode(cost.destinations for cost in costs)
+        by_n = [cost for cost in costs if cost.length == usual_m]
+        by_m = [cost for cost in costs if cost.destinations == usual_n]
+        for panel, shown, field in ((axes, by_n, "destinations"), (right, by_m, "length")):
+            shown.sort(key=attrgetter(field))
+            at = [getattr(cost, field) for cost in shown]
+            panel.plot(at, [cost.compared for cost in shown], color=colour, marker="o", label=order)
         axes.set(title=f"queues of m = {usual_m}", xlabel="destinations n")
         right.set(title=f"n = {usual_n} destinations", xlabel="messages in each queue m")
     right.set(xscale="log")

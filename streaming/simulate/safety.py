@@ -47,19 +47,19 @@ def chosen_faults(text: str) -> Faults:
     if text == "none":
         return NONE
     known = [field.name for field in fields(HARSH)]
-    found: dict[str, Any] = {}
+    rates: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         if name not in known:
             raise ConfigError(f"There is no fault {name}.", remedy=f"Choose {', '.join(known)}.")
         try:
-            found[name] = int(value) if name in ("cuts", "crashes") else float(value)
+            rates[name] = int(value) if name in ("cuts", "crashes") else float(value)
         except ValueError:
             raise ConfigError(
                 f"The fault {name} has no number: {part}.", remedy=f"Write {name}=0.1 or the like."
             ) from None
     try:
-        return replace(HARSH, **found)
+        return replace(HARSH, **rates)
     except ValueError as error:
         raise ConfigError(f"--faults: {error}.") from None
 
@@ -97,5 +97,8 @@ def _tell(verdicts: list[Verdict]) -> None:
         print("All invariants hold: one order, no cycle, causality, exactly once, members only.")
     else:
         print(f"Broken in the {broken.phase} phase of seed {broken.seed}:")
-        for fact in (f"{broken.anomaly.name}:", *(f"  {each}" for each in broken.anomaly.witness)):
+        for fact in (
+            f"{broken.anomaly.name}:",
+            *(f"  {witness}" for witness in broken.anomaly.witness),
+        ):
             print(f"  {fact}")

@@ -51,50 +51,50 @@ def renewed(page: str, tables: Mapping[str, str]) -> str:
             raise ValueError(f"the place of figure {name} has no end")
     for name, rows_of in tables.items():
         start, end = f"<!-- figure {name} -->", f"<!-- end of figure {name} -->"
-        before, found, rest = page.partition(start)
-        if found:
+        before, marker, rest = page.partition(start)
+        if marker:
             page = f"{before}{start}\n{rows_of}\n{end}{rest.partition(end)[2]}"
     return page
 
 
 def _number(field: str, digits: int = 0) -> Callable[[Any], str]:
-    return lambda each: f"{getattr(each, field):,.{digits}f}"
+    return lambda result: f"{getattr(result, field):,.{digits}f}"
 
 
 def _spread(field: str, digits: int = 1) -> Callable[[Any], str]:
-    def told(each: Any) -> str:
-        some = getattr(each, field)
-        low, high = (f"{value:.{digits}f}" for value in (some.p10, some.p90))
-        return f"{some.mean:.{digits}f} ({low} to {high})"
+    def told(result: Any) -> str:
+        measured = getattr(result, field)
+        low, high = (f"{value:.{digits}f}" for value in (measured.p10, measured.p90))
+        return f"{measured.mean:.{digits}f} ({low} to {high})"
 
     return told
 
 
 def _both(mean: str, most: str) -> Callable[[Any], str]:
-    return lambda each: f"{getattr(each, mean):.2f} / {getattr(each, most):.2f}"
+    return lambda result: f"{getattr(result, mean):.2f} / {getattr(result, most):.2f}"
 
 
-def _paper_most(each: Any) -> str:
-    return {8: "2.5", 64: "5"}.get(each.groups, "not told")
+def _paper_most(result: Any) -> str:
+    return {8: "2.5", 64: "5"}.get(result.groups, "not told")
 
 
-def _paper_nodes(each: Any) -> str:
-    return "steeper" if each.at <= 20 else "more gradual"
+def _paper_nodes(result: Any) -> str:
+    return "steeper" if result.at <= 20 else "more gradual"
 
 
-def _paper_occupancy(each: Any) -> str:
-    if each.at > 0.9:
+def _paper_occupancy(result: Any) -> str:
+    if result.at > 0.9:
         return "one"
-    if each.at == 0.15:
+    if result.at == 0.15:
         return "the peak"
-    return "rising" if each.at < 0.15 else "falling"
+    return "rising" if result.at < 0.15 else "falling"
 
 
 def _passed(at: tuple[Any, str]) -> str:
     """A path as the figure has it: sequencers that only pass messages on in brackets."""
     step, group = at
-    own = step.numbering(group)
-    return " ".join(name if name in own else f"({name})" for name in step.paths[group])
+    numbers = step.numbering(group)
+    return " ".join(name if name in numbers else f"({name})" for name in step.paths[group])
 
 
 Column = tuple[str, Callable[[Any], str]]
@@ -121,7 +121,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("1 ms apart or more", _both("apart_mean", "apart_most")),
             ("10 ms apart or more", _both("far_mean", "far_most")),
             ("single pairs, median", _number("pairs_median", 2)),
-            ("held, share", lambda each: f"{100 * each.held:.2f} %"),
+            ("held, share", lambda result: f"{100 * result.held:.2f} %"),
             ("nodes", _number("nodes", 1)),
         ),
     ),
@@ -153,7 +153,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
         (
             ("hosts", _number("hosts")),
             ("groups", _number("groups")),
-            ("members", lambda each: each.members),
+            ("members", lambda result: result.members),
             ("atoms", _number("atoms")),
             ("nodes", _number("nodes", 1)),
             ("passed, mean", _number("hops", 1)),
@@ -180,14 +180,14 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("annealed tree: sees", _number("tree_seen")),
             ("passed  ", _number("tree_hops", 2)),
             ("nodes  ", _number("tree_nodes", 1)),
-            ("a line", lambda each: f"{100 * each.lines:.0f} %"),
+            ("a line", lambda result: f"{100 * result.lines:.0f} %"),
         ),
     ),
     "stamps": (
         "Numbers on a message, against a vector timestamp",
         (
-            ("by", lambda each: each.by),
-            ("at", lambda each: f"{each.at:g}"),
+            ("by", lambda result: result.by),
+            ("at", lambda result: f"{result.at:g}"),
             ("collected, mean", _number("collected", 1)),
             ("needed by a receiver, mean", _number("needed", 1)),
             ("most", _number("most")),
@@ -205,7 +205,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("any graph, at least", _number("unavoidable")),
             ("node, dealt at random", _number("dealt_ordering")),
             ("central", _number("total")),
-            ("limit kept", lambda each: f"{100 * each.limit_kept:.0f} %"),
+            ("limit kept", lambda result: f"{100 * result.limit_kept:.0f} %"),
             ("stretch, near", _both("near", "near_most")),
             ("central ", _both("central", "central_most")),
             ("random routers", _both("far", "far_most")),
@@ -225,7 +225,7 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("busiest receiver", _number("receiver")),
             ("busiest node orders", _number("ordering")),
             ("sees", _number("passing")),
-            ("of all", lambda each: f"{100 * each.passing / each.total:.1f} %"),
+            ("of all", lambda result: f"{100 * result.passing / result.total:.1f} %"),
             ("central", _number("total")),
             ("stretch (mean / maximum)", _both("stretch", "stretch_most")),
         ),
@@ -233,12 +233,12 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
     "cost": (
         "Comparisons for one message to n peers, with m others in each of their queues",
         (
-            ("order", lambda each: each.order),
+            ("order", lambda result: result.order),
             ("n", _number("destinations")),
             ("m", _number("length")),
             ("steps", _number("steps")),
             ("comparisons", _number("compared")),
-            ("of one peer", lambda each: f"{each.compared / each.destinations:.1f}"),
+            ("of one peer", lambda result: f"{result.compared / result.destinations:.1f}"),
         ),
     ),
 }

@@ -59,29 +59,29 @@ class Settings:
     transaction_timeout_ms: int
 
 
-def own_settings(given: Mapping[str, Any]) -> Settings | None:
+def own_settings(properties: Mapping[str, Any]) -> Settings | None:
     """Of librdkafka's properties; None where librdkafka has to write."""
-    return _own_settings(tuple(sorted(given.items())))
+    return _own_settings(tuple(sorted(properties.items())))
 
 
 @cache
 def _own_settings(items: tuple[tuple[str, Any], ...]) -> Settings | None:
-    given = dict(items)
-    compression = compression_of(given)
-    if not OWN.issuperset(given) or compression not in WRITTEN:
+    properties = dict(items)
+    compression = compression_of(properties)
+    if not OWN.issuperset(properties) or compression not in WRITTEN:
         return None
-    if given.get("sasl.mechanisms", "PLAIN") not in credentials.WITH_PASSWORD:
+    if properties.get("sasl.mechanisms", "PLAIN") not in credentials.WITH_PASSWORD:
         return None
-    if "ssl.ca.location" in given and Path(str(given["ssl.ca.location"])).is_dir():
+    if "ssl.ca.location" in properties and Path(str(properties["ssl.ca.location"])).is_dir():
         return None
-    numbers = {to: int(given[name]) for name, to in NUMBERS.items() if name in given}
+    numbers = {to: int(properties[name]) for name, to in NUMBERS.items() if name in properties}
     return Settings(
-        {**connection.kafka_python_from(given), **numbers},
+        {**connection.kafka_python_from(properties), **numbers},
         compression,
-        int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)),
+        int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)),
     )
 
 
-def compression_of(given: Mapping[str, Any]) -> str:
+def compression_of(properties: Mapping[str, Any]) -> str:
     """How batches are compressed: lz4 unless the properties say something else."""
-    return next((str(given[name]) for name in COMPRESSION if name in given), "lz4")
+    return next((str(properties[name]) for name in COMPRESSION if name in properties), "lz4")

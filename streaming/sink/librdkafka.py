@@ -126,8 +126,8 @@ class RecordProducer:
             return
         left = self.producer.flush(KAFKA_SECONDS_MAX)
         if left or self.undelivered:
-            told = self.undelivered or [f"{left} messages were not acknowledged"]
-            raise failures.unavailable("write a batch", told[0], transactional=False)
+            errors = self.undelivered or [f"{left} messages were not acknowledged"]
+            raise failures.unavailable("write a batch", errors[0], transactional=False)
 
     def close(self) -> None:
         """Give up the producer; what it did not commit is aborted by its successor."""

@@ -34,17 +34,17 @@ def _ask(plan: Plan, topic: str) -> int:
 
     deadline = time.monotonic() + KAFKA_SECONDS_MAX
     admin = AdminClient(dict(plan.producer), logger=quiet())
-    told = False
+    warned = False
     while time.monotonic() < deadline:
         there = admin.list_topics(timeout=KAFKA_SECONDS_MAX).topics
         if topic in there and there[topic].partitions:
             return len(there[topic].partitions)
         if not plan.create_topics:
             break
-        if not told:
+        if not warned:
             with contextlib.suppress(Exception):  # whoever was first; else the time runs out
                 made = admin.create_topics([NewTopic(topic, 1)], operation_timeout=30)
                 made[topic].result(KAFKA_SECONDS_MAX)
-            told = True
+            warned = True
         time.sleep(0.1)
     raise failures.missing_topic(topic, create=plan.create_topics)

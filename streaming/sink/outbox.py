@@ -119,7 +119,9 @@ class Outbox:
             transactional_id=self.transactional_id,
             acks=-1,
             timeout_ms=BROKER_SECONDS_MAX * 1000,
-            topic_data=[Topic(name=name, partition_data=each) for name, each in topics.items()],
+            topic_data=[
+                Topic(name=name, partition_data=partitions) for name, partitions in topics.items()
+            ],
             max_version=11,
         )
         self.busy.add(node)

@@ -226,7 +226,9 @@ class BatchProducer:
 def _codes_of_added(answer: Any) -> list[int]:
     """Errors of AddPartitionsToTxn, the causes before their consequences."""
     topics = answer.results_by_topic_v3_and_below
-    codes = [each.partition_error_code for topic in topics for each in topic.results_by_partition]
+    codes = [
+        result.partition_error_code for topic in topics for result in topic.results_by_partition
+    ]
     return sorted(codes, key=lambda code: code == NOT_ATTEMPTED)
 
 

@@ -99,7 +99,9 @@ def batches(
     columns = [flat(table[name]) for name in ("key", "value", "headers")]
     columns += [_binary(column) for _, column in added]
     names = [name for name, _ in added]
-    ready = [Shared.of(each) if pa.types.is_dictionary(each.type) else each for each in columns]
+    ready = [
+        Shared.of(column) if pa.types.is_dictionary(column.type) else column for column in columns
+    ]
     for rows in _slices(columns):
         here = [column.slice(rows.start, rows.stop - rows.start) for column in ready]
         contents = _contents(here[:3], list(zip(names, here[3:], strict=True)))

@@ -76,23 +76,23 @@ class Sink:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write one partition of a batch, row by row as they come; yields rows of SUMMARY."""
         rows = (row for batch in batches for row in _rows(batch))
-        told: list[tuple[int, str]] = []
+        reports: list[tuple[int, str]] = []
         partition = _partition_id()
         make_producer(self.plan, partition)  # its imports, while the shards step
-        first = _next_output(rows, told)
-        if first is None and not told:
+        first = _next_output(rows, reports)
+        if first is None and not reports:
             return
         crash_point("2-3")
         written = Written()
         if first is not None:
-            written = self.write(partition, first, rows, told)
+            written = self.write(partition, first, rows, reports)
         yield pa.RecordBatch.from_pydict(
             {
-                "partition": pa.array([partition] * len(told), pa.int32()),
-                "shard": pa.array([shard for shard, _ in told], pa.int32()),
-                "totals": [totals for _, totals in told],
-                "wrote": [first is not None] * len(told),
-                "written": [json.dumps(asdict(written)), *[""] * (len(told) - 1)],
+                "partition": pa.array([partition] * len(reports), pa.int32()),
+                "shard": pa.array([shard for shard, _ in reports], pa.int32()),
+                "totals": [totals for _, totals in reports],
+                "wrote": [first is not None] * len(reports),
+                "written": [json.dumps(asdict(written)), *[""] * (len(reports) - 1)],
             }
         )
 
@@ -101,7 +101,7 @@ class Sink:
         partition: int,
         first: Row,
         rows: Iterator[Row],
-        told: list[tuple[int, str]],
+        reports: list[tuple[int, str]],
     ) -> Written:
         """Write one partition's part of the batch, unless it is there: a row and those behind it.
 
@@ -112,7 +112,7 @@ class Sink:
         writer = writer_for(self.plan, partition, self.context)
         if writer is None:  # an earlier attempt wrote this batch
             while row is not None:
-                row = _next_output(rows, told)
+                row = _next_output(rows, reports)
             return Written(found=1)
         with writer.batch(self.context.batch, self.context.query):
             while row is not None:
@@ -122,7 +122,7 @@ class Sink:
                 _produce(writer, row["topic"], table, self.plan)
                 if self.plan.delivers_to(row["topic"]):
                     stamps.append(_stamps(table))
-                row = _next_output(rows, told)
+                row = _next_output(rows, reports)
         return Written(
             transactions=int(writer.producer.transactional), latency_ms=_latency_ms(stamps)
         )
@@ -138,11 +138,11 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
         }
 
 
-def _next_output(rows: Iterator[Row], told: list[tuple[int, str]]) -> Row | None:
+def _next_output(rows: Iterator[Row], reports: list[tuple[int, str]]) -> Row | None:
     """The next row that has records, None where there is none; totals on the way are noted."""
     for row in rows:
         if row["totals"]:
-            told.append((row["shard"], row["totals"]))
+            reports.append((row["shard"], row["totals"]))
         if row["topic"]:
             return row
     return None

@@ -80,9 +80,9 @@ class Writer:
                 return None
             crash_point("3-init")
             offset, metadata = self.producer.progress()
-        found = offset if offset >= 0 and metadata == query else None
-        self.forgotten = found is None
-        return found
+        progress = offset if offset >= 0 and metadata == query else None
+        self.forgotten = progress is None
+        return progress
 
     @contextlib.contextmanager
     def batch(self, batch: int, query: str) -> Iterator[None]:
