@@ -37,3 +37,13 @@ def counted(name: str, values: NDArray[np.int64], zeros: int = 0) -> list[int]:
 def together(parts: Iterable[Sequence[int]]) -> list[int]:
     """Histograms of one name as one; empty where there is none."""
     return [sum(column) for column in zip(*filter(None, parts), strict=True)]
+
+
+def quantile(name: str, counts: Sequence[int], share: float) -> int | None:
+    """The bound that so large a share of the values is not above; None: above all, 0: no values."""
+    *buckets, _ = counts or [0, 0]
+    wanted = share * sum(buckets)
+    if not wanted:
+        return 0
+    reached = np.cumsum(buckets) >= wanted
+    return dict(enumerate(BOUNDS[name])).get(int(np.argmax(reached)))

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from streaming import logs
+from streaming.cli.advise import advise
 from streaming.cli.broker import broker
 from streaming.cli.changes import group, node
 from streaming.cli.check import check
@@ -20,6 +21,7 @@ from streaming.cli.inspect import inspect
 from streaming.cli.log_format import LogFormatOption
 from streaming.cli.operate import reset, seed, skip
 from streaming.cli.pack import pack
+from streaming.cli.replay import replay
 from streaming.cli.rescale import rescale
 from streaming.cli.run import run
 from streaming.cli.send import send
@@ -43,8 +45,8 @@ app = typer.Typer(
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
-    demo, run, check, topics, pack, status, inspect, skip, seed, reset, verify, graph, send, tail,
-    broker, rescale, simulate,
+    demo, run, check, topics, pack, status, inspect, skip, seed, reset, advise, replay, verify,
+    graph, send, tail, broker, rescale, simulate,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(group, name="group")

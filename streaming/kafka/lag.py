@@ -101,6 +101,8 @@ class LagReader:
                     first_ms[place] = message.timestamp()[1]
                     self._consumer.pause([TopicPartition(*place)])
         finally:
+            # A pause would outlive the assignment.
+            self._consumer.resume([TopicPartition(*place) for place in found])
             self._consumer.unassign()
         return first_ms
 

@@ -157,3 +157,9 @@ def make_producer(plan: Plan, partition: int) -> Producer:
     from streaming.sink.librdkafka import RecordProducer  # noqa: PLC0415
 
     return RecordProducer(plan, partition)
+
+
+def close_writers() -> None:
+    """Let go of the producers that this process keeps."""
+    while _writers:
+        _writers.popitem()[1].producer.close()

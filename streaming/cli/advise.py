@@ -1,0 +1,129 @@
+"""`sequencer advise`: which gap time and buffer fit the disorder that there was."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streaming.arrow.totals import Totals
+    from streaming.config import Config
+    from streaming.service.advice import Advice
+
+EVERY_SECONDS_MIN = 0.01
+
+
+def advise(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
+    share: Annotated[
+        float,
+        typer.Option("--share", help="Give up fewer than this share of the messages.", min=0),
+    ] = 0.001,
+    pipeline: Annotated[
+        list[str] | None, typer.Option("--pipeline", help="Only this one; may be given often.")
+    ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Read the inputs again, from their begin to their end, and measure."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Say which gap time and buffer would have given up fewer than a chosen share of messages.
+
+    The channel pipelines of CONFIG measure while they run how far below the highest label of its
+    channel a message comes, and how long others had waited for it; what they measured since the
+    checkpoint began is read from it. With --measure the inputs themselves are read, by their
+    records' timestamps; nothing is written, and the service may run or not.
+
+    Try what it says on recorded input: sequencer replay CONFIG --set gap.after=5s.
+
+    Exit status: 0; 1 Kafka does not answer (--measure); 2 the configuration cannot work, or nothing
+    was measured.
+
+    Example: sequencer advise orders.toml --share 0.0001
+    """
+    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+    from streaming.service.advice import advise as advise_from  # noqa: PLC0415
+
+    settings = load_config(config)
+    names = [
+        name
+        for name in settings.named(pipeline or [])
+        if settings.pipelines[name].discipline == "channel"
+    ]
+    read = _measured if measure else _kept
+    found = {name: advise_from(read(settings, name), share) for name in names}
+    if not any(advice.messages for advice in found.values()):
+        raise ConfigError(
+            "Nothing was measured: no channel pipeline has taken a message"
+            + (" from its input." if measure else " since its checkpoint began."),
+            "Nothing was changed.",
+            "" if measure else "Let it run, or read the inputs themselves with --measure.",
+        )
+    if as_json:
+        print(json.dumps({"pipelines": {name: asdict(each) for name, each in found.items()}}))
+        return
+    for name, advice in found.items():
+        _tell(name, settings, advice, share, measured=measure)
+
+
+def _kept(config: Config, name: str) -> Totals:
+    from streaming.arrow.totals import Totals  # noqa: PLC0415
+    from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
+
+    shards = Checkpoint(config.service.checkpoint, name).status().get("shards", {})
+    return Totals.sum(Totals(**each) for each in shards.values())
+
+
+def _measured(config: Config, name: str) -> Totals:
+    from streaming.service.replay import measuring, run  # noqa: PLC0415
+
+    replay = measuring(config, name)
+    run(config, [replay], config.service.trigger.ms)
+    return replay.totals
+
+
+def _tell(name: str, config: Config, advice: Advice, share: float, *, measured: bool) -> None:
+    from streaming.service.advice import told_after  # noqa: PLC0415
+
+    settings = config.pipelines[name]
+    print(f"{name}: {advice.messages:,} messages, {advice.out_of_order:,} out of order")
+    if not advice.messages:
+        return
+    best = advice.after_best
+    if best is None:
+        print(f"  gap.after: no time up to a day gives up fewer than {share:.3%}")
+    else:
+        print(f'  gap.after = "{told_after(best)}" would have given up {best.share:.3%}')
+    _table([(told_after(each), each.share) for each in advice.after_ms])
+    labels = advice.labels_best
+    if labels is None:
+        print(f"  buffer.held: no buffer up to a million gives up fewer than {share:.3%}")
+    else:
+        print(f"  buffer.held = {labels.value:,} would have given up {labels.share:.3%}, at most")
+    _table([(f"{each.value:,}", each.share) for each in advice.labels])
+    now = f"gap.policy is {settings.gap.policy}"
+    now += f", gap.after {settings.gap.after}" if settings.gap.after else ""
+    print(f"  now: {now}, buffer.held {settings.buffer.held:,}")
+    if advice.late and not measured:
+        print(
+            f"{name}: {advice.late:,} messages came after they had been given up; how long one "
+            "would have had to wait for them, --measure finds out.",
+            file=sys.stderr,
+        )
+
+
+def _table(rows: list[tuple[str, Any]]) -> None:
+    """Settings and shares, as far as the share still changes."""
+    last = next((at for at, (_, share) in enumerate(rows) if not share), len(rows) - 1)
+    for value, share in rows[: last + 1]:
+        print(f"    {value:>10}  {share:9.4%}")

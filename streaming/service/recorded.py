@@ -1,0 +1,125 @@
+"""A pipeline's input as it lies in Kafka, in the order in which it came, and when it came."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import KafkaUnavailable
+from streaming.kafka import connection, topics
+
+QUIET_SECONDS_MAX = 30
+QUEUED_MAX = 20_000
+POLLED = 2_000
+
+Row = dict[str, Any]
+"""A record with the columns of `streaming.arrow.schemas.RECORD`."""
+
+
+class Recorded:
+    """Reads topics from their first records to their ends as they are now, read_committed.
+
+    A record's clock is the latest timestamp in its partition up to it (ms): records may come out of
+    order, time does not. Partitions are merged by their clocks.
+    """
+
+    def __init__(self, config: Config, inputs: tuple[str, ...]) -> None:
+        self.config = config
+        self.inputs = inputs
+        self._clocks: dict[tuple[str, int], int] = {}
+        self._queues: dict[tuple[str, int], deque[tuple[int, Row]]] = {}
+        self._open: set[tuple[str, int]] = set()
+        self._paused: set[tuple[str, int]] = set()
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        """(clock, record), clocks rising; KafkaUnavailable where Kafka stops answering."""
+        consumer = self._consumer()
+        try:
+            heard = time.monotonic()
+            while self._open:
+                messages = consumer.consume(POLLED, 0.2)
+                if messages:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > QUIET_SECONDS_MAX:
+                    raise KafkaUnavailable("Kafka stopped answering.", "Nothing was changed.")
+                for message in messages:
+                    self._put(message)
+                yield from self._ready()
+                self._hold_back(consumer)
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
+
+        settings = connection.without_producer_settings(connection.confluent(self.config))
+        own = {
+            "group.id": "sequencer-recorded",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+        consumer = Consumer({**settings, **own}, logger=connection.quiet())
+        for name, count in topics.partitions(self.config, self.inputs).items():
+            for partition in range(count):
+                self._open.add((name, partition))
+                self._queues[name, partition] = deque()
+        places = [TopicPartition(*place, OFFSET_BEGINNING) for place in sorted(self._open)]
+        consumer.assign(places)
+        return consumer
+
+    def _put(self, message: Any) -> None:
+        from confluent_kafka import KafkaError  # noqa: PLC0415
+
+        place = (message.topic(), message.partition())
+        error = message.error()
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its public name)
+                raise KafkaUnavailable(f"The input could not be read: {error.str()}.")
+            self._open.discard(place)
+            return
+        if place not in self._open:
+            return  # it came after the end was met
+        stamp = message.timestamp()[1]
+        clock = self._clocks[place] = max(stamp, self._clocks.get(place, stamp))
+        headers = [{"key": name, "value": value} for name, value in message.headers() or ()]
+        row = {
+            "topic": self.inputs.index(place[0]),
+            "partition": place[1],
+            "offset": message.offset(),
+            "timestamp": stamp,
+            "key": message.key(),
+            "value": message.value(),
+            "headers": headers or None,
+        }
+        self._queues[place].append((clock, row))
+
+    def _ready(self) -> Iterator[tuple[int, Row]]:
+        """Records that none can come before any more: all partitions that go on have some."""
+        heap = [(queue[0][0], place) for place, queue in self._queues.items() if queue]
+        heapq.heapify(heap)
+        waiting = {place for place in self._open if not self._queues[place]}
+        while heap and not waiting:
+            _, place = heapq.heappop(heap)
+            queue = self._queues[place]
+            yield queue.popleft()
+            if queue:
+                heapq.heappush(heap, (queue[0][0], place))
+            elif place in self._open:
+                return
+
+    def _hold_back(self, consumer: Any) -> None:
+        """Do not read far ahead in some partitions while others come slowly."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        full = {place for place in self._open if len(self._queues[place]) > QUEUED_MAX}
+        for place in full - self._paused:
+            consumer.pause([TopicPartition(*place)])
+        for place in self._paused - full:
+            consumer.resume([TopicPartition(*place)])
+        self._paused = full

@@ -1,0 +1,213 @@
+"""Recorded input through a channel pipeline's own step, by the records' clock and without Spark.
+
+The step is the service's; a shard is one for all channels, and a batch is what came within a
+while of recorded time. Between batches timers fire when they are due. What depends on the time
+(gaps, retirement) is so as it would have been when the records came.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sequencer.channels import Gap, GapFailure
+from sequencer.channels.rules import HELD_MAX, WINDOW_MAX, window_max
+from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.histograms import BOUNDS, LATE_MS
+from streaming.arrow.ipc import to_body, to_ipc
+from streaming.arrow.output import Write
+from streaming.arrow.totals import Totals
+from streaming.config.load import Config, parse_config
+from streaming.disciplines.channels.codec import decode_shard
+from streaming.disciplines.channels.operator import step_shard
+from streaming.disciplines.channels.pack import (
+    arrival_schema,
+    header_name,
+    labelled,
+    record_schema,
+)
+from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.plan import BatchContext
+from streaming.errors import ConfigError, JobFailed
+from streaming.kafka import topics
+from streaming.service.checkpoint import Identity
+from streaming.service.planning import make_plan
+from streaming.service.recorded import Recorded, Row
+from streaming.sink.sink import Sink
+from streaming.sink.writer import close_writers
+
+WRITTEN = ("output", "rejects", "events")
+WRITE_BYTES_MIN = 4 * 2**20
+
+
+class Replay:
+    """One run of a plan over recorded input; ``writes``: whether what comes of it is written."""
+
+    def __init__(self, plan: ChannelPlan, *, writes: bool) -> None:
+        self.plan = replace(plan, delivery="at-least-once", started_ms=0)
+        self.writes = writes
+        self.shard = decode_shard(None, record_schema(plan))
+        self._kept: list[Write] = []
+        self._batch = 0
+
+    @property
+    def totals(self) -> Totals:
+        """What was done so far."""
+        return self.shard.totals
+
+    def take(self, rows: Sequence[Row], now_ms: int) -> None:
+        """Take what came until ``now_ms``; timers that were due before fire first."""
+        rules = self.plan.rules
+        gap_after_ms = None if rules.gap is Gap.WAIT else rules.gap_after_ms
+        while (due := self.shard.state.due_ms(gap_after_ms, rules.retire_after_ms)) is not None:
+            if due >= now_ms:
+                break
+            self._step([], due)
+        self._step(_packs(rows, self.plan), now_ms)
+
+    def finish(self) -> None:
+        """Write what is left to write."""
+        self._write()
+        if self.writes:
+            close_writers()
+
+    def _step(self, packs: list[bytes], now_ms: int) -> None:
+        try:
+            self.shard, writes = step_shard(self.shard, packs, now_ms, self.plan)
+        except GapFailure as gap:
+            channel = gap.channel.decode(errors="backslashreplace")
+            raise JobFailed(
+                f"Channel {channel!r} waited {gap.waited_ms} ms for label {gap.first}, and the gap "
+                'policy is "fail": the service would have stopped there.',
+                "The replay ended there, too.",
+                "Try another policy: --set gap.policy=skip or --set gap.policy=wait.",
+            ) from gap
+        if self.writes:
+            self._kept += writes
+            if sum(table.nbytes for _, table in self._kept) > WRITE_BYTES_MIN:
+                self._write()
+
+    def _write(self) -> None:
+        if not self._kept:
+            return
+        rows: Iterator[dict[str, Any]] = iter(
+            [
+                {"topic": topic, "rows": to_ipc(table), "wrote_before": False, "totals": ""}
+                for topic, table in self._kept
+            ]
+        )
+        self._kept = []
+        context = BatchContext("replay", self._batch, in_doubt=False, wrote={0: self._batch - 1})
+        Sink(self.plan, context).write(0, next(rows), rows, [])
+        self._batch += 1
+
+
+def run(config: Config, runs: Sequence[Replay], every_ms: int) -> int:
+    """Feed a pipeline's recorded input to runs, ``every_ms`` of it at a time; the records read."""
+    count = 0
+    inputs = runs[0].plan.inputs
+    slices = groupby(Recorded(config, inputs), key=lambda each: each[0] // every_ms)
+    for number, part in slices:
+        rows = [row for _, row in part]
+        count += len(rows)
+        for each in runs:
+            each.take(rows, (number + 1) * every_ms)
+    for each in runs:
+        each.finish()
+    return count
+
+
+def measuring(config: Config, name: str) -> Replay:
+    """A run for its measurements alone: nothing is given up but what comes a day late."""
+    plan = plan_of(config, name, writes=False)
+    rules = replace(
+        plan.rules,
+        gap=Gap.SKIP,
+        gap_after_ms=BOUNDS[LATE_MS][-1],
+        held_max=HELD_MAX,
+        window=min(WINDOW_MAX, window_max(plan.rules.labels.cycle)),
+    )
+    if rules.labels.searched:
+        rules = replace(rules, window=plan.rules.window)
+    return Replay(replace(plan, rules=rules), writes=False)
+
+
+def plan_of(config: Config, name: str, *, writes: bool) -> ChannelPlan:
+    """The plan of a channel pipeline with one shard.
+
+    ConfigError where its channel or label is more than the key or one header.
+    """
+    settings = config.pipelines[name]
+    partitions = dict.fromkeys(settings.written.values(), 1)
+    if writes:
+        partitions = topics.partitions(config, settings.written.values())
+    plan = make_plan(config, name, Identity("channel", 1, 1), partitions)
+    assert isinstance(plan, ChannelPlan)  # noqa: S101  (the caller chose a channel pipeline)
+    for key, text in (("channel", plan.channel), ("label", plan.label)):
+        if header_name(text) is None and not (key == "channel" and text == "key"):
+            raise ConfigError(
+                f"pipelines.{name}.{key}: only Spark can work out {text!r}.",
+                "Nothing was read.",
+                "Recorded input can be looked at where it is the key or header('name').",
+            )
+    return replace(plan, shards=1, state_partitions=1)
+
+
+def changed(
+    source: Path, name: str, sets: Mapping[str, str], prefix: str, environ: Mapping[str, str]
+) -> Config:
+    """The file's configuration with one pipeline alone, other settings, and topics of its own.
+
+    ``sets``: values by the path of their key in the pipeline's table. ``gap.after`` where the
+    policy is "wait" makes it "skip". Raises ConfigError.
+    """
+    tables = copy.deepcopy(tomllib.loads(source.read_text(encoding="utf-8")))
+    table = tables["pipelines"][name]
+    for path, text in sets.items():
+        *parents, key = path.split(".")
+        into = table
+        for parent in parents:
+            into = into.setdefault(parent, {})
+            if not isinstance(into, dict):
+                raise ConfigError(f"--set {path}: {parent} is no table.", "Nothing was read.")
+        into[key] = _value(text)
+    gap = table.get("gap", {})
+    if "gap.after" in sets and "gap.policy" not in sets and gap.get("policy", "wait") == "wait":
+        gap["policy"] = "skip"
+    table.setdefault("commands", f"{name}.commands")
+    table.setdefault("input", f"{name}.in")
+    names = {"output": "out"}
+    table |= {role: f"{prefix}{names.get(role, role)}" for role in WRITTEN}
+    service = {**tables.get("service", {}), "create_topics": True, "metrics": ""}
+    service["name"] = f"{prefix}{service.get('name', 'sequencer')}"[-100:].lstrip("._-")
+    tables |= {"service": service, "pipelines": {name: table}}
+    return parse_config(tables, environ, f"{source} with --set")
+
+
+def _value(text: str) -> Any:
+    """A value as TOML has it; what is none is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _packs(rows: Sequence[Row], plan: ChannelPlan) -> list[bytes]:
+    """The rows as the ingress would pack them for the one shard."""
+    if not rows:
+        return []
+    schema = record_schema(plan)
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    if not plan.keyed:
+        ((channel, _),) = last_headers(flat(table["headers"]), [header_name(plan.channel) or ""])
+        at = schema.get_field_index("channel")
+        table = table.set_column(at, schema.field("channel"), channel)
+    table = labelled(table, arrival_schema(plan), header_name(plan.label)).combine_chunks()
+    return [to_body(batch) for batch in table.to_batches()]
