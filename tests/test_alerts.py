@@ -1,5 +1,6 @@
 """The alert rules speak of metrics that the service has, and of entries that the runbook has."""
 
+import json
 import re
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def test_rules_are_about_metrics_that_there_are():
     asked = set(re.findall(r"\bsequencer_\w+", RULES))
     assert asked
     assert asked <= {sample for name in METRICS for sample in samples(name)}
+
+
+def test_so_is_the_dashboard():
+    panels = json.loads((ROOT / "deploy" / "dashboard.json").read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+    known = {sample for name in METRICS for sample in samples(name)}
+    for expression in asked:
+        names = set(re.findall(r"\bsequencer_\w+", expression))
+        assert names, expression
+        assert names <= known, expression
+        assert expression.count('pipeline=~"$pipeline"') == len(names), expression
 
 
 def test_the_runbook_lists_every_metric_with_its_kind_and_labels():
