@@ -102,7 +102,7 @@ class LagReader:
                     self._consumer.pause([TopicPartition(*place)])
         finally:
             # A pause would outlive the assignment.
-            self._consumer.resume([TopicPartition(*place) for place in found])
+            self._consumer.resume([TopicPartition(*place) for place in first_ms])
             self._consumer.unassign()
         return first_ms
 
