@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-SECONDS_MAX = 60
+SECONDS_MAX = 180
+"""For what a quiet machine does at once: a loaded one may take long, and only a fault takes so long."""
 
 Headers = list[tuple[str, bytes | None]]
 

@@ -73,7 +73,8 @@ def _send(
     """Send the command; where it stands now."""
     from confluent_kafka import Producer  # noqa: PLC0415
 
-    producer = Producer(connection.confluent(config, acks="all"), logger=connection.quiet())
+    once = {"acks": "all", "enable.idempotence": True}
+    producer = Producer(connection.confluent(config, **once), logger=connection.quiet())
     errors: list[Any] = []
     value = json.dumps(command, ensure_ascii=False).encode()
     producer.produce(topic, value, key, on_delivery=lambda *report: errors.append(report))

@@ -115,8 +115,9 @@ def _refused(config: Config, error: Any) -> ConfigError:
 def wait_for_kafka(config: Config, limit_s: float) -> Any:
     """Return Kafka's metadata as soon as it answers.
 
-    KafkaUnavailable where it does not within the limit (s), or sooner where it refuses the
-    name or password, with what the connection met; ConfigError where the properties cannot work.
+    KafkaUnavailable where it does not within the limit (s), or sooner where one side refuses the
+    other's name, password or certificate, with what the connection met; ConfigError where the
+    properties cannot work.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
 
@@ -130,7 +131,7 @@ def wait_for_kafka(config: Config, limit_s: float) -> Any:
             return client.list_topics(timeout=min(ASK_SECONDS_MAX, max(0.5, left_s)))
         except KafkaException as error:
             client.poll(0)  # calls error_cb
-            if time.monotonic() < deadline and "_AUTHENTICATION" not in met:
+            if time.monotonic() < deadline and not _is_refused(met):
                 continue
             why = config.hide(_most_telling(met) or error.args[0].str())
             raise KafkaUnavailable(
@@ -138,6 +139,11 @@ def wait_for_kafka(config: Config, limit_s: float) -> Any:
                 "Nothing was changed.",
                 "Check kafka.bootstrap_servers, the network and the security settings.",
             ) from error
+
+
+def _is_refused(met: dict[str, str]) -> bool:
+    """Whether asking again cannot help."""
+    return "_AUTHENTICATION" in met or "certificate" in met.get("_SSL", "")
 
 
 def _most_telling(met: dict[str, str]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
@@ -14,7 +14,10 @@ from streaming.kafka import connection
 PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
 POLL_SECONDS = 0.1
+NEW_SECONDS_MAX = 2
+"""After which a topic that was made elsewhere is known to every broker."""
 FROM_USERS = ("input", "commands")
+Missing = TypeVar("Missing")
 RECORD_BYTES_DEFAULT = 1_048_588
 ADDED_BYTES = 16 * 2**20
 """What a record may grow by: headers that the service adds, the envelope of a transit chunk, and
@@ -161,7 +164,8 @@ def _wait_for(config: Config, names: set[str]) -> None:
 
 def require(config: Config, names: Iterable[str]) -> None:
     """ConfigError where a topic of these pipelines is missing."""
-    lacking = missing(config, names)
+    names = list(names)
+    lacking = _lasting(lambda: missing(config, names))
     if lacking:
         names_lacking = ", ".join(
             f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in lacking
@@ -175,15 +179,28 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 def partitions(config: Config, names: Iterable[str]) -> dict[str, int]:
     """Number of partitions of each topic; ConfigError where one is missing."""
-    there, names = existing(config), list(names)
-    lacking = [name for name in names if name not in there]
-    if lacking:
+    names = list(names)
+    there: dict[str, int] = {}
+
+    def look() -> list[str]:
+        there.update(existing(config))
+        return [name for name in names if name not in there]
+
+    if lacking := _lasting(look):
         raise ConfigError(
             f"Topics are missing in Kafka: {', '.join(lacking)}.",
             "Nothing was started.",
             f"Create them, for instance with: sequencer topics {config.source} --create",
         )
     return {name: there[name] for name in names}
+
+
+def _lasting(look: Callable[[], list[Missing]]) -> list[Missing]:
+    """What ``look`` misses again and again: a broker may hear of a new topic after its maker."""
+    deadline = time.monotonic() + NEW_SECONDS_MAX
+    while (lacking := look()) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return lacking
 
 
 def existing(config: Config) -> dict[str, int]:

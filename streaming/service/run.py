@@ -178,6 +178,7 @@ class Service:
                 if not told:
                     say(f"{error.message} Waiting for it.", event="kafka-away", level="warning")
                 told = True
+                self.stopping.wait(POLL_SECONDS)  # who is refused is told so at once
             else:
                 if told:
                     say("Kafka is back.", event="kafka-back")

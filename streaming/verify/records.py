@@ -92,8 +92,20 @@ class Topics:
     def each(self, topic: str) -> Iterator[Record]:
         """The committed records of a topic up to its ends now, each partition's in its order.
 
-        One topic at a time: a second call ends the first one's records.
+        One topic at a time: a second call ends the first one's records. Raises KafkaUnavailable.
         """
+        from kafka.errors import KafkaError  # noqa: PLC0415
+
+        try:
+            yield from self._each(topic)
+        except KafkaError as error:
+            raise KafkaUnavailable(
+                f"{topic} could not be read ({error}).",
+                "Nothing was judged.",
+                "Look at the brokers, and at this user's right to read the topic; then try again.",
+            ) from error
+
+    def _each(self, topic: str) -> Iterator[Record]:
         from kafka import TopicPartition  # noqa: PLC0415
 
         consumer = self._consumer

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from streaming.config import parse_config
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import topics
 from streaming.kafka.embedded import free_port
-from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
 
 
 @pytest.fixture
@@ -26,6 +28,12 @@ def config(broker, topic_prefix):
         return parse_config(tables, {}, "c.toml")
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """What is missing here stays so."""
+    monkeypatch.setattr(topics, "NEW_SECONDS_MAX", 0.2)
 
 
 def names(found, prefix):
@@ -125,6 +133,15 @@ def test_what_kafka_refuses_is_named(config, broker, topic_prefix):
 def test_partitions_of_what_is_missing(config, topic_prefix):
     with pytest.raises(ConfigError, match=rf"missing in Kafka: {topic_prefix}x\..*--create"):
         topics.partitions(config(a={}), [topic_prefix + "x"])
+
+
+def test_what_is_being_made_elsewhere_is_waited_for(broker, config, topic_prefix, monkeypatch):
+    monkeypatch.setattr(topics, "NEW_SECONDS_MAX", SECONDS_MAX)
+    made = topic_prefix + "late"
+    elsewhere = threading.Timer(0.3, create_topics, (broker.bootstrap, {made: 3}))
+    elsewhere.start()
+    assert topics.partitions(config(a={}), [made]) == {made: 3}
+    elsewhere.join(SECONDS_MAX)
 
 
 def test_no_kafka(monkeypatch):
