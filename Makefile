@@ -30,7 +30,7 @@ check: $(READY) ## lint and types
 
 test: check test-only ## lint, types and all tests in their short form
 
-# Two processes: what needs Kafka or Spark runs in one of them, the rest in whichever is free.
+# Two processes: each has half of what needs Kafka or Spark, and the rest as it is free.
 SHORT := -n 2 --dist loadgroup
 
 test-only: $(READY)

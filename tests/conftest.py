@@ -23,16 +23,25 @@ CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Tests are short: what Java's second compiler would win, it would not live to give back."""
 
+IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
+"""A transaction that took too long is ended a second later; by default after up to ten."""
+
 
 def pytest_configure() -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several processes (`pytest -n 2 --dist loadgroup`), one of them has Kafka and Spark."""
+    """Two halves of what needs Kafka, for two processes (`pytest -n 2 --dist loadgroup`).
+
+    Each half has a broker and a Spark session of its own; what needs neither goes to whichever
+    process is free.
+    """
     for item in items:
-        if {"broker", "secure_broker"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("kafka"))
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if {"broker", "secure_broker"} & fixtures:
+            plain_spark = item.path.parent.name == "spark" and "secure_broker" not in fixtures
+            item.add_marker(pytest.mark.xdist_group("spark" if plain_spark else "kafka"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -57,7 +66,7 @@ def broker() -> Iterator[Broker]:
     elif os.environ.get(CONTAINERS) == "1":
         yield from _container()
     else:
-        with EmbeddedBroker() as embedded:
+        with EmbeddedBroker(properties=IMPATIENT) as embedded:
             yield Broker(embedded.bootstrap)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streaming.kafka.embedded import HOST, PROTOCOLS, EmbeddedBroker, free_port
+from tests.kafka_helpers import SECONDS_MAX
 
 USER = "alice"
 PASSWORD = 'pa ss"wo\\rd;=$x#'
@@ -83,11 +85,13 @@ def running(folder: Path) -> Iterator[SecureBroker]:
     properties = _properties(ports, keystore, certificates.authority)
     with EmbeddedBroker(folder / "kafka", properties=properties) as embedded:
         _add_user(embedded.bootstrap)
-        yield SecureBroker(
+        broker = SecureBroker(
             embedded.bootstrap,
             *(f"{HOST}:{port}" for port in ports.values()),
             certificates=certificates,
         )
+        _wait_until_known(broker)
+        yield broker
 
 
 def _properties(ports: dict[str, int], keystore: Path, authority: Path) -> dict[str, str]:
@@ -128,6 +132,24 @@ def _add_user(bootstrap: str) -> None:
         )
         for future in admin.alter_user_scram_credentials([wanted]).values():
             future.result(30)
+
+
+def _wait_until_known(broker: SecureBroker) -> None:
+    """Until both of the user's passwords are good: they were taken, and become known after that."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    deadline = time.monotonic() + SECONDS_MAX
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        address = {"bootstrap.servers": broker.sasl, "log_level": 0}
+        while True:
+            try:
+                AdminClient({**address, **broker.properties("sasl", mechanism)}).list_topics(
+                    timeout=2
+                )
+                break
+            except KafkaException:
+                assert time.monotonic() < deadline, f"{USER} is not known by {mechanism}"
 
 
 def make_certificates(folder: Path) -> tuple[Certificates, Path]:

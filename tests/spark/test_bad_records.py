@@ -4,6 +4,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -110,6 +111,7 @@ def test_each_is_rejected_with_its_reason_and_the_job_goes_on(
     with WarmService(config) as service:
         for name, records in sent.items():
             wanted = sum(n for why, n in counts[name].items() if why not in ("", "held"))
+            service.until(partial(has_read, config, name, len(records)))
             judge_rejects(broker.bootstrap, topics[name], wanted)
             assert len(read_all(broker.bootstrap, topics[name]["output"])) == counts[name][""]
             figures = status(config)[name]
@@ -123,6 +125,11 @@ def test_each_is_rejected_with_its_reason_and_the_job_goes_on(
         out = wait_for_records(broker.bootstrap, topics["refuse"]["output"], good)
         assert [each.value for each in out if each.key == b"later"] == [b"0", b"1", b"2"]
         assert service.stop() == 0, service.said()
+
+
+def has_read(config, name, count):
+    """Whether the batch is done that has the last of so many records."""
+    return status(config)[name]["in"] == count
 
 
 def expected(record):

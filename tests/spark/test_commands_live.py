@@ -1,7 +1,6 @@
 """Commands to a running service: from the command line to the answer, and what changed."""
 
 import json
-import socket
 import urllib.error
 import urllib.request
 
@@ -9,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.arrow.key_text import key_to_json
+from streaming.kafka.embedded import free_port
 from streaming.service.figures import METRICS
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import WarmService, called, channel_topics, status, write_config
@@ -41,12 +41,6 @@ def lag(config):
     """How many messages the pipeline has not read yet, and how long ago they came."""
     found = json.loads(sequencer("status", config, "--lag", "--json"))["pipelines"]
     return found["p"]["lag"], found["p"]["lag_seconds"]
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def ask(address, path):

@@ -17,7 +17,7 @@ from streaming.errors import ConfigError, SequencerError
 from streaming.kafka.embedded import EmbeddedBroker, free_port
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 
-GONE_SECONDS_MAX = 20
+GONE_SECONDS_MAX = 60
 
 
 def values(broker, topic):
@@ -79,8 +79,7 @@ time.sleep(120)
         parent.kill()
         parent.communicate(timeout=30)
     wait_gone(pid)
-    with EmbeddedBroker(tmp_path) as again:  # its lock went with it
-        assert again.pid
+    EmbeddedBroker(tmp_path)._lock().close()  # its lock went with it
 
 
 def test_a_broker_that_cannot_start_says_why(tmp_path):
@@ -133,7 +132,9 @@ def command(*arguments, **environment):
         process.wait(GONE_SECONDS_MAX)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_the_command_prints_the_address_and_stops_cleanly(tmp_path, number):
     port = free_port()
     given = ["--port", port, "--data", tmp_path, "--property", "num.partitions=3"]
@@ -158,7 +159,8 @@ def test_the_command_fails_with_its_broker(tmp_path):
     assert "Traceback" not in told
 
 
-def test_the_command_can_be_stopped_while_jars_are_fetched(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_can_be_stopped_while_jars_are_fetched(tmp_path, number):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     version = """'openjdk version "17.0.1"'"""
@@ -167,8 +169,8 @@ def test_the_command_can_be_stopped_while_jars_are_fetched(tmp_path):
     places = {"JAVA_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "SEQUENCER_JARS": ""}
     with command("--port", free_port(), **places) as process:
         assert "Fetching" in process.stderr.read(len("Fetching"))
-        process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=20)
+        process.send_signal(number)
+        _, told = process.communicate(timeout=GONE_SECONDS_MAX)
     assert process.returncode == 0
     assert "Stopped before Kafka answered" in told
     assert "Traceback" not in told

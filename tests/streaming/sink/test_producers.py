@@ -16,13 +16,14 @@ from streaming.errors import Fenced, KafkaUnavailable
 from streaming.kafka import brokers
 from streaming.kafka.brokers import Brokers
 from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.topics import end_of
 from streaming.sink import outbox
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
 from streaming.sink.librdkafka import RecordProducer
 from streaming.sink.producer import BatchProducer
 from streaming.sink.writer import Writer, writer_for
-from tests.kafka_helpers import create_topics, read_all
+from tests.kafka_helpers import SECONDS_MAX, create_topics, read_all
 
 KINDS = {BatchProducer: {}, RecordProducer: {"linger.ms": "5"}}
 PARTITIONS = 3
@@ -157,7 +158,6 @@ def test_a_record_that_is_too_large_says_what_to_do(plan):
 
 
 def test_a_transaction_that_took_too_long_is_not_mistaken_for_another_copy(broker, topic_prefix):
-    """The broker looks for such every ten seconds."""
     plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": "100"})
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
 
@@ -165,12 +165,25 @@ def test_a_transaction_that_took_too_long_is_not_mistaken_for_another_copy(broke
         with writer.batch(0, "q"):
             writer.write(plan.output, *some_rows(0, 10))
             writer.producer._send()
-            time.sleep(12)
+            wait_for_the_broker_to_end_it(broker, plan.output)
 
     with pytest.raises(KafkaUnavailable, match=r"longer to write.*\(100 ms\)"):
         dawdle()
     write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
     assert values(plan) == numbers(10)
+
+
+def wait_for_the_broker_to_end_it(broker, topic):
+    """It looks for transactions that took too long every few seconds."""
+    committed = {"group.id": topic, "isolation.level": "read_committed"}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, **committed})
+    deadline = time.monotonic() + SECONDS_MAX
+    try:
+        while not end_of(consumer, TopicPartition(topic, 0)):
+            assert time.monotonic() < deadline, "the transaction is still open"
+            time.sleep(0.1)
+    finally:
+        consumer.close()
 
 
 def test_without_transactions(broker, topic_prefix, kind):
@@ -213,7 +226,7 @@ def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, m
     for module in (brokers, outbox):
         monkeypatch.setattr(module, "SECONDS_MAX", 200)
     with EmbeddedBroker(tmp_path / "kafka") as broker:
-        plan = make_plan(broker, topic_prefix, {})
+        plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": "300000"})
         for batch in range(2):
             writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
             with writer.batch(batch, "q"):
