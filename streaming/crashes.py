@@ -1,7 +1,8 @@
 """Fault points between the numbered steps of `streaming.sink.sink`, for the crash tests.
 
-A test sets SEQUENCER_FAULT to "<point>:<file>"; the first process that reaches the point creates
-the file and kills the service's process group, as kill -9 would. Without the variable, nothing.
+A test sets SEQUENCER_FAULT to "<point>:<file>", several with commas between them; the first process
+that reaches a point creates its file and kills the service's process group, as kill -9 would. Where
+the variable is set for workers only, it kills itself alone. Without the variable, nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ def wants(name: str) -> bool:
 
 def crash_point(point: str) -> None:
     """Die here if a test asked for it and nobody has died here yet."""
-    name, _, marker = os.environ.get("SEQUENCER_FAULT", "").partition(":")
-    if name != point:
-        return
+    for fault in os.environ.get("SEQUENCER_FAULT", "").split(","):
+        name, _, marker = fault.partition(":")
+        if name == point:
+            _die_once(Path(marker))
+
+
+def _die_once(marker: Path) -> None:
     try:
-        Path(marker).touch(exist_ok=False)
+        marker.touch(exist_ok=False)
     except FileExistsError:
         return
-    os.killpg(int(os.environ["SEQUENCER_FAULT_GROUP"]), signal.SIGKILL)
+    if "SEQUENCER_FAULT_GROUP" in os.environ:
+        os.killpg(int(os.environ["SEQUENCER_FAULT_GROUP"]), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)  # a worker is in a group of its own

@@ -40,6 +40,10 @@ def judge(bootstrap, prefix, count, sent, figures, keys=KEYS):
     assert figures["held"] == 0
 
 
-def prepare(broker, prefix, folder, **service):
+def make_topics(broker, prefix):
     create_topics(broker.bootstrap, {f"{prefix}in": 3})
+
+
+def prepare(broker, prefix, folder, **service):
+    make_topics(broker, prefix)
     return write_config(folder, broker.bootstrap, {"p": channel_topics(prefix)}, **service)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +14,8 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, Producer
 
-from tests.service_helpers import Service, status
+from tests.kafka_helpers import SECONDS_MAX
+from tests.service_helpers import STOP_SECONDS_MAX, Service, status
 
 Answer = Callable[[Any], tuple[str, bytes, bytes, list[tuple[str, bytes]], int] | None]
 """What a reader sends because of a delivery: topic, key, value, headers, partition."""
@@ -30,18 +34,57 @@ def through_kills(
         if number == kills:
             break
         with Service(config) as service:
-            before = delivered(config)
-
-            def moved(was=before) -> bool:
-                return delivered(config) != was
-
-            service.until(moved)
-            time.sleep(rng.uniform(0, seconds))
+            wait_at_random(service, rng, seconds)
             service.kill()
+
+
+def wait_at_random(service: Service, rng: random.Random, seconds: float) -> None:
+    """Wait until the service has delivered something, and up to so many seconds longer."""
+    before = delivered(service.config)
+    service.until(lambda: delivered(service.config) != before)
+    time.sleep(rng.uniform(0, seconds))
 
 
 def delivered(config: Path) -> dict[str, int]:
     return {name: each["delivered"] for name, each in status(config).items()}
+
+
+STACK = re.compile(r"Traceback|Exception in thread|^\s+at [\w.$/]+\(", re.MULTILINE)
+
+
+def stop_quietly(service: Service, times: int = 2) -> int:
+    """SIGTERM to all processes of the service's group, again and again; the exit status."""
+    for _ in range(times):
+        os.killpg(service.process.pid, signal.SIGTERM)
+        time.sleep(0.3)
+    ended = service.wait(STOP_SECONDS_MAX)
+    assert not STACK.search(service.said()), service.said()
+    return ended
+
+
+def kill_driver(service: Service) -> None:
+    """kill -9 of the driver alone; the others of its group end by themselves."""
+    group = service.process.pid
+    service.process.kill()
+    service.process.wait(STOP_SECONDS_MAX)
+    deadline = time.monotonic() + STOP_SECONDS_MAX
+    while members(group):
+        assert time.monotonic() < deadline, members(group)
+        time.sleep(0.2)
+
+
+def members(group: int) -> list[int]:
+    """The processes of a group that have not ended."""
+    found = []
+    for entry in filter(lambda each: each.name.isdigit(), Path("/proc").iterdir()):
+        try:
+            text = (entry / "stat").read_text()
+        except OSError:  # it ended meanwhile
+            continue
+        state, _, its_group = text.rpartition(")")[2].split()[:3]
+        if int(its_group) == group and state != "Z":
+            found.append(int(entry.name))
+    return found
 
 
 class Reactor:
@@ -63,7 +106,7 @@ class Reactor:
 
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
-        self.thread.join(120)
+        self.thread.join(2 * SECONDS_MAX)
         assert not self.thread.is_alive()
         assert self.failure is None, self.failure
 
@@ -84,7 +127,9 @@ class Reactor:
             }
         )
         consumer.subscribe(self.topics)
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        producer = Producer(  # a message that is sent again is there once: they are counted
+            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        )
         while not self.stopping.is_set():
             for message in consumer.consume(1000, 0.2):
                 answer = None if message.error() else self.answer(message)
@@ -93,5 +138,5 @@ class Reactor:
                     producer.produce(topic, value, key, partition, headers=headers)
                     self.sent += 1
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(SECONDS_MAX) == 0
         consumer.close()

@@ -17,21 +17,28 @@ ANSWERS_MAX = 5_000
 class Traffic:
     """Multicasts with unique values, commands about nodes, answers to deliveries by side channels.
 
-    Counts what must come of it: ``deliveries``, of which some are `undelivered` instead, and
-    ``bad`` records.
+    Counts what must come of it: ``deliveries``, of which some are `undelivered` instead, those of
+    answers apart, which another thread counts, and ``bad`` records. ``handles``: how many of the
+    multicasts pass a handle on.
     """
 
-    def __init__(self, broker, prefix, orders, seed):
+    def __init__(self, broker, prefix, orders, seed, handles=0.02):
         self.bootstrap, self.prefix, self.orders = broker.bootstrap, prefix, orders
+        self.handles = handles
         self.rng, self.rng_of_answers = random.Random(seed), random.Random(seed)
         self.sent = dict.fromkeys(orders, 0)
         self.deliveries = dict.fromkeys(orders, 0)
         self.bad = dict.fromkeys(orders, 0)
         self.answers = dict.fromkeys(orders, 0)
+        self.answers_deliveries = dict.fromkeys(orders, 0)
         self.destroyed = []
 
     def topic(self, order, role):
         return f"{self.prefix}{order}.{role}"
+
+    @property
+    def outputs(self):
+        return [self.topic(order, "output") for order in self.orders]
 
     def destinations(self, rng):
         """One to fifty peers, and sometimes a node."""
@@ -47,7 +54,7 @@ class Traffic:
             sender, to = self.rng.choice(PEERS), self.destinations(self.rng)
             good = self.rng.random() < 0.995
             headers = [("to", b",".join(to if good else [*to, b"@never"]))]
-            if self.rng.random() < 0.02:
+            if self.rng.random() < self.handles:
                 headers.append(("handles", b"@" + self.rng.choice(NODES)))
             value = b"m%d" % self.sent[self.orders[0]]
             some.append(Record(sender, value, headers, PEERS.index(sender) % PARTITIONS))
@@ -90,16 +97,21 @@ class Traffic:
         sender, to = rng.choice(PEERS), rng.sample(PEERS, rng.randint(1, WIDEST))
         if message.key() not in to:
             to[0] = message.key()
-        self.deliveries[order] += len(to)
+        self.answers_deliveries[order] += len(to)
         headers = [("to", b",".join(to)), cause(message)]
         value = b"a%d" % self.answers[order]
         partition = PEERS.index(sender) % PARTITIONS
         return self.topic(order, "in"), sender, value, headers, partition
 
 
-def prepare(traffic, folder, orders, **service):
+def pipelines(traffic):
+    """A pipeline for each order; the topics that users write to, and the outputs, are made."""
     roles = ("output", "rejects", "events", "commands")
-    pipelines = {
+    orders = traffic.orders
+    create_topics(traffic.bootstrap, {traffic.topic(order, "in"): PARTITIONS for order in orders})
+    create_topics(traffic.bootstrap, {traffic.topic(order, "commands"): 1 for order in orders})
+    create_topics(traffic.bootstrap, {traffic.topic(order, "output"): 4 for order in orders})
+    return {
         order: {
             "discipline": "multicast",
             "order": order,
@@ -109,8 +121,23 @@ def prepare(traffic, folder, orders, **service):
         }
         for order in orders
     }
-    inputs = {traffic.topic(order, "in"): PARTITIONS for order in orders}
-    create_topics(traffic.bootstrap, inputs)
-    create_topics(traffic.bootstrap, {traffic.topic(order, "commands"): 1 for order in orders})
-    create_topics(traffic.bootstrap, {traffic.topic(order, "output"): 4 for order in orders})
-    return write_config(folder, traffic.bootstrap, pipelines, **service)
+
+
+def prepare(traffic, folder, **service):
+    """A service of these pipelines alone."""
+    return write_config(folder, traffic.bootstrap, pipelines(traffic), **service)
+
+
+def judge(traffic, figures):
+    """Every multicast and every destination is accounted for; ``figures``: of `sequencer status`."""
+    for order in traffic.orders:
+        mine = figures[order]
+        assert mine["in"] == traffic.sent[order] + traffic.answers[order]
+        assert mine["rejected"].get("bad-destination", 0) == traffic.bad[order]
+        lost = sum(n for reason, n in mine["rejected"].items() if reason != "bad-destination")
+        gone = mine["undelivered"] + lost  # who had a destroyed node as the only destination
+        assert (
+            mine["delivered"] + gone
+            == traffic.deliveries[order] + traffic.answers_deliveries[order]
+        )
+        assert mine["held"] == mine["transit"] == mine["blocked"] == 0

@@ -8,27 +8,77 @@ import pytest
 
 from streaming.crashes import POINTS
 from tests.faults.channels import KEYS, judge, prepare, some_messages
+from tests.faults.dying import FAULTS
 from tests.faults.kills import through_kills
 from tests.kafka_helpers import produce
 from tests.service_helpers import Service, run_once, status
 
+IN_WORKERS = tuple(point for point in POINTS if point not in ("1-2", "5-6"))
+WHOLE = ("1-2", "4-5", "5-6")
+
+
+class Crashes:
+    """One channel pipeline on one checkpoint; each time it dies, there is new input."""
+
+    def __init__(self, broker, prefix, folder):
+        self.bootstrap, self.prefix, self.folder = broker.bootstrap, prefix, folder
+        self.config = prepare(broker, prefix, folder)
+        self.rng = random.Random(1)
+        self.sent = self.count = 0
+
+    def send(self):
+        batch = some_messages(self.count, 10, self.rng)
+        produce(self.bootstrap, f"{self.prefix}in", batch)
+        self.sent, self.count = self.sent + len(batch), self.count + 10
+
+    def faults(self, points):
+        """What SEQUENCER_FAULT says for these points."""
+        return ",".join(f"{point}:{self.folder}/died-{point}" for point in points)
+
+    def died_at(self, points):
+        for point in points:
+            marker = self.folder / f"died-{point}"
+            assert marker.exists(), point
+            marker.unlink()
+
+    def die(self, point):
+        """The whole service: driver, JVM and workers."""
+        self.send()
+        with Service(
+            self.config, "--once", environment={"SEQUENCER_FAULT": self.faults([point])}
+        ) as run:
+            assert run.wait() == -signal.SIGKILL, f"{point}: {run.said()}"
+        self.died_at([point])
+
+    def judge(self):
+        run_once(self.config)
+        judge(self.bootstrap, self.prefix, self.count, self.sent, status(self.config)["p"])
+
 
 @pytest.mark.timeout(1800)
 def test_a_crash_between_any_two_steps(broker, topic_prefix, tmp_path):
-    """One checkpoint; the service dies at every fault point in turn, each time with new input."""
-    config = prepare(broker, topic_prefix, tmp_path)
-    rng = random.Random(1)
-    sent, count = 0, 0
+    """Of a worker where it is a worker that takes the step, again and again in one batch.
+
+    Then of the whole service, where the driver takes it, and between the commit and its report.
+    """
+    crashes = Crashes(broker, topic_prefix, tmp_path)
+    crashes.send()
+    faults = {FAULTS: crashes.faults(IN_WORKERS)}
+    said = run_once(crashes.config, within="tests.faults.dying:workers", environment=faults)
+    crashes.died_at(IN_WORKERS)
+    assert "Trying again in 0 s." in said
+    for point in WHOLE:
+        crashes.die(point)
+    crashes.judge()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_crash_of_the_whole_service_between_any_two_steps(broker, topic_prefix, tmp_path):
+    crashes = Crashes(broker, topic_prefix, tmp_path)
     for point in POINTS:
-        batch = some_messages(count, 10, rng)
-        produce(broker.bootstrap, f"{topic_prefix}in", batch)
-        sent, count = sent + len(batch), count + 10
-        marker = tmp_path / f"died-{point}"
-        with Service(config, "--once", environment={"SEQUENCER_FAULT": f"{point}:{marker}"}) as run:
-            assert run.wait() == -signal.SIGKILL, f"{point}: {run.said()}"
-        assert marker.exists(), point
-    run_once(config)
-    judge(broker.bootstrap, topic_prefix, count, sent, status(config)["p"])
+        crashes.die(point)
+    crashes.judge()
 
 
 def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
@@ -48,11 +98,6 @@ def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
     through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
     judge(broker.bootstrap, prefix, (kills + 1) * per_turn, sent, status(config)["p"])
-
-
-@pytest.mark.timeout(1200)
-def test_kill_at_random_moments(broker, topic_prefix, tmp_path):
-    kill_at_random(broker, topic_prefix, tmp_path, kills=1, messages=20_000, seconds=3)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def judged(broker, tmp_path_factory):
     """What verify says of each order."""
     folder = tmp_path_factory.mktemp("ablated")
     traffic = Traffic(broker, f"ablated-{uuid.uuid4().hex[:8]}.", ORDERS, seed=2)
-    config = prepare(traffic, folder, ORDERS, batch_records_max=25)
+    config = prepare(traffic, folder, batch_records_max=25)
     traffic.multicast(600)
     run_once(config, within="tests.spark.ablated:unsafe")
     return {order: verify(config, "--pipeline", order) for order in ORDERS}
@@ -36,7 +36,7 @@ def test_the_judge_sees_what_a_safeguard_is_for(judged, order):
 
 def test_a_backlog_is_read_as_fast_as_it_is_worked_through(broker, tmp_path):
     traffic = Traffic(broker, f"backlog-{uuid.uuid4().hex[:8]}.", ORDERS, seed=3)
-    config = prepare(traffic, tmp_path, ORDERS)
+    config = prepare(traffic, tmp_path)
     traffic.multicast(400)
     said = run_once(config, within="tests.spark.ablated:narrow")
     for order in ORDERS:

@@ -1,0 +1,32 @@
+"""A service whose Python workers die, and that goes on at once: for the process that tests share."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from streaming.service import query, run
+
+FAULTS = "WORKERS_FAULTS"
+"""What workers, and they alone, get as SEQUENCER_FAULT."""
+
+
+@contextmanager
+def workers() -> Iterator[None]:
+    """The sink's workers die at the points named; the pipeline starts again without a pause."""
+    usual = query._own_workers
+
+    @contextmanager
+    def armed(frame: Any, stage: str) -> Iterator[None]:
+        context = frame.sparkSession.sparkContext
+        with usual(frame, stage):
+            context.environment = {**context.environment, "SEQUENCER_FAULT": os.environ[FAULTS]}
+            yield
+
+    with (
+        patch.object(query, "_own_workers", armed),
+        patch.object(run, "RESTART_SECONDS", (0,)),
+        patch.object(run, "ONCE_TRIES_MAX", os.environ[FAULTS].count(",") + 1),
+    ):
+        yield
