@@ -86,7 +86,9 @@ class InMemory:
 
     def write(self, topic, table):
         added = [name for name in table.column_names if name not in RECORD_COLUMNS]
-        for row in table.to_pylist():
+        rows = table.to_pylist()
+        keys = pa.array([row["key"] or b"" for row in rows], pa.binary())
+        for row, home in zip(rows, partitions_of(keys, PARTITIONS).tolist(), strict=True):
             own = [(h["key"], h["value"]) for h in row["headers"] or []]
             own += [
                 (
@@ -96,7 +98,6 @@ class InMemory:
                 for name in added
                 if row[name] is not None
             ]
-            key = pa.array([row["key"] or b""], pa.binary())
-            partition = row.get("partition", int(partitions_of(key, PARTITIONS)[0]))
+            partition = row.get("partition", home)
             time = row.get("timestamp", self.now_ms)
             self.topics.put(topic, partition, time, row["key"], row["value"], own)

@@ -18,6 +18,7 @@ from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
+from tests.seeds import seeds
 from tests.sequencer.checking import ablations
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
 from tests.streaming.in_memory import PARTITIONS
@@ -51,7 +52,7 @@ def events(floor, kind=""):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", [*range(20), 1116])  # 1116: a destruction asks for copies again
+@pytest.mark.parametrize("seed", seeds(10, 20, 1116))  # 1116: a destruction asks for copies again
 def test_random_histories_in_random_batches(seed, order):
     rng = random.Random(seed)
     world = random_multicasts(seed, order=order, commands=rng.choice([0, 0.1, 0.3]))
@@ -66,7 +67,7 @@ def test_random_histories_in_random_batches(seed, order):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, 4))
 def test_what_is_told_of_peers_in_between(seed, order):
     world = random_multicasts(seed, order=order, commands=0.2)
     floor = floor_for(world, seed, shards=2 + seed % 3)
@@ -96,7 +97,7 @@ def test_many_random_histories(block):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(2, 6))
 def test_what_may_not_start_yet_waits_in_order(seed, order, monkeypatch):
     monkeypatch.setattr(operator, "IN_FLIGHT_MAX", 1 + seed % 4)
     monkeypatch.setattr(operator, "READ_MAX", 2)
@@ -150,31 +151,30 @@ def live(order, seed, bus_type=None):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2, 4))
 def test_causes_come_first_also_by_side_channels(seed, order):
     verdict = live(order, seed)
     assert verdict.good, verdict.faults[:3]
 
 
 @pytest.mark.parametrize(
-    ("order", "bus", "names"),
+    ("bus", "seed", "wrong"),
     [
         (
-            "clock",
             ablations.clock_bus(queue=ablations.NoBlocks),
-            {"stamp-order", "pairwise-order", "acyclic", "causality"},
+            20,
+            {"stamp-order", "pairwise-order", "acyclic"},
         ),
         (
-            "clock",
             ablations.clock_bus(queue=ablations.LateSync, transaction=ablations.SyncWhenQueueing),
+            20,
             {"causality"},
         ),
     ],
 )
-def test_the_judge_sees_what_a_safeguard_is_for(order, bus, names):
-    """Without the block, or without syncing before queueing, some run shows what goes wrong."""
-    found = {name for seed in range(16, 24) for name in live(order, seed, bus).counts}
-    assert found & names, found
+def test_the_judge_sees_what_a_safeguard_is_for(bus, seed, wrong):
+    """Without the block, or without syncing before queueing, this run shows what goes wrong."""
+    assert live("clock", seed, bus).counts.keys() >= wrong
 
 
 def world_of(order="clock"):
@@ -245,7 +245,7 @@ def test_commands_are_answered_once(order):
     assert all("detail" in each for each in answers.values() if "reason" in each)
 
 
-@pytest.mark.parametrize("order", ["clock", "counter"])
+@pytest.mark.parametrize("order", ["clock", pytest.param("counter", marks=pytest.mark.slow)])
 def test_limits_of_one_message(order):
     world = world_of(order)
     wide = b",".join(b"p%d" % n for n in range(1000))
