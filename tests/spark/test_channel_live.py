@@ -25,7 +25,9 @@ def labelled(key, label, value):
     return Record(key, value, [("label", str(label).encode())])
 
 
-def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_path):
+def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
+    broker, topic_prefix, tmp_path
+):
     topics = {f"{topic_prefix}{name}.in": 1 for name in ("skip", "retire")}
     create_topics(broker.bootstrap, topics)
     names = {n: f"{topic_prefix}{n}" for n in ("skip", "retire")}
@@ -38,6 +40,8 @@ def test_timers_fire_and_the_service_stops_on_sigterm(broker, topic_prefix, tmp_
     )
     produce(broker.bootstrap, f"{names['retire']}.in", [labelled(b"k", 0, b"first life")])
     with Service(config, "--log-format", "json") as service:
+        service.until((tmp_path / "checkpoints" / "skip" / "lock").exists)
+        refuse_a_second_copy(config, service)
         out = wait_for_records(broker.bootstrap, f"{names['skip']}.out", 3, limit_s=SECONDS_MAX)
         assert [r.value for r in out] == [b"0", b"2", b"5"]
         told = [json.loads(r.value) for r in read_all(broker.bootstrap, f"{names['skip']}.events")]
@@ -112,18 +116,12 @@ def test_an_expression_that_gives_several_values_is_refused(broker, topic_prefix
     assert "Traceback" not in said
 
 
-def test_a_second_copy_on_the_checkpoint_is_refused(broker, topic_prefix, tmp_path):
-    create_topics(broker.bootstrap, {f"{topic_prefix}in": 1})
-    pipelines = {"p": channel_topics(topic_prefix)}
-    config = write_config(tmp_path, broker.bootstrap, pipelines)
-    with WarmService(config) as first:
-        first.until((tmp_path / "checkpoints" / "p" / "lock").exists)
-        with Service(config) as second:
-            assert second.wait(60) == 1
-            assert f"process {first.warm.process.pid}" in second.said()
-            assert "Traceback" not in second.said()
-        first.until(lambda: status(config)["p"]["batch"] is not None)
-        assert first.stop() == 0
+def refuse_a_second_copy(config, first):
+    """Another process on the same checkpoint does nothing, and says who works."""
+    with Service(config) as second:
+        assert second.wait() == 1
+        assert f"process {first.process.pid}" in second.said()
+        assert "Traceback" not in second.said()
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def ran(broker, tmp_path_factory):
     def read(name, role="output"):
         return read_all(broker.bootstrap, pipelines[name][role])
 
-    read.config, read.rerun = config, lambda: run_once(config)
+    read.config = config
     return read
 
 
@@ -283,12 +283,10 @@ def test_the_accounting_adds_up_and_a_rerun_changes_nothing(ran):
     for name, figures in before.items():
         ended = figures["delivered"] + sum(figures["rejected"].values())
         assert figures["in"] == ended + figures["dropped"] + figures["held"], name
-    outputs = {
-        name: (ran(name), ran(name, "rejects"), ran(name, "events"))
-        for name in PIPELINES
-        if name != "second"
-    }
-    ran.rerun()
+    again = ("text", "drop", "epochs", "bounds", "skipfull")
+    outputs = {name: (ran(name), ran(name, "rejects"), ran(name, "events")) for name in again}
+    chosen = [word for name in (*again, "second") for word in ("--pipeline", name)]
+    run_once(ran.config, *chosen)
     for name, (out, rejects, told) in outputs.items():
         assert (ran(name), ran(name, "rejects"), ran(name, "events")) == (out, rejects, told)
     assert values(ran("second")) == [b"z", b"y", b"x", b"w"], (

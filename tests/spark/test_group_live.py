@@ -2,6 +2,7 @@
 
 import json
 import signal
+from functools import partial
 
 import pytest
 
@@ -50,62 +51,84 @@ def first_offsets(bootstrap, topic):
         consumer.close()
 
 
-@pytest.mark.parametrize("sequencing", ["batch", "network"])
-def test_figure_1_step_by_step(broker, topic_prefix, tmp_path, sequencing):
-    names = {role: f"{topic_prefix}{role}" for role in ("output", "rejects", "events", "transit")}
-    pipeline = {
-        "discipline": "group",
-        "sequencing": sequencing,
-        "input": f"{topic_prefix}in",
-        "commands": f"{topic_prefix}commands",
-        "groups": {name: list(MEMBERS[name]) for name in ("G0", "G1", "G2")},
-        **names,
-    }
-    create_topics(broker.bootstrap, {f"{topic_prefix}in": 2, f"{topic_prefix}commands": 1})
-    config = write_config(tmp_path, broker.bootstrap, {"p": pipeline})
+class Figure1:
+    """A pipeline that begins with three groups of the figure; named by how it sequences."""
 
-    def events():
-        return [json.loads(r.value) for r in read_all(broker.bootstrap, names["events"])]
+    def __init__(self, broker, prefix, sequencing):
+        self.bootstrap, self.name = broker.bootstrap, sequencing
+        roles = ("input", "output", "rejects", "events", "commands", "transit")
+        self.topics = {role: f"{prefix}{sequencing}.{role}" for role in roles}
+        create_topics(self.bootstrap, {self.topics["input"]: 2, self.topics["commands"]: 1})
+        self.sent = self.expected = 0
 
-    def delivered():
-        return read_all(broker.bootstrap, names["output"])
+    def pipeline(self):
+        groups = {name: list(MEMBERS[name]) for name in ("G0", "G1", "G2")}
+        return {"discipline": "group", "sequencing": self.name, "groups": groups, **self.topics}
 
-    sent, expected = 0, 0
+    def command(self, value):
+        produce(self.bootstrap, self.topics["commands"], [Record(None, json.dumps(value).encode())])
+
+    def has_answered(self, own):
+        events = [json.loads(r.value) for r in read_all(self.bootstrap, self.topics["events"])]
+        return own in [e.get("command") for e in events]
+
+    def send(self, step, groups):
+        """Ten messages to each of the groups, in turn."""
+        some = [
+            Record(b"p%d" % (n % 3), b"%d:%d" % (step, n), [("group", group.encode())])
+            for n, group in enumerate(groups * 10)
+        ]
+        produce(self.bootstrap, self.topics["input"], some)
+        self.sent += len(some)
+        self.expected += 10 * sum(len(MEMBERS[group]) for group in groups)
+
+    def is_through(self, config):
+        return status(config)[self.name]["delivered"] == self.expected
+
+    def overlaps(self, step):
+        """Who gets the messages of a step with a number of which overlap."""
+        seen = {}
+        for record in read_all(self.bootstrap, self.topics["output"]):
+            if record.value.startswith(b"%d:" % step):
+                for first, second, _ in json.loads(record.header("stamps") or b"[]"):
+                    seen.setdefault(f"{first}+{second}", set()).add(record.key.decode())
+        return {pair: "".join(sorted(who)) for pair, who in seen.items()}
+
+    def judge(self, config):
+        figures = status(config)[self.name]
+        assert figures["in"] == self.sent + 1
+        assert figures["held"] == figures["transit"] == 0
+        graph = called_json("graph", config, "--running", "--pipeline", self.name)["groups"]
+        assert {name: "".join(each["members"]) for name, each in graph.items()} == {
+            name: MEMBERS[name] for name in ("G1", "G2", "G3", "G4")
+        }
+        assert {name: each["messages"] for name, each in graph.items()} == {
+            "G1": 40, "G2": 40, "G3": 30, "G4": 20,
+        }  # fmt: skip
+
+
+def test_figure_1_step_by_step(broker, topic_prefix, tmp_path):
+    both = [Figure1(broker, topic_prefix, sequencing) for sequencing in ("batch", "network")]
+    config = write_config(tmp_path, broker.bootstrap, {each.name: each.pipeline() for each in both})
     with WarmService(config) as service:
         for step, (command, groups, overlaps) in enumerate(STEPS):
-            if command is not None:
-                value = json.dumps(command).encode()
-                produce(broker.bootstrap, f"{topic_prefix}commands", [Record(None, value)])
-                service.until(lambda own=command["id"]: own in [e.get("command") for e in events()])
-            some = [
-                Record(b"p%d" % (n % 3), b"%d:%d" % (step, n), [("group", group.encode())])
-                for n, group in enumerate(groups * 10)
-            ]
-            produce(broker.bootstrap, f"{topic_prefix}in", some)
-            sent += len(some)
-            expected += 10 * sum(len(MEMBERS[group]) for group in groups)
-            service.until(lambda want=expected: status(config)["p"]["delivered"] == want)
-            seen = {}
-            for record in delivered():
-                if record.value.startswith(b"%d:" % step):
-                    for first, second, _ in json.loads(record.header("stamps") or b"[]"):
-                        seen.setdefault(f"{first}+{second}", set()).add(record.key.decode())
-            assert {pair: "".join(sorted(who)) for pair, who in seen.items()} == overlaps
+            for each in both if command is not None else ():
+                each.command(command)
+                service.until(partial(each.has_answered, command["id"]))
+            for each in both:
+                each.send(step, groups)
+            for each in both:
+                service.until(partial(each.is_through, config))
+                assert each.overlaps(step) == overlaps, each.name
         late = [Record(b"p0", b"too late", [("group", b"G0")])]
-        produce(broker.bootstrap, f"{topic_prefix}in", late)
-        service.until(lambda: status(config)["p"]["rejected"] == {"removed-group": 1})
+        for each in both:
+            produce(broker.bootstrap, each.topics["input"], late)
+        rejected = {each.name: {"removed-group": 1} for each in both}
+        service.until(lambda: {n: f["rejected"] for n, f in status(config).items()} == rejected)
+        transit = both[1].topics["transit"]  # old chunks are deleted every few seconds
+        service.until(lambda: any(first_offsets(broker.bootstrap, transit)))
         assert service.stop(signal.SIGTERM) == 0
-    figures = status(config)["p"]
-    assert figures["in"] == sent + 1
-    assert figures["held"] == figures["transit"] == 0
-    if sequencing == "network":
-        assert any(first_offsets(broker.bootstrap, names["transit"])), "old chunks are deleted"
     code, said = verify(config)
     assert code == 0, said
-    groups = called_json("graph", config, "--running")["groups"]
-    assert {name: "".join(each["members"]) for name, each in groups.items()} == {
-        name: MEMBERS[name] for name in ("G1", "G2", "G3", "G4")
-    }
-    assert {name: each["messages"] for name, each in groups.items()} == {
-        "G1": 40, "G2": 40, "G3": 30, "G4": 20,
-    }  # fmt: skip
+    for each in both:
+        each.judge(config)
