@@ -61,6 +61,11 @@ class Plan:
         """Of the producer that writes for a state partition; unique to it in the Kafka cluster."""
         return f"{self.service}.{self.pipeline}.{partition}"
 
+    @property
+    def driver_id(self) -> str:
+        """Transactional id, and group, of the driver (`streaming.sink.claim`)."""
+        return f"{self.service}.{self.pipeline}.driver"
+
     def progress_group(self, partition: int) -> str:
         """Group whose committed offset is the last batch that a state partition wrote."""
         return f"{self.service}.{self.pipeline}.{partition}"

@@ -26,6 +26,11 @@ from pathlib import Path
 from streaming.errors import ConfigError, SequencerError
 
 IVY = Path(__file__).with_name("ivy.xml")
+IVY_S3 = Path(__file__).with_name("ivy-s3.xml")
+FETCHED = {
+    IVY.name: "Spark's Kafka connector and a Kafka broker: 54 MB",
+    IVY_S3.name: "Hadoop's client for S3: 14 MB",
+}
 JAVA_MIN = 17
 RESOLVE_SECONDS_MAX = 600
 LOCK_SECONDS_MAX = 900
@@ -34,6 +39,11 @@ LOCK_SECONDS_MAX = 900
 def spark_jars() -> list[Path]:
     """Jars of Spark's Kafka connector."""
     return _jars("connector")
+
+
+def s3_jars() -> list[Path]:
+    """Jars for checkpoints on an S3 endpoint; fetched by whoever has one."""
+    return _jars("s3", IVY_S3)
 
 
 def broker_classpath() -> list[Path]:
@@ -66,13 +76,13 @@ def java_environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-def _jars(kind: str) -> list[Path]:
+def _jars(kind: str, ivy: Path = IVY) -> list[Path]:
     own_jars = os.environ.get("SEQUENCER_JARS")
-    folder = Path(own_jars) if own_jars else _cache_folder()
+    folder = Path(own_jars) if own_jars else _cache_folder(ivy)
     if not own_jars and not folder.is_dir():
         with _lock(folder.with_suffix(".lock")):
             if not folder.is_dir():
-                _resolve(folder)
+                _resolve(folder, ivy)
     jars = sorted((folder / kind).glob("*.jar"))
     if not jars:
         raise ConfigError(
@@ -93,9 +103,9 @@ def pyspark_folder() -> Path:
     return Path(spec.origin).parent
 
 
-def _cache_folder() -> Path:
+def _cache_folder(ivy: Path) -> Path:
     """Where the jars are, or shall be."""
-    key = IVY.read_bytes() + importlib.metadata.version("pyspark").encode()
+    key = ivy.read_bytes() + importlib.metadata.version("pyspark").encode()
     name = f"jars-{hashlib.sha256(key).hexdigest()[:12]}"
     return cache_root(name) / name
 
@@ -143,20 +153,20 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _resolve(folder: Path) -> None:
+def _resolve(folder: Path, file: Path) -> None:
     """Fetch into a folder beside, then rename: a folder that is there is whole."""
     ivy = next(pyspark_folder().glob("jars/ivy-*.jar"))
     command = java()
     prefix = f"{folder.name}-new-"
     for left in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
         shutil.rmtree(left, ignore_errors=True)
-    said = "Fetching Spark's Kafka connector and a Kafka broker (54 MB, once, about half a minute)"
+    said = f"Fetching {FETCHED[file.name]} (once, about half a minute)"
     print(said, end="", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
         # paths from the folder: in a pattern, Ivy has its own use for (, [ and $
-        arguments = [command, "-jar", str(ivy), "-ivy", str(IVY), "-cache", "ivy"]
+        arguments = [command, "-jar", str(ivy), "-ivy", str(file), "-cache", "ivy"]
         arguments += ["-retrieve", "jars/[conf]/[artifact]-[revision].[ext]"]
-        arguments += ["-confs", "connector", "broker"]
+        arguments += ["-confs", *(("s3",) if file == IVY_S3 else ("connector", "broker"))]
         settings = os.environ.get("SEQUENCER_IVY_SETTINGS")
         if settings:
             arguments += ["-settings", str(Path(settings).resolve())]

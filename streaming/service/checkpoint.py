@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,9 @@ STATUS = "status.json"
 WAITING = "waiting.json"
 MOVED = "moved.json"
 
+
+S3 = ("s3", "s3a", "s3n")
+S3_PROPERTY = "spark.hadoop.fs.s3a."
 
 SHARED = {
     "shards": "set service.shards back",
@@ -48,14 +52,20 @@ class Identity:
 class Checkpoint:
     """Reads and writes the service's own files in a pipeline's checkpoint folder.
 
-    ``root`` is a folder or a Hadoop URI (file, hdfs, s3a, gs, …).
+    ``root`` is a folder or a Hadoop URI (file, hdfs, s3a, gs, …); ``spark``: Spark's properties,
+    of which those of S3 say where that is and who we are there.
     """
 
-    def __init__(self, root: str, pipeline: str) -> None:
+    def __init__(self, root: str, pipeline: str, spark: Mapping[str, str] | None = None) -> None:
         self.location = f"{root.rstrip('/')}/{pipeline}"
         self.pipeline = pipeline
-        self._files, self._path = _open(self.location)
+        self._files, self._path = _open(self.location, spark or {})
         self._lock: IO[str] | None = None
+
+    @property
+    def lockable(self) -> bool:
+        """Whether it is a folder, where locks and renames work."""
+        return isinstance(self._files, fs.LocalFileSystem)
 
     def pin(self, wanted: Identity) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
@@ -118,10 +128,10 @@ class Checkpoint:
     def claim(self) -> None:
         """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
 
-        Works on a local folder. Elsewhere Kafka's fencing alone keeps two copies apart, and it is
+        Works on a local folder. Elsewhere Kafka keeps two copies apart (`sink.claim`), and it is
         the newer one that goes on.
         """
-        if not isinstance(self._files, fs.LocalFileSystem) or crashes.wants("unlocked"):
+        if not self.lockable or crashes.wants("unlocked"):
             return
         self._files.create_dir(self._path, recursive=True)
         self._lock = Path(self._path, "lock").open("a+")  # noqa: SIM115  (held for life)
@@ -238,9 +248,12 @@ class Checkpoint:
     def _write(self, name: str, content: dict[str, Any]) -> None:
         self._files.create_dir(self._path, recursive=True)
         path = f"{self._path}/{name}"
-        with self._files.open_output_stream(f"{path}.new") as stream:
+        # An object store shows a file when it is whole, and has no rename.
+        new = f"{path}.new" if self.lockable else path
+        with self._files.open_output_stream(new) as stream:
             stream.write(json.dumps(content, sort_keys=True).encode())
-        self._files.move(f"{path}.new", path)
+        if new != path:
+            self._files.move(new, path)
 
 
 def is_local(location: str) -> bool:
@@ -254,14 +267,39 @@ def local_path(location: str) -> str:
     return location.removeprefix("file://").removeprefix("file:")
 
 
-def _open(location: str) -> tuple[fs.FileSystem, str]:
-    scheme, _, rest = location.partition("://")
+def is_s3(location: str) -> bool:
+    """Whether a checkpoint lies on an S3 endpoint."""
+    return location.partition("://")[0] in S3 and "://" in location
+
+
+def _open(location: str, spark: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
+    rest = location.partition("://")[2]
+    if is_s3(location):
+        return fs.S3FileSystem(**_s3_options(spark)), rest
     if not is_local(location):
-        if scheme in ("s3a", "s3n"):
-            location = f"s3://{rest}"
         files, path = fs.FileSystem.from_uri(location)
         return files, path
     return fs.LocalFileSystem(), local_path(location)
+
+
+def _s3_options(spark: Mapping[str, str]) -> dict[str, Any]:
+    """What Spark is told of S3, for Arrow's client; the rest is the environment's in both."""
+    told = {
+        name.removeprefix(S3_PROPERTY): value
+        for name, value in spark.items()
+        if name.startswith(S3_PROPERTY)
+    }
+    scheme, _, address = told.get("endpoint", "").rpartition("://")
+    plain = scheme == "http" or told.get("connection.ssl.enabled") == "false"
+    options = {
+        "endpoint_override": address,
+        "access_key": told.get("access.key"),
+        "secret_key": told.get("secret.key"),
+        "session_token": told.get("session.token"),
+        "region": told.get("endpoint.region"),
+        "scheme": "http" if plain else "",
+    }
+    return {name: value for name, value in options.items() if value}
 
 
 def _show(value: Any) -> str:

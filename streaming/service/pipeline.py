@@ -24,6 +24,7 @@ from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.settings.values import SUBSCRIBER
+from streaming.sink.claim import Claim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,7 +104,10 @@ class Pipeline:
             waiting=waiting,
             written=self.progress.written,
         )
-        self.carrier = Carrier(plan, self.progress, self._note)
+        claim = None if self.checkpoint.lockable else Claim(plan)
+        if claim is not None:
+            claim.take()
+        self.carrier = Carrier(plan, self.progress, self._note, claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in connection.java(self.config).items()}
         limit = self.config.service.batch_records_max

@@ -17,6 +17,7 @@ from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.disciplines.source import Source
+from streaming.sink.claim import Claim
 from streaming.sink.sink import SUMMARY, Sink, Written
 
 if TYPE_CHECKING:
@@ -71,10 +72,17 @@ def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame
 class Carrier:
     """What foreachBatch does: run the sink over a batch, then note what it reports."""
 
-    def __init__(self, plan: Plan, progress: Progress, notify: Callable[[Progress], None]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress,
+        notify: Callable[[Progress], None],
+        claim: Claim | None = None,
+    ) -> None:
         self.plan = plan
         self.progress = progress
         self.notify = notify
+        self.claim = claim
         self.failure: Exception | None = None
         self.stopping = threading.Event()
         self._begun = threading.Event()
@@ -91,6 +99,8 @@ class Carrier:
             raise StopRequested
         crash_point("1-2")
         try:
+            if self.claim is not None:
+                self.claim.renew(batch)
             self._write(frame, batch)
         except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
             self.failure = failure

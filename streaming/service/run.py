@@ -69,7 +69,8 @@ class Service:
             if not self._wait_for_kafka() or not wait_for_master(master, self.stopping, say):
                 return
             self._prepare_topics()
-            checkpoints = [Checkpoint(self.config.service.checkpoint, name) for name in self.names]
+            root, spark = self.config.service.checkpoint, self.config.spark
+            checkpoints = [Checkpoint(root, name, spark) for name in self.names]
             for checkpoint in checkpoints:
                 checkpoint.claim()
             with spark_session(self.config, jvm) as session:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from streaming.config import Config
 from streaming.disciplines import operators
 from streaming.errors import ConfigError
-from streaming.kafka.jars import spark_jars
-from streaming.service.checkpoint import is_local
+from streaming.kafka.jars import s3_jars, spark_jars
+from streaming.service.checkpoint import is_local, is_s3
 from streaming.service.class_archive import class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
 from streaming.service.jvm import Jvm, quietly, spark_home
@@ -78,6 +78,18 @@ LOCAL_CHECKPOINT = {
 """On a local folder rename is atomic; Spark's own way there starts a process for each file, which
 takes half of the time between two batches."""
 
+S3_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.s3a.aws.credentials.provider": (
+        "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+        "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    ),
+}
+"""An object store has no rename: files are written whole or not at all. Credentials are those in
+[spark], or the environment's."""
+
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
 }
@@ -107,6 +119,9 @@ def start_jvm(config: Config) -> Jvm:
         **SESSION,
     }
     jars = spark_jars()
+    if is_s3(config.service.checkpoint):
+        jars = [*jars, *s3_jars()]
+        settings = {**S3_CHECKPOINT, **settings}
     if is_local_master(master) and not submitted:
         # On the class path of Java itself: only from there are classes kept (ClassArchive), and
         # Spark needs the file system before it has jars of its own.

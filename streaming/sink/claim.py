@@ -1,0 +1,47 @@
+"""One driver for a checkpoint where no lock can say so: Kafka fences whoever had it before.
+
+The driver of a pipeline has a transactional id of its own. To take it fences the driver that had
+it; before each batch is written the driver commits a transaction, which only the last one can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streaming.disciplines.plan import Plan
+from streaming.kafka.connection import without_producer_settings
+from streaming.sink.librdkafka import KAFKA_SECONDS_MAX, quiet, translated
+
+
+class Claim:
+    """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.id = plan.driver_id
+        self._producer: Any = None
+        self._consumer: Any = None
+
+    def take(self) -> None:
+        """Fence whoever has it. KafkaUnavailable where Kafka does not let us."""
+        from confluent_kafka import Consumer, Producer  # noqa: PLC0415  (a quick --help)
+
+        connection = without_producer_settings(self.plan.producer)
+        consumer = {**connection, "group.id": self.id, "enable.auto.commit": False}
+        with translated("take the checkpoint", transactional=True):
+            self._consumer = Consumer(consumer, logger=quiet())
+            producer = {**self.plan.producer, "transactional.id": self.id}
+            self._producer = Producer(producer, logger=quiet())
+            self._producer.init_transactions(KAFKA_SECONDS_MAX)
+
+    def renew(self, batch: int) -> None:
+        """Make sure that it is still ours. Raises Fenced where it is not."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        place = TopicPartition(self.plan.events, 0, batch)
+        with translated("keep the checkpoint", transactional=True):
+            self._producer.begin_transaction()
+            self._producer.send_offsets_to_transaction(
+                [place], self._consumer.consumer_group_metadata(), KAFKA_SECONDS_MAX
+            )
+            self._producer.commit_transaction(KAFKA_SECONDS_MAX)
