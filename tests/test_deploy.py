@@ -1,0 +1,206 @@
+"""What is in `deploy/`: the image's entry point, the chart as it is rendered, the compose file, the unit."""
+
+import configparser
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from streaming.config import parse_config
+from streaming.kafka.jars import cache_root
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "sequencer"
+HELM = "helm.sh/helm/v3/cmd/helm@v3.16.4"
+KUBERNETES = "1.31"
+EXECUTOR = {
+    "SPARK_DRIVER_URL": "spark://d:7078",
+    "SPARK_EXECUTOR_ID": "3",
+    "SPARK_EXECUTOR_CORES": "2",
+    "SPARK_APPLICATION_ID": "app",
+    "SPARK_EXECUTOR_POD_IP": "10.0.0.1",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_EXECUTOR_POD_NAME": "pod",
+    "SPARK_EXECUTOR_MEMORY": "2g",
+    "SPARK_HOME": "/spark",
+}
+
+
+def entered(folder, *words, **environment):
+    """What the entry point starts: the words of the command, one by one."""
+    for name in ("sequencer", "java"):
+        tool = folder / name
+        tool.write_text(f'#!/bin/sh\necho {name}\nfor word in "$@"; do echo "$word"; done\n')
+        tool.chmod(0o755)
+    done = subprocess.run(
+        [DEPLOY / "entrypoint.sh", *words],
+        env={"PATH": f"{folder}:/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_entry_point_is_the_command(tmp_path):
+    assert entered(tmp_path, "run", "a file.toml") == ["sequencer", "run", "a file.toml"]
+    assert entered(tmp_path) == ["sequencer"]
+
+
+def test_the_entry_point_is_an_executor(tmp_path):
+    options = {"SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_JAVA_OPT_1": "-Dd=*"}
+    told = entered(tmp_path, "executor", **EXECUTOR, **options)
+    assert told[:5] == ["java", "-Da=b c", "-Dd=*", "-Xms2g", "-Xmx2g"]
+    assert told[told.index("-cp") + 1] == "/spark/jars/*"
+    assert told[told.index("--executor-id") + 1] == "3"
+    assert told[told.index("--podName") + 1] == "pod"
+    assert "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend" in told
+
+
+def test_an_executor_has_the_users_jars_first(tmp_path):
+    paths = {"SPARK_CLASSPATH": "/b.jar", "SPARK_EXTRA_CLASSPATH": "/a.jar"}
+    told = entered(tmp_path, "executor", **EXECUTOR, **paths)
+    assert told[told.index("-cp") + 1] == "/a.jar:/b.jar:/spark/jars/*"
+
+
+def test_the_image_is_as_a_linter_wants_it():
+    tool = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run(
+        [tool, DEPLOY / "Dockerfile"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert text.index("USER 10001") < text.index("ENTRYPOINT")
+
+
+def rendered(helm, *settings):
+    """The chart's objects by kind."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = subprocess.run(
+        [helm, "template", "orders", CHART, "--namespace", "trading", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {each["kind"]: each for each in yaml.safe_load_all(done.stdout) if each}
+
+
+def known_helm():
+    return shutil.which("helm") or shutil.which("helm", path=cache_root() / "bin")
+
+
+@pytest.fixture(scope="module")
+def helm():
+    found = known_helm()
+    if not found:
+        pytest.skip("helm is not installed; the slow form of the tests builds it where Go is")
+    return found
+
+
+def require_good(objects, spark):
+    """Objects that Kubernetes takes, and a file that the service takes."""
+    for kind, each in objects.items():
+        if kind != "PodMonitor":  # not of Kubernetes itself
+            kubernetes_validate.validate(each, KUBERNETES, strict=True)
+    file = tomllib.loads(objects["ConfigMap"]["data"]["service.toml"])
+    config = parse_config(file, {"HOSTNAME": "orders-1"}, "the chart")
+    assert spark.items() <= config.spark.items()
+    return config
+
+
+def test_the_chart_with_executors(helm):
+    objects = rendered(helm, "metrics.podMonitor.enabled=true", "secrets={kafka}")
+    config = require_good(
+        objects,
+        {
+            "spark.master": "k8s://https://kubernetes.default.svc",
+            "spark.driver.host": "orders-driver.trading.svc",
+            "spark.kubernetes.driver.pod.name": "orders-1",
+            "spark.executor.instances": "2",
+        },
+    )
+    deployment = objects["Deployment"]["spec"]
+    assert deployment["replicas"] == 1
+    assert deployment["strategy"] == {"type": "Recreate"}
+    pod = deployment["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["terminationGracePeriodSeconds"] > 60
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["envFrom"] == [{"secretRef": {"name": "kafka"}}]
+    assert config.service.metrics.endswith(f":{container['ports'][0]['containerPort']}")
+    assert config.service.checkpoint.startswith(container["volumeMounts"][1]["mountPath"])
+    service = objects["Service"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert f"{service['metadata']['name']}.trading.svc" == config.spark["spark.driver.host"]
+    assert objects["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
+
+
+def test_the_chart_on_an_object_store_and_in_one_pod(helm):
+    objects = rendered(helm, "executors.count=0", "storage.enabled=false")
+    config = require_good(objects, {"spark.driver.memory": "2g"})
+    assert "spark.master" not in config.spark
+    assert "PersistentVolumeClaim" not in objects
+    assert len(objects["Deployment"]["spec"]["template"]["spec"]["volumes"]) == 1
+
+
+def test_every_value_is_explained():
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    keys = [at for at, line in enumerate(lines) if re.match(r"\w+:", line)]
+    parts = [
+        "\n".join(lines[max(0, a - 3) : b]) for a, b in itertools.pairwise([*keys, len(lines)])
+    ]
+    assert [part for part in parts if "#" in part] == parts
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_chart_with_a_helm_that_is_built_here():
+    if shutil.which("go") is None:
+        pytest.skip("Go is not installed")
+    folder = cache_root() / "bin"
+    if known_helm() is None:
+        words = ["go", "install", HELM]
+        subprocess.run(words, env={**os.environ, "GOBIN": str(folder)}, timeout=800, check=True)
+    test_the_chart_with_executors(known_helm())
+    test_the_chart_on_an_object_store_and_in_one_pod(known_helm())
+
+
+def test_three_brokers_and_what_is_mounted():
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    services = compose["services"]
+    brokers = [each for name, each in services.items() if name.startswith("kafka")]
+    assert sorted(each["environment"]["KAFKA_NODE_ID"] for each in brokers) == [1, 2, 3]
+    assert all(each["environment"]["KAFKA_TRANSACTION_STATE_LOG_MIN_ISR"] == 2 for each in brokers)
+    mounts = [mount for each in services.values() for mount in each.get("volumes", ())]
+    for mount in mounts:
+        source = mount.partition(":")[0]
+        there = (ROOT / source).exists() if source.startswith(".") else source in compose["volumes"]
+        assert there, mount
+    file = tomllib.loads((DEPLOY / "compose" / "service.toml").read_text())
+    config = parse_config(file, {}, "compose")
+    scraped = yaml.safe_load((DEPLOY / "compose" / "prometheus.yml").read_text())
+    (target,) = scraped["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert target == f"sequencer:{config.service.metrics.partition(':')[2]}"
+
+
+def test_the_unit_waits_for_a_clean_stop():
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str
+    unit.read(DEPLOY / "systemd" / "sequencer@.service")
+    service = unit["Service"]
+    assert int(service["TimeoutStopSec"]) > 60
+    assert service["RestartPreventExitStatus"] == "2"
+    assert service["ExecStart"].endswith("run /etc/sequencer/%i.toml")
