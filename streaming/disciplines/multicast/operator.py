@@ -14,15 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sequencer.multicast import (
-    COUNTER,
-    Bus,
-    Delivery,
-    Destruction,
-    Message,
-    Shard,
-    Transaction,
-)
+from sequencer.multicast import COUNTER, Bus, Delivery, Destruction, Message, Shard, Transaction
 from sequencer.multicast.nodes import OwnedNodes
 from sequencer.multicast.words import let_go
 from streaming.arrow import output
