@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from streaming.arrow.output import output_rows_of
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.broadcast import Work
+from streaming.disciplines.broadcast import BroadcastWork
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.operator import BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
@@ -57,7 +57,7 @@ def measured(members, *, stamps):
     count = max(20, round(DELIVERIES / statistics.mean(sizes.values())))
     costs, written, texts = [], 0, 0
     for batch in range(BATCHES):
-        work = Work(records(list(members), count, batch), RECORD.empty_table(), batch + 1)
+        work = BroadcastWork(records(list(members), count, batch), RECORD.empty_table(), batch + 1)
         began, done = time.process_time(), 0
         for write in core.step(work):
             list(output_rows_of(0, write, wrote_before=True))
@@ -72,7 +72,7 @@ def measured(members, *, stamps):
     for turn, name in enumerate(list(members)[:5]):
         value = json.dumps({"op": "set", "group": name, "members": [*members[name], f"new{turn}"]})
         began = time.process_time()
-        list(core.step(Work(RECORD.empty_table(), command(value), BATCHES + 1)))
+        list(core.step(BroadcastWork(RECORD.empty_table(), command(value), BATCHES + 1)))
         state = core.dump()
         changes.append((time.process_time() - began) * 1000)
     fresh = operator.core(0)

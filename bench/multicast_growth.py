@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streaming.arrow.output import output_rows_of
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.broadcast import Work
+from streaming.disciplines.broadcast import BroadcastWork
 from streaming.disciplines.multicast.batched import BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 
@@ -36,7 +36,7 @@ def measured(destinations, peers):
     core = BatchOperator(plan()).core(0)
     costs, size, state = [], 0, b""
     for batch in range(BATCHES):
-        work = Work(records(destinations, peers, batch), RECORD.empty_table(), batch + 1)
+        work = BroadcastWork(records(destinations, peers, batch), RECORD.empty_table(), batch + 1)
         began, done, size = time.process_time(), core.totals.delivered, 0
         for write in core.step(work):
             size += sum(len(row["rows"][0]) for row in output_rows_of(0, write, wrote_before=True))

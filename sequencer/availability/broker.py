@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sequencer.availability.drafts import Draft, Tree
-from sequencer.availability.ring import CAPACITY_MAX, Entry, TopicRing, nested
+from sequencer.availability.ring import CAPACITY_MAX, RingEntry, TopicRing, nested
 from sequencer.availability.subscription import BrokerClosed, Mode, Subscription
 from sequencer.availability.word import Result
 
@@ -88,7 +88,7 @@ class LocalBroker:
                         f"{'reserved or published' if room is Result.DUPLICATE else 'too old'}, "
                         f"the next one is {ring.availability.last}"
                     )
-            entry = Entry(topic)
+            entry = RingEntry(topic)
             for ring, own_id in wanted:
                 ring.take(entry, own_id)
         return Draft(entry, rings, tree)

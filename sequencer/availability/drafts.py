@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from sequencer.availability.ring import Entry, State, TopicRing
+from sequencer.availability.ring import RingEntry, State, TopicRing
 
 
 class DraftSettled(Exception):  # noqa: N818  (names the state that the caller met)
@@ -37,7 +37,7 @@ class Draft:
 
     __slots__ = ("_done", "_entry", "_rings", "_tree")
 
-    def __init__(self, entry: Entry, rings: list[TopicRing], tree: Tree) -> None:
+    def __init__(self, entry: RingEntry, rings: list[TopicRing], tree: Tree) -> None:
         self._entry = entry
         self._rings = rings
         self._tree = tree

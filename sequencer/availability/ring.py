@@ -25,7 +25,7 @@ class State(enum.IntEnum):
     ABANDONED = 2
 
 
-class Entry:
+class RingEntry:
     """One message with its id in each of its nested topics (``ids``: topic name -> id)."""
 
     __slots__ = ("_state", "filled", "ids", "payload", "topic")
@@ -61,7 +61,7 @@ class TopicRing:
         self.name = name
         self.capacity = capacity
         self.availability = Availability(window=min(BITS, capacity))
-        self._slots: list[Entry | None] = [None] * capacity
+        self._slots: list[RingEntry | None] = [None] * capacity
 
     @property
     def begun(self) -> bool:
@@ -83,7 +83,7 @@ class TopicRing:
             )
         return result
 
-    def take(self, entry: Entry, message_id: int | None = None) -> None:
+    def take(self, entry: RingEntry, message_id: int | None = None) -> None:
         """Give ``entry`` this id, or the next one, and its slot. Only where ``room`` says DONE."""
         if message_id is None:
             message_id = self.availability.try_reserve_next()
@@ -94,7 +94,7 @@ class TopicRing:
         entry.ids[self.name] = message_id
         self._slots[message_id % self.capacity] = entry
 
-    def publish(self, entry: Entry) -> None:
+    def publish(self, entry: RingEntry) -> None:
         """Make a settled entry available to readers."""
         self.availability.try_make_available(entry.ids[self.name])
 
@@ -102,7 +102,7 @@ class TopicRing:
         """Give up the ids that were passed over by own ids and that nobody has reserved."""
         for message_id in range(self.availability.frontier, self.availability.last):
             if not self._entry(message_id):
-                entry = Entry(self.name)
+                entry = RingEntry(self.name)
                 entry.ids[self.name] = message_id
                 entry.settle(State.ABANDONED)
                 self._slots[message_id % self.capacity] = entry
@@ -113,11 +113,11 @@ class TopicRing:
         last = self.availability.last
         return max(self.availability.first, last - self.capacity), last
 
-    def find(self, message_id: int) -> Entry | None:
+    def find(self, message_id: int) -> RingEntry | None:
         """The settled entry with this id; None while it is unpublished, or once it is gone."""
         return self._entry(message_id) if self.availability.was_published(message_id) else None
 
-    def oldest_open(self) -> Entry | None:
+    def oldest_open(self) -> RingEntry | None:
         """The draft with the lowest unpublished id; None if there is none, or nobody has that id.
 
         Reservations come to wait for this id, ``availability.frontier``.
@@ -125,7 +125,7 @@ class TopicRing:
         lowest = self.availability.frontier
         return None if lowest == self.availability.last else self._entry(lowest)
 
-    def _entry(self, message_id: int) -> Entry | None:
+    def _entry(self, message_id: int) -> RingEntry | None:
         """Whoever has this id, while the ring has its slot."""
         entry = self._slots[message_id % self.capacity]
         return entry if entry is not None and entry.ids.get(self.name) == message_id else None

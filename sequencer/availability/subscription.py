@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sequencer.availability.drafts import Tree
-from sequencer.availability.ring import Entry, State, TopicRing
+from sequencer.availability.ring import RingEntry, State, TopicRing
 
 
 class Mode(enum.Enum):
@@ -111,7 +111,7 @@ class Subscription:
                 return self._receive(entry)
         return None
 
-    def _receive(self, entry: Entry) -> Received:
+    def _receive(self, entry: RingEntry) -> Received:
         message_id = self._next - 1
         missed = range(self._missed_from, message_id)
         self._missed_from = self._next

@@ -7,13 +7,13 @@ operators do to channels, `disorder` how far out of order messages came, `outcom
 returns.
 """
 
-from sequencer.channels.commands import Command, Op
+from sequencer.channels.commands import ChannelCommand, Op
 from sequencer.channels.disorder import Disorder
 from sequencer.channels.outcome import (
     REASONS,
     Answer,
+    ChannelEvent,
     Delivered,
-    Event,
     GapFailure,
     Outcome,
     Reason,
@@ -27,10 +27,10 @@ __all__ = [
     "REASONS",
     "Answer",
     "Arrivals",
-    "Command",
+    "ChannelCommand",
+    "ChannelEvent",
     "Delivered",
     "Disorder",
-    "Event",
     "Full",
     "Gap",
     "GapFailure",

@@ -34,7 +34,7 @@ class Op(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ChannelCommand:
     """A command that makes sense in itself.
 
     ``channel`` None: all that have waited ``blocked_ms`` for a label. ``label``, as text: of SEED
@@ -49,7 +49,9 @@ class Command:
     dry_run: bool = False
 
 
-def carry_out(state: ShardState, commands: Sequence[Command], now_ms: int, rules: Rules) -> Outcome:
+def carry_out(
+    state: ShardState, commands: Sequence[ChannelCommand], now_ms: int, rules: Rules
+) -> Outcome:
     """Carry commands out in order; the outcome's rows are the held ones."""
     operations = _Operations(state, commands, max(now_ms, state.clock_ms), rules)
     answers = [operations.carry_out(command) for command in commands]
@@ -60,7 +62,7 @@ class _Operations:
     """A shard's channels while commands work on them."""
 
     def __init__(
-        self, state: ShardState, commands: Sequence[Command], now_ms: int, rules: Rules
+        self, state: ShardState, commands: Sequence[ChannelCommand], now_ms: int, rules: Rules
     ) -> None:
         self.state = state
         self.rules = rules
@@ -81,17 +83,17 @@ class _Operations:
         self.old = Rows(row, held.channel, held.position, held.since_ms, held.fin)
         self.channels = PlainChannels(self.table, self.old, state.skipped, rules, now_ms)
 
-    def carry_out(self, command: Command) -> Answer:
+    def carry_out(self, command: ChannelCommand) -> Answer:
         """Carry out one command."""
         if command.channel is None:
-            if not self.rules.labels.searched and not _possible(self._place(command.label, 0)):
+            if not self.rules.labels.searched and not _possible(self._in_cycle(command.label, 0)):
                 return Answer(refused=Refusal.BAD_LABEL)
             answers = [self._to_one(row, command) for row in self._blocked(command.blocked_ms)]
             done = [answer for answer in answers if answer.refused is None]
             return Answer(sum(a.channels for a in done), sum(a.given_up for a in done))
         return self._to_one(self.rows[command.channel], command)
 
-    def _to_one(self, code: int, command: Command) -> Answer:
+    def _to_one(self, code: int, command: ChannelCommand) -> Answer:
         channel = self.channels.open(code)
         if command.op is Op.RESET:
             return self._reset(channel, command)
@@ -108,20 +110,20 @@ class _Operations:
             self.channels.tag(code)
         return answer
 
-    def _stop(self, channel: Channel, command: Command) -> int | Refusal:
+    def _stop(self, channel: Channel, command: ChannelCommand) -> int | Refusal:
         """The position up to which labels are given up; the frontier where there is none to."""
-        place = self._place(command.label, channel.frontier)
-        if not _possible(place):
+        in_cycle = self._in_cycle(command.label, channel.frontier)
+        if not _possible(in_cycle):
             return Refusal.BAD_LABEL
-        if command.op is Op.SKIP or place is None:
-            return channel.skip_to(place)
+        if command.op is Op.SKIP or in_cycle is None:
+            return channel.skip_to(in_cycle)
         # Of a channel that nobody knows no label is in the past, not even in a cycle.
-        stop = channel.position(place, channel.frontier) if channel.exists else place
+        stop = channel.position(in_cycle, channel.frontier) if channel.exists else in_cycle
         if stop <= channel.frontier:
             return Refusal.NOT_AHEAD
         return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
 
-    def _reset(self, channel: Channel, command: Command) -> Answer:
+    def _reset(self, channel: Channel, command: ChannelCommand) -> Answer:
         answer = Answer(int(channel.exists))
         if channel.exists and not command.dry_run:
             # Whatever begins from now on is told apart from what ends here.
@@ -129,14 +131,14 @@ class _Operations:
             channel.forget()
         return answer
 
-    def _place(self, label: bytes | None, frontier: int) -> int | None:
-        """The place of a label in its sequence; -1 where it is none, or too far away to be one."""
+    def _in_cycle(self, label: bytes | None, frontier: int) -> int | None:
+        """A label's position in its cycle; -1 where it is none, or too far away to be one."""
         if label is None:
             return None
         labels = self.rules.labels
         horizon = frontier + self.rules.search if labels.searched else 0
-        place = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
-        return NONE if labels.searched and place >= horizon else place
+        in_cycle = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
+        return NONE if labels.searched and in_cycle >= horizon else in_cycle
 
     def _blocked(self, blocked_ms: int) -> list[int]:
         """Channels whose oldest held message came so long ago, in the order of the table."""
@@ -184,8 +186,8 @@ class _Operations:
         )
 
 
-def _possible(place: int | None) -> bool:
-    return place is None or 0 <= place <= POSITION_MAX
+def _possible(in_cycle: int | None) -> bool:
+    return in_cycle is None or 0 <= in_cycle <= POSITION_MAX
 
 
 def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[bytes, int]]:

@@ -44,7 +44,7 @@ def measure(
 ) -> Disorder:
     """Disorder among messages sorted by (channel, ahead), each label once; parallel arrays.
 
-    ``ahead`` counts labels from any place of the channel, ``row`` is in order of arrival, the
+    ``ahead`` counts labels from any one of the channel, ``row`` is in order of arrival, the
     first ``held_count`` were held before; ``waits_ms``: how long a message has waited.
     """
     back = (row[1:] < row[:-1]) & (channel[1:] == channel[:-1])
@@ -63,9 +63,9 @@ def measure(
 
     stride = int(ahead.max()) + 1
     by_arrival = np.lexsort((row, group))
-    places = (ahead + group * stride)[by_arrival]
+    positions = (ahead + group * stride)[by_arrival]
     displaced = np.empty(len(row), dtype=np.int64)
-    displaced[by_arrival] = np.maximum.accumulate(places) - places
+    displaced[by_arrival] = np.maximum.accumulate(positions) - positions
     of = (displaced > 0) & (row >= held_count)
     displaced = displaced[of]
     return Disorder(came - len(displaced), displaced, longest[of])

@@ -38,7 +38,7 @@ REASONS = tuple(reason.name.lower().replace("_", "-") for reason in Reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ChannelEvent:
     """Something that users are told: ``gap``, ``fin``, ``epoch`` or ``retired``.
 
     ``position`` is the frontier at that moment (0 for a new epoch). It makes the event's id: with
@@ -112,6 +112,6 @@ class Outcome:
     rejected_row: NDArray[np.int64]
     rejected_reason: NDArray[np.uint8]
     held_row: NDArray[np.int64]
-    events: list[Event] = field(default_factory=list)
+    events: list[ChannelEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     disorder: Disorder = field(default_factory=Disorder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sequencer.channels.outcome import Event, GapFailure, Reason
+from sequencer.channels.outcome import ChannelEvent, GapFailure, Reason
 from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Gap, Rules
 from sequencer.channels.state import NONE
 
@@ -30,7 +30,7 @@ class Results:
         default_factory=list
     )  # row, sequence, incarnation
     rejected: list[tuple[int, Reason]] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    events: list[ChannelEvent] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Channel:
         while self.held:
             self._give_up(min(self.held), "epoch", now_ms)
         self.results.events.append(
-            Event("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
+            ChannelEvent("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
         )
         self.epoch = epoch
         self.frontier = 0
@@ -127,7 +127,7 @@ class Channel:
             if message.fin:
                 label = self.rules.labels.at(self.frontier)
                 self.results.events.append(
-                    Event(
+                    ChannelEvent(
                         "fin",
                         self.key,
                         self.incarnation,
@@ -154,7 +154,7 @@ class Channel:
             "reason": reason,
         }
         self.results.events.append(
-            Event("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
+            ChannelEvent("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
         )
         self._remember_skipped(self.frontier, stop)
         self.frontier = stop
@@ -177,14 +177,14 @@ class Channel:
                 raise GapFailure(self.key, self.epoch, first, now_ms - since_ms)
             self._give_up(min(self.held), "timeout", now_ms)
 
-    def skip_to(self, place: int | None) -> int:
-        """The position that a skip up to a label's place leads to; None: to the lowest held one.
+    def skip_to(self, in_cycle: int | None) -> int:
+        """The position that a skip up to a label leads to; None: to the lowest held one.
 
         No farther than just behind a FIN; the frontier where there is nothing to do.
         """
         stop = min(self.held, default=self.frontier)
-        if place is not None:
-            stop = self.position(place, self.frontier)
+        if in_cycle is not None:
+            stop = self.position(in_cycle, self.frontier)
             stop = stop if self.fin == NONE else min(stop, self.fin + 1)
         return max(stop, self.frontier) if self.exists else self.frontier
 

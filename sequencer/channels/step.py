@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sequencer.channels.commands import Command, carry_out, joined
+from sequencer.channels.commands import ChannelCommand, carry_out, joined
 from sequencer.channels.disorder import Disorder, measure_unsorted
-from sequencer.channels.outcome import Delivered, Event, Outcome, Reason
+from sequencer.channels.outcome import ChannelEvent, Delivered, Outcome, Reason
 from sequencer.channels.plain import Results
 from sequencer.channels.rows import Rows, Table, merge
 from sequencer.channels.rules import Rules
@@ -51,7 +51,7 @@ def step(
     arrivals: Arrivals,
     now_ms: int,
     rules: Rules,
-    commands: Sequence[Command] = (),
+    commands: Sequence[ChannelCommand] = (),
 ) -> Outcome:
     """Take a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
 
@@ -278,7 +278,7 @@ def _rejects(
 
 def _retire(
     state: ShardState, exists: Bools, now_ms: int, rules: Rules
-) -> tuple[ShardState, list[Event]]:
+) -> tuple[ShardState, list[ChannelEvent]]:
     """Forget channels that have been idle long enough, and those that never came to exist."""
     idle = exists & (state.active_ms <= now_ms - rules.retire_after_ms)
     idle[state.held.channel] = False
@@ -288,7 +288,7 @@ def _retire(
     rows = np.flatnonzero(idle)
     keys = state.keys.take(pa.array(rows)).to_pylist()
     events = [
-        Event(
+        ChannelEvent(
             "retired",
             key,
             int(state.incarnation[row]),

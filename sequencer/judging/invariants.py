@@ -68,7 +68,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class Receipts:
     """`receiver` got `message` at all these positions; never, if there are none."""
 
     receiver: Hashable
@@ -115,7 +115,7 @@ class Fact:
         return self.text
 
 
-Witness = Fact | Got | Caused | Sent | Copies | Stray | Stamped
+Witness = Fact | Got | Caused | Sent | Receipts | Stray | Stamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +195,14 @@ def exactly_once(
         if len(set(history)) < len(history):
             double = Counter(history).most_common(1)[0][0]
             places = tuple(at for at, message in enumerate(history) if message == double)
-            return Anomaly(EXACTLY_ONCE, (Copies(receiver, double, places),))
+            return Anomaly(EXACTLY_ONCE, (Receipts(receiver, double, places),))
     if complete:
         got = {receiver: set(history) for receiver, history in histories.items()}
         nothing: set[Hashable] = set()
         for message, receivers in destinations.items():
             for receiver in receivers:
                 if message not in got.get(receiver, nothing):
-                    return Anomaly(EXACTLY_ONCE, (Copies(receiver, message, ()),))
+                    return Anomaly(EXACTLY_ONCE, (Receipts(receiver, message, ()),))
     return None
 
 

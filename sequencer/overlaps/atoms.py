@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from sequencer.overlaps.membership import GroupIngress, View
-from sequencer.overlaps.ordering import Atom, Message
+from sequencer.overlaps.ordering import Atom, GroupMessage
 from sequencer.overlaps.overlaps import Pair
 
 
@@ -61,7 +61,7 @@ class Onward:
     `settled` are groups that a retiring atom is rid of.
     """
 
-    messages: list[tuple[Message, Pair | None]] = field(default_factory=list)
+    messages: list[tuple[GroupMessage, Pair | None]] = field(default_factory=list)
     notices: list[Rerouted] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class ViewAtom:
     previous: dict[str, Pair | None]
     gone: bool = False
     retiring: bool = False
-    early: list[Message] = field(default_factory=list)
+    early: list[GroupMessage] = field(default_factory=list)
 
     @classmethod
     def of(cls, view: View, pair: Pair) -> ViewAtom:
@@ -99,7 +99,7 @@ class ViewAtom:
         """Whether no message can come any more: the state may be dropped."""
         return not self.following
 
-    def take(self, message: Message, source: Pair | None) -> Onward:
+    def take(self, message: GroupMessage, source: Pair | None) -> Onward:
         """A message from the atom before (None: its ingress). ValueError if it is off its path."""
         group = message.group
         if group not in self.previous:
@@ -163,7 +163,7 @@ class ViewAtom:
             self._pass(message, onward)
         return onward
 
-    def _pass(self, message: Message, onward: Onward) -> None:
+    def _pass(self, message: GroupMessage, onward: Onward) -> None:
         group = message.group
         stamped = message if self.gone else self.atom.stamp(message)
         onward.messages.append((stamped, self.following[group]))

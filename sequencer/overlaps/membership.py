@@ -35,9 +35,9 @@ from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.ordering import (
     DUPLICATE,
     HELD,
+    GroupMessage,
     HeldLimitError,
     Ingress,
-    Message,
     Receiver,
 )
 from sequencer.overlaps.overlaps import Pair, components
@@ -169,12 +169,12 @@ class GroupIngress:
     def __post_init__(self) -> None:
         self.ingress = Ingress(self.group)
 
-    def publish(self, message: Message, views: Views) -> tuple[Message, ...]:
+    def publish(self, message: GroupMessage, views: Views) -> tuple[GroupMessage, ...]:
         """The numbered message, after the last messages of views that come before its sender joins.
 
         RemovedGroupError if the group is not open; no number is used up then.
         """
-        out: list[Message] = []
+        out: list[GroupMessage] = []
         self._forget()
         while not self.open or self._joins(message.sender, views):
             switched = self._switch(views)
@@ -188,7 +188,7 @@ class GroupIngress:
             )
         return (*out, self._numbered(message.sender, message.body, last=False))
 
-    def switch(self, views: Views) -> tuple[Message, ...] | None:
+    def switch(self, views: Views) -> tuple[GroupMessage, ...] | None:
         """One step to what the views say: the last message of a view, or none if one opens.
 
         None if there is nothing to do. May be called late: until then the old members get all.
@@ -200,7 +200,7 @@ class GroupIngress:
         """The messages of the last call are on their way: only this view's first atom is needed."""
         self.first = {view: pair for view, pair in self.first.items() if view == self.view}
 
-    def _switch(self, views: Views) -> tuple[Message, ...] | None:
+    def _switch(self, views: Views) -> tuple[GroupMessage, ...] | None:
         following = views.start(self.group, self.view)
         if not self.open:
             if following is None:
@@ -223,8 +223,10 @@ class GroupIngress:
         later = (number for number in views.starts.get(self.group, ()) if number > self.view)
         return any(sender in views.views[number].groups[self.group] for number in later)
 
-    def _numbered(self, sender: str, body: Any, *, last: bool) -> Message:
-        return self.ingress.number(Message(self.group, sender, body, view=self.view, last=last))
+    def _numbered(self, sender: str, body: Any, *, last: bool) -> GroupMessage:
+        return self.ingress.number(
+            GroupMessage(self.group, sender, body, view=self.view, last=last)
+        )
 
 
 @dataclass(slots=True)
@@ -236,7 +238,7 @@ class Subscriber:
     view: int = 0
     unended: set[str] = field(default_factory=set)
     receiver: Receiver = field(init=False)
-    later: dict[int, dict[tuple[str, int], Message]] = field(default_factory=dict)
+    later: dict[int, dict[tuple[str, int], GroupMessage]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.receiver = Receiver(self.name, frozenset(), frozenset(), self.held_max)
@@ -246,7 +248,7 @@ class Subscriber:
         """The number of held messages."""
         return self.receiver.holding + sum(map(len, self.later.values()))
 
-    def take(self, message: Message, views: Views) -> tuple[str, tuple[Message, ...]]:
+    def take(self, message: GroupMessage, views: Views) -> tuple[str, tuple[GroupMessage, ...]]:
         """What became of a message, and all that is delivered now, last messages included.
 
         As `Receiver.take`. A message of a view to come is held.
@@ -269,9 +271,9 @@ class Subscriber:
         out.extend(self._enter(views))
         return outcome, tuple(out)
 
-    def _enter(self, views: Views) -> list[Message]:
+    def _enter(self, views: Views) -> list[GroupMessage]:
         """Enter views as long as nothing of the present one is missing."""
-        out: list[Message] = []
+        out: list[GroupMessage] = []
         while not self.unended:
             following = views.following(self.name, self.view)
             if following is None:
@@ -285,11 +287,11 @@ class Subscriber:
                 out.extend(self._noted(self.receiver.take(message)[1]))
         return out
 
-    def _noted(self, delivered: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _noted(self, delivered: tuple[GroupMessage, ...]) -> tuple[GroupMessage, ...]:
         self.unended.difference_update(m.group for m in delivered if m.last)
         return delivered
 
-    def _require_room(self, message: Message) -> None:
+    def _require_room(self, message: GroupMessage) -> None:
         if self.holding >= self.held_max:
             raise HeldLimitError(
                 f"{self.name} holds {self.holding} messages, its limit, and did not take "

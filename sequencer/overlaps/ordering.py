@@ -29,7 +29,7 @@ DUPLICATE = "duplicate"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class GroupMessage:
     """A message to a group; `number` is -1 until its ingress has numbered it.
 
     `stamps` are (pair, number of that overlap), in order of passage. `view` counts the memberships
@@ -56,7 +56,7 @@ class Ingress:
     group: str
     following: int = 0
 
-    def number(self, message: Message) -> Message:
+    def number(self, message: GroupMessage) -> GroupMessage:
         """The message with the next number. ValueError if it is another group's or has one."""
         if message.group != self.group or message.number >= 0:
             raise ValueError(
@@ -75,7 +75,7 @@ class Atom:
     pair: Pair
     following: int = 0
 
-    def stamp(self, message: Message) -> Message:
+    def stamp(self, message: GroupMessage) -> GroupMessage:
         """The message as it leaves the atom. ValueError if it has been here before."""
         if message.group not in self.pair:
             return message
@@ -104,7 +104,7 @@ class Receiver:
     held_max: int = 100_000
     next_number: dict[str, int] = field(default_factory=dict)
     next_stamp: dict[Pair, int] = field(default_factory=dict)
-    held: dict[str, dict[int, Message]] = field(default_factory=dict)
+    held: dict[str, dict[int, GroupMessage]] = field(default_factory=dict)
     holding: int = 0
     ended: set[str] = field(default_factory=set)
     _own: dict[str, int] = field(init=False)
@@ -112,7 +112,7 @@ class Receiver:
     def __post_init__(self) -> None:
         self._own = dict(Counter(group for pair in self.pairs for group in pair))
 
-    def take(self, message: Message) -> tuple[str, tuple[Message, ...]]:
+    def take(self, message: GroupMessage) -> tuple[str, tuple[GroupMessage, ...]]:
         """What became of a message, and all that is delivered now, in order.
 
         The first is DELIVERED, HELD or DUPLICATE (nothing changed). ValueError if the message is
@@ -137,12 +137,12 @@ class Receiver:
         self.holding += 1
         return HELD, ()
 
-    def has(self, message: Message) -> bool:
+    def has(self, message: GroupMessage) -> bool:
         """Whether a message was taken before: it is delivered or held."""
         group, number = message.group, message.number
         return number < self.next_number.get(group, 0) or number in self.held.get(group, ())
 
-    def is_next(self, message: Message) -> bool:
+    def is_next(self, message: GroupMessage) -> bool:
         """Whether all numbers of a message that concern this receiver are the next ones.
 
         An overlap of the group that gave it no number has lost its other group before (atoms.py):
@@ -159,7 +159,7 @@ class Receiver:
                     return False
         return stamped == self._own.get(group, 0) or self._rest_has_ended(message)
 
-    def _rest_has_ended(self, message: Message) -> bool:
+    def _rest_has_ended(self, message: GroupMessage) -> bool:
         stamped = {pair for pair, _ in message.stamps}
         return all(
             (pair[0] if pair[1] == message.group else pair[1]) in self.ended
@@ -167,13 +167,13 @@ class Receiver:
             if message.group in pair and pair not in stamped
         )
 
-    def _deliver(self, message: Message) -> Iterable[Message]:
+    def _deliver(self, message: GroupMessage) -> Iterable[GroupMessage]:
         """Deliver a message and whatever waited for it.
 
         What a delivery can free is the next message of its own group, or of a group that shares
         one of its overlaps; nothing else is looked at.
         """
-        ready: Message | None = message
+        ready: GroupMessage | None = message
         looked: list[str] = []
         while ready is not None:
             yield ready
@@ -190,7 +190,7 @@ class Receiver:
             while looked and ready is None:
                 ready = self._release(looked.pop())
 
-    def _release(self, group: str) -> Message | None:
+    def _release(self, group: str) -> GroupMessage | None:
         waiting = self.held.get(group)
         if not waiting:
             return None

@@ -29,7 +29,7 @@ REMOVED_GROUP = "removed-group"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShardMap:
     """Where things live: the number of this shard, and functions that all shards agree on.
 
     ``ingress`` gives the shard that numbers a group's messages, ``home`` that of a subscriber.
@@ -60,7 +60,7 @@ class GroupShard:
     by atom ``atom_next``, by run ``run_open``; open means that the last message is still to come.
     """
 
-    place: Place
+    place: ShardMap
     directory: Directory
     tables: Tables = field(init=False)
     line_next: Ints = field(init=False)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sequencer.simulation.counts import Track
-from sequencer.simulation.plan import Ground, Plan, ground, network, plan
+from sequencer.simulation.plan import Ground, NetworkPlan, ground, network, plan
 from sequencer.simulation.topology import Floats, Ints, Shape, Topology, transit_stub
 from sequencer.simulation.workload import clustered_hosts, names, zipf_groups
 
@@ -48,7 +48,7 @@ class Stretch:
 
 
 def measure(
-    laid: Plan, where: Ground, rng: np.random.Generator, *, span_ms: float = 10_000
+    laid: NetworkPlan, where: Ground, rng: np.random.Generator, *, span_ms: float = 10_000
 ) -> Stretch:
     """Run the network: every member sends to every group of its own, at random moments of a span.
 
@@ -162,7 +162,7 @@ class Trial:
     count: int
     topology: Topology
     where: Ground
-    laid: Plan
+    laid: NetworkPlan
     rng: np.random.Generator
 
 

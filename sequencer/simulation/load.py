@@ -21,7 +21,7 @@ from sequencer.overlaps.overlaps import Pair
 from sequencer.overlaps.placement import loads
 from sequencer.simulation.counts import Track
 from sequencer.simulation.latency import trials
-from sequencer.simulation.plan import Ground, Plan, urgency
+from sequencer.simulation.plan import Ground, NetworkPlan, urgency
 from sequencer.simulation.topology import Floats, Shape, Topology
 from sequencer.simulation.workload import Groups, rates
 
@@ -150,7 +150,7 @@ def figure(
     ]
 
 
-def _loads(laid: Plan, rng: np.random.Generator) -> list[float]:
+def _loads(laid: NetworkPlan, rng: np.random.Generator) -> list[float]:
     count = len(set(laid.nodes.values()))
     planned = busiest(laid.groups, laid.graph, laid.nodes)
     at_random = {pair: int(rng.integers(max(count, 1))) for pair in sorted(laid.graph.atoms)}
@@ -169,7 +169,7 @@ def _loads(laid: Plan, rng: np.random.Generator) -> list[float]:
 
 
 def _placements(
-    topology: Topology, laid: Plan, where: Ground, rng: np.random.Generator
+    topology: Topology, laid: NetworkPlan, where: Ground, rng: np.random.Generator
 ) -> list[Floats]:
     """Stretches of all receivers: near, central, far, alone."""
     urgent = urgency(laid.groups, where)

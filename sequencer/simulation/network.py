@@ -30,7 +30,7 @@ from sequencer.overlaps.membership import (
     Subscriber,
     Views,
 )
-from sequencer.overlaps.ordering import Message
+from sequencer.overlaps.ordering import GroupMessage
 from sequencer.overlaps.overlaps import Pair
 from sequencer.simulation.carrier import Carrier
 from sequencer.simulation.events import Events
@@ -45,13 +45,13 @@ UNDONE = "undone by a crash"
 class Hop:
     """A message on its way from an atom (None: from its ingress) to the next one."""
 
-    message: Message
+    message: GroupMessage
     source: Pair | None
     to: Pair
 
 
 @dataclass(slots=True)
-class Record:
+class RunRecord:
     """What can be seen from outside. Bodies of messages are unique.
 
     `histories`: subscriber -> bodies in order of delivery; `times_us`: (subscriber, body) -> when;
@@ -89,8 +89,8 @@ class Network:
     commit_us: int = 0
     durable: bool = False
     machines: dict[str, Machine] = field(default_factory=dict)
-    record: Record = field(default_factory=Record)
-    reader: Callable[[str, Message], None] | None = None
+    record: RunRecord = field(default_factory=RunRecord)
+    reader: Callable[[str, GroupMessage], None] | None = None
     retirements: Retirements = field(default_factory=Retirements)
     carrier: Carrier = field(init=False)
 
@@ -105,7 +105,7 @@ class Network:
             return False
         history = self.record.histories.get(sender)
         cause = history[-1] if history else None
-        self._send(host, self.ingress_at[group], Message(group, sender, body))
+        self._send(host, self.ingress_at[group], GroupMessage(group, sender, body))
         host.effects.append(partial(self._note_sent, sender, group, body, cause))
         self._commit_soon(host)
         return True
@@ -168,22 +168,22 @@ class Network:
                 self._reroute(machine, payload)
             case Rerouted():
                 self._rerouted(machine, payload)
-            case Message(number=-1, group=group):
+            case GroupMessage(number=-1, group=group):
                 try:
                     published = self._ingress(machine, group).publish(payload, self.views)
                 except RemovedGroupError:
                     machine.effects.append(partial(self.record.refused.add, payload.body))
                     return
                 self._numbered(machine, group, published)
-            case Message():
+            case GroupMessage():
                 self._deliver(machine, payload)
 
-    def _numbered(self, machine: Machine, group: str, messages: tuple[Message, ...]) -> None:
+    def _numbered(self, machine: Machine, group: str, messages: tuple[GroupMessage, ...]) -> None:
         for message in messages:
             self._onward(machine, message, None, self._ingress(machine, group).first[message.view])
 
     def _onward(
-        self, machine: Machine, message: Message, source: Pair | None, to: Pair | None
+        self, machine: Machine, message: GroupMessage, source: Pair | None, to: Pair | None
     ) -> None:
         """Through all atoms of this machine that come next, and on to the next machine."""
         view = self.views.views[message.view]
@@ -250,7 +250,7 @@ class Network:
             self._onward(machine, message, notice.to, to)
         self._tidy(machine, atom, onward)
 
-    def _deliver(self, machine: Machine, message: Message) -> None:
+    def _deliver(self, machine: Machine, message: GroupMessage) -> None:
         subscriber = machine.part(("subscriber",), partial(Subscriber, machine.name))
         self.record.arrived_us.setdefault((machine.name, message.body), self.events.now_us)
         _, delivered = subscriber.take(message, self.views)
@@ -328,7 +328,7 @@ class Network:
     def _note_retired(self) -> None:
         self.record.retired += 1
 
-    def _note_delivered(self, name: str, message: Message) -> None:
+    def _note_delivered(self, name: str, message: GroupMessage) -> None:
         self.record.histories.setdefault(name, []).append(message.body)
         self.record.times_us[name, message.body] = self.events.now_us
         self.record.views.setdefault(message.body, set()).add(message.view)

@@ -42,7 +42,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NetworkPlan:
     """`nodes`: atom -> node; `paths`: group -> its nodes; `site`: node -> its place in `sites`.
 
     A group without atoms has a node of its own that is its ingress and nothing else: those are
@@ -102,7 +102,7 @@ def assign(
     return graph, nodes, node_paths(graph, nodes)
 
 
-def plan(groups: Groups, where: Ground, *, nodes_per_site: int = 1) -> Plan:
+def plan(groups: Groups, where: Ground, *, nodes_per_site: int = 1) -> NetworkPlan:
     """Lay out a network near its subscribers, for the least sum of latency stretches."""
     graph, nodes, paths = assign(groups)
     following = 1 + max(nodes.values(), default=-1)
@@ -119,7 +119,7 @@ def plan(groups: Groups, where: Ground, *, nodes_per_site: int = 1) -> Plan:
         urgency(groups, where),
         nodes_per_site=nodes_per_site,
     )
-    return Plan(groups, graph, nodes, paths, frozenset(ingress_only), site)
+    return NetworkPlan(groups, graph, nodes, paths, frozenset(ingress_only), site)
 
 
 def urgency(groups: Groups, where: Ground) -> dict[str, float]:
@@ -154,7 +154,9 @@ def static_views(groups: Groups, graph: Graph) -> Views:
     )
 
 
-def network(laid: Plan, where: Ground, rng: np.random.Generator, faults: Faults = NONE) -> Network:
+def network(
+    laid: NetworkPlan, where: Ground, rng: np.random.Generator, faults: Faults = NONE
+) -> Network:
     """Simulated machines as planned: node 3 is `N3`, hosts have the names of their subscribers."""
     place_of: dict[str, int] = {f"N{node}": site for node, site in laid.site.items()}
     number = {name: at for at, name in enumerate(where.hosts)}

@@ -28,11 +28,11 @@ from sequencer.judging.invariants import (
     sender_order,
 )
 from sequencer.overlaps.membership import Views
-from sequencer.overlaps.ordering import Message
+from sequencer.overlaps.ordering import GroupMessage
 from sequencer.overlaps.placement import place
 from sequencer.simulation.carrier import NONE, Carrier, Faults
 from sequencer.simulation.events import EndlessError, Events
-from sequencer.simulation.network import Network, Record
+from sequencer.simulation.network import Network, RunRecord
 from sequencer.simulation.topology import SMALL, transit_stub
 from sequencer.simulation.workload import clustered_hosts, names
 
@@ -189,7 +189,7 @@ class _Run:
             group = str(self.rng.choice(sorted(groups)))
             self._send(str(self.rng.choice(sorted(groups[group]))), group)
 
-    def _answer(self, reader: str, _: Message) -> None:
+    def _answer(self, reader: str, _: GroupMessage) -> None:
         """Now and then, who has read something sends something to a group of its own."""
         joined = [
             group for group, members in sorted(self.net.views.groups.items()) if reader in members
@@ -278,7 +278,7 @@ class _Run:
         return Anomaly(LIVENESS, facts)
 
 
-def judge(record: Record, views: Views, *, complete: bool = True) -> Anomaly | None:
+def judge(record: RunRecord, views: Views, *, complete: bool = True) -> Anomaly | None:
     """The first broken invariant; not `complete`: what is not delivered may still come."""
     destinations: dict[str, Collection[str]] = {}
     for body, group in record.groups.items():

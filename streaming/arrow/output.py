@@ -89,7 +89,7 @@ def _parts(rows: pa.Table) -> Iterator[pa.Table]:
 def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.Table:
     """The rejected records with a reason for each; they go where an empty key would without one.
 
-    ``records`` also have `topic` (a place in ``inputs``), `partition` and `offset`.
+    ``records`` also have `topic` (its number in ``inputs``), `partition` and `offset`.
     """
     topics = pa.array(inputs, pa.string()).take(records["topic"].combine_chunks())
     added = {

@@ -20,7 +20,7 @@ PACK_BYTES_MAX = 64 * 2**20
 def source_columns(reads: Sequence[str]) -> list[str]:
     """SQL for what every record brings: where it was, its time, key, value and headers.
 
-    A topic travels as its place in ``reads``.
+    A topic travels as its number in ``reads``.
     """
     topic = " ".join(f"when '{name}' then {at}" for at, name in enumerate(reads))
     return [

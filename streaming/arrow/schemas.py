@@ -17,7 +17,7 @@ RECORD = pa.schema(
         ("headers", HEADERS),
     ]
 )
-"""An input record while it is on its way: ``topic`` is a place in the plan's `reads`, ``timestamp``
+"""An input record on its way: ``topic`` is a number in the plan's `reads`, ``timestamp``
 in ms."""
 
 PAYLOAD = pa.schema(

@@ -21,7 +21,7 @@ DISORDER_SECONDS = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class AirportNotice:
     """A message of an airport's desk: when it is sent (s from the start), to whom, its label."""
 
     at: float
@@ -35,7 +35,7 @@ class Scene:
     """``groups`` at first; the desks' messages in the order of sending; commands with times."""
 
     groups: dict[str, list[str]]
-    notices: dict[str, list[Notice]]
+    notices: dict[str, list[AirportNotice]]
     commands: list[tuple[float, dict[str, Any]]]
 
     @property
@@ -61,9 +61,9 @@ def _airlines(flights: pd.DataFrame) -> list[str]:
 
 def _notices(
     flights: pd.DataFrame, groups: set[str], per_second: float, rng: random.Random
-) -> dict[str, list[Notice]]:
+) -> dict[str, list[AirportNotice]]:
     """By desk; sent a little out of order, as the labels tell."""
-    out: dict[str, list[Notice]] = {name: [] for name in AIRPORTS}
+    out: dict[str, list[AirportNotice]] = {name: [] for name in AIRPORTS}
     rows: Any = flights.itertuples(index=False)
     place = 0
     for flight in rows:
@@ -73,12 +73,14 @@ def _notices(
             if group in groups:
                 value = json.dumps({"what": what, "from": desk, **fields}).encode()
                 at = place / per_second
-                out[desk].append(Notice(at, group, value, len(out[desk])))
+                out[desk].append(AirportNotice(at, group, value, len(out[desk])))
                 place += 1
     for desk, desk_notices in out.items():
         moved = [(notice.at + rng.uniform(0, DISORDER_SECONDS), notice) for notice in desk_notices]
         moved.sort(key=lambda pair: pair[0])
-        out[desk] = [Notice(at, notice.group, notice.value, notice.label) for at, notice in moved]
+        out[desk] = [
+            AirportNotice(at, notice.group, notice.value, notice.label) for at, notice in moved
+        ]
     return out
 
 

@@ -30,7 +30,7 @@ events = "{topic}.events"
     def __init__(self, count: int, per_second: float, seed: int, keep: Path | None) -> None:
         super().__init__(count, per_second, seed, keep)
         self.by_airport = dict.fromkeys(flights.AIRPORTS, 0)
-        self.plan: dict[str, list[flights.Message]] = {}
+        self.plan: dict[str, list[flights.FlightMessage]] = {}
         self.arrived: dict[str, collections.deque[str]] = {}
         self.delivered: dict[str, collections.deque[str]] = {}
 
@@ -55,7 +55,7 @@ events = "{topic}.events"
         """A producer for each airport, and a reader of the ordered topic."""
         return [*((self._publish, item) for item in self.plan.items()), (self._consume, ())]
 
-    def _publish(self, airport: str, plan: list[flights.Message]) -> None:
+    def _publish(self, airport: str, plan: list[flights.FlightMessage]) -> None:
         """One airport's producer."""
         producer = self.producer()
         for message in self.paced(plan, lambda planned: planned.at):

@@ -25,7 +25,7 @@ COLUMNS = ["time_hour", "sched_dep_time", "carrier", "flight", "tailnum", "origi
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class FlightMessage:
     """A message and when its producer publishes it (s from the start)."""
 
     at: float
@@ -53,10 +53,10 @@ def load(count: int) -> pd.DataFrame:
     return flights.assign(label=flights.groupby("tailnum").cumcount())
 
 
-def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, list[Message]]:
+def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, list[FlightMessage]]:
     """What each airport's producer publishes, in the order in which it does."""
     rng = random.Random(seed)  # noqa: S311  (disorder for a demo)
-    out: dict[str, list[Message]] = {airport: [] for airport in AIRPORTS}
+    out: dict[str, list[FlightMessage]] = {airport: [] for airport in AIRPORTS}
     rows: Any = flights.itertuples(index=False)
     for place, flight in enumerate(rows):
         airport = str(flight.origin)
@@ -69,7 +69,7 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
             "scheduled": f"{flight.time_hour[:10]} {int(flight.sched_dep_time):04d}",
         }
         out[airport].append(
-            Message(
+            FlightMessage(
                 at=place / per_second + late,
                 key=str(flight.tailnum).encode() if known else None,
                 value=json.dumps(value).encode(),

@@ -78,7 +78,7 @@ groups = {{ {groups} }}
         desks = [(self._publish, item) for item in self.scene.notices.items()]
         return [*desks, (self._command, ()), (self._airlines, ())]
 
-    def _publish(self, desk: str, notices: list[airports.Notice]) -> None:
+    def _publish(self, desk: str, notices: list[airports.AirportNotice]) -> None:
         """One desk: its messages carry labels, since they are sent a little out of order."""
         producer = self.producer()
         for notice in self.paced(notices, lambda planned: planned.at):

@@ -59,7 +59,7 @@ class BroadcastPlan(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BroadcastWork:
     """A batch, the same for every shard: commands take effect before the records.
 
     Both have the columns of RECORD, each as one chunk, in order of arrival. ``now_ms`` never falls.
@@ -74,7 +74,7 @@ class BroadcastCore(Core):
     """One shard that gets every record, and works out what concerns its keys."""
 
     @abstractmethod
-    def step(self, work: Work) -> Iterable[Write]:
+    def step(self, work: BroadcastWork) -> Iterable[Write]:
         """Take a batch: what to write, in order, in tables of bounded size (`sequencer.slices`).
 
         The state is complete when all of them have been taken.
@@ -134,14 +134,14 @@ def pack_for_all(table: pa.Table, keys: list[int]) -> pa.RecordBatch:
     return packed(np.arange(len(keys)), [to_body(rows)] * len(keys), keys)
 
 
-def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> Work:
+def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> BroadcastWork:
     """The work in a batch's packs, given in any order; ``inputs``: how many topics have records."""
     table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
     names = ("offset", "partition", "topic")
     order = np.lexsort([flat(table[name]).to_numpy() for name in names])
     table = table.take(pa.array(order)).combine_chunks()
     first = int(np.searchsorted(flat(table["topic"]).to_numpy(), inputs))
-    return Work(table.slice(0, first), table.slice(first), now_ms)
+    return BroadcastWork(table.slice(0, first), table.slice(first), now_ms)
 
 
 def homes(names: pa.Array, shards: int) -> NDArray[np.int64]:

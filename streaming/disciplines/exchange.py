@@ -54,7 +54,7 @@ _ENVELOPE = struct.Struct(">HIQ")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ShardWork:
     """What a shard gets of a batch, each in order of arrival.
 
     ``records`` and ``commands`` have the columns of RECORD; ``arrived`` are the sending shards and
@@ -68,7 +68,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShardOutcome:
     """What came of it: records to write, and chunks for other shards, in order."""
 
     writes: Sequence[Write] = ()
@@ -79,7 +79,7 @@ class ExchangeCore(Core):
     """One shard of a protocol between shards."""
 
     @abstractmethod
-    def step(self, work: Work) -> Outcome:
+    def step(self, work: ShardWork) -> ShardOutcome:
         """Take a batch's work."""
 
 
@@ -160,7 +160,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         blob = self.keep(shard, core)
         return (STATE_FORMAT, now_ms, links.to_json(), blob, core.totals.to_json()), rows
 
-    def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> Work:
+    def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
         table = pa.concat_tables([RECORD.empty_table(), *(from_ipc(pack) for pack in packs)])
         names = ("offset", "partition", "topic")
         table = table.take(pa.array(np.lexsort([flat(table[name]).to_numpy() for name in names])))
@@ -170,7 +170,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             table.slice(a, b - a) for a, b in pairwise([0, *bounds.tolist(), len(table)])
         )
         arrived = links.take(transit["value"].to_pylist())
-        return Work(records, commands, arrived, now_ms)
+        return ShardWork(records, commands, arrived, now_ms)
 
     def _transit(self, sealed: Sequence[tuple[int, bytes]]) -> pa.Table:
         count = self.plan.partitions[self.plan.transit]

@@ -25,7 +25,7 @@ class Headers:
 class Plan:
     """What plans of every discipline have.
 
-    ``inputs`` are sorted: a record's topic travels as its place in this list. ``partitions`` gives
+    ``inputs`` are sorted: a record's topic travels as its number in this list. ``partitions`` gives
     the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
     out to be missing is created. ``started_ms``: when this run began; a batch with an earlier time
     is a repeated one.

@@ -48,7 +48,7 @@ OWN = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settings:
+class ProducerSettings:
     """What the service's own producer goes by; ``connection`` are kafka-python's words.
 
     The same properties give the same object.
@@ -59,13 +59,13 @@ class Settings:
     transaction_timeout_ms: int
 
 
-def own_settings(properties: Mapping[str, Any]) -> Settings | None:
+def own_settings(properties: Mapping[str, Any]) -> ProducerSettings | None:
     """Of librdkafka's properties; None where librdkafka has to write."""
     return _own_settings(tuple(sorted(properties.items())))
 
 
 @cache
-def _own_settings(items: tuple[tuple[str, Any], ...]) -> Settings | None:
+def _own_settings(items: tuple[tuple[str, Any], ...]) -> ProducerSettings | None:
     properties = dict(items)
     compression = compression_of(properties)
     if not OWN.issuperset(properties) or compression not in WRITTEN:
@@ -75,7 +75,7 @@ def _own_settings(items: tuple[tuple[str, Any], ...]) -> Settings | None:
     if "ssl.ca.location" in properties and Path(str(properties["ssl.ca.location"])).is_dir():
         return None
     numbers = {to: int(properties[name]) for name, to in NUMBERS.items() if name in properties}
-    return Settings(
+    return ProducerSettings(
         {**connection.kafka_python_from(properties), **numbers},
         compression,
         int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)),

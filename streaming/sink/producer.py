@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from streaming.disciplines.plan import Plan
 from streaming.kafka.brokers import GROUP, TRANSACTION, Brokers, Codes, Place
 from streaming.sink import failures
-from streaming.sink.choice import Settings
+from streaming.sink.choice import ProducerSettings
 from streaming.sink.outbox import Outbox
 from streaming.sink.record_batch import batches
 
@@ -50,14 +50,14 @@ WAITING_BYTES_MAX = 16 * 2**20
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
-_clusters: dict[Settings, Brokers] = {}
+_clusters: dict[ProducerSettings, Brokers] = {}
 """This worker's connections; all partitions' producers share them."""
 
 
 class BatchProducer:
     """Writes for one state partition; methods in the order of `streaming.sink.sink`'s steps."""
 
-    def __init__(self, plan: Plan, partition: int, settings: Settings) -> None:
+    def __init__(self, plan: Plan, partition: int, settings: ProducerSettings) -> None:
         if settings not in _clusters:
             _clusters[settings] = Brokers(settings.connection)
         self.brokers = _clusters[settings]

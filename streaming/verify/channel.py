@@ -25,11 +25,11 @@ from streaming.arrow.partitioner import partitions_of
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands
 from streaming.verify.channel_readings import (
-    Life,
+    ChannelLife,
+    ChannelSettings,
+    Judging,
     Material,
     Reading,
-    Settings,
-    Work,
     announced,
     read_all,
 )
@@ -38,10 +38,10 @@ from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 
-__all__ = ["Material", "Settings", "judge"]
+__all__ = ["ChannelSettings", "Material", "judge"]
 
 
-def judge(settings: Settings, material: Material, due: Ends = None) -> Verdict:
+def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Verdict:
     """Look for every fault; linear in the number of records.
 
     ``due``: how far commands must be answered by now.
@@ -53,7 +53,7 @@ def judge(settings: Settings, material: Material, due: Ends = None) -> Verdict:
         "rejects": len(material.rejects),
         "events": len(material.events),
     }
-    work = Work(settings, material, verdict)
+    work = Judging(settings, material, verdict)
     readings = read_all(material.inputs, settings)
     work.gaps = announced(material.events, settings, len(material.inputs))
     for (name, _, epoch), ranges in work.gaps.items():
@@ -73,7 +73,7 @@ def judge(settings: Settings, material: Material, due: Ends = None) -> Verdict:
     return verdict
 
 
-def _judge_outputs(work: Work) -> Counter[Any]:
+def _judge_outputs(work: Judging) -> Counter[Any]:
     """Order, sequences, gaps and partitions; how often each content was delivered."""
     settings, verdict, material = work.settings, work.verdict, work.material
     bare = [without(record, 2) for record in material.outputs]
@@ -98,7 +98,7 @@ def _judge_outputs(work: Work) -> Counter[Any]:
     return delivered
 
 
-def _once(work: Work, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
+def _once(work: Judging, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
     """Whether this (channel, incarnation, sequence) comes for the first time."""
     sequence, incarnation = added
     name = (channel, incarnation, sequence)
@@ -113,7 +113,7 @@ def _once(work: Work, record: Record, channel: bytes, added: tuple[int, int]) ->
     return False
 
 
-def _follow(work: Work, record: Record, reading: Reading, added: tuple[int, int]) -> None:
+def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, int]) -> None:
     """Hold a delivery against the ones before it in its channel."""
     verdict, labels = work.verdict, work.settings.labels
     sequence, incarnation = added
@@ -145,7 +145,7 @@ def _follow(work: Work, record: Record, reading: Reading, added: tuple[int, int]
         life.fin = life.expected - 1
 
 
-def _life(work: Work, record: Record, channel: bytes, incarnation: int) -> Life | None:
+def _life(work: Judging, record: Record, channel: bytes, incarnation: int) -> ChannelLife | None:
     """The life that a delivery belongs to, perhaps a new one; None where that is over."""
     life = work.lives.get(channel)
     if life is not None and incarnation < life.incarnation:
@@ -156,16 +156,18 @@ def _life(work: Work, record: Record, channel: bytes, incarnation: int) -> Life 
         if life is not None and not _may_begin_again(work, channel, life):
             witness = f"incarnation {incarnation} follows {life.incarnation}"
             work.verdict.find("unexplained-restart", f"{record}: {witness}, and nothing says why")
-        life = work.lives[channel] = Life(incarnation)
+        life = work.lives[channel] = ChannelLife(incarnation)
     return life
 
 
-def _may_begin_again(work: Work, channel: bytes, life: Life) -> bool:
+def _may_begin_again(work: Judging, channel: bytes, life: ChannelLife) -> bool:
     """Whether the channel was forgotten after this life."""
     return (channel, life.incarnation) in work.retired or work.asked.may_have_reset(channel)
 
 
-def _check_gap(work: Work, record: Record, reading: Reading, life: Life, ahead: int) -> None:
+def _check_gap(
+    work: Judging, record: Record, reading: Reading, life: ChannelLife, ahead: int
+) -> None:
     """Labels left out must be announced, and announced ones must not be delivered."""
     ranges = work.gaps.get((reading.channel or b"", life.incarnation, life.epoch), [])
     cycle = work.settings.labels.cycle
@@ -186,7 +188,7 @@ def _covered(first: int, stop: int, ranges: list[tuple[int, int]]) -> bool:
 
 
 def _judge_endings(
-    work: Work,
+    work: Judging,
     readings: list[Reading],
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
@@ -220,7 +222,7 @@ def _judge_endings(
 
 
 def _left_over(
-    work: Work,
+    work: Judging,
     readings: list[Reading],
     delivered: Counter[Any],
     rejected: set[tuple[str, int, int]],
@@ -242,7 +244,7 @@ def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]
 
 
 def _may_be_held(
-    life: Life | None, records: list[tuple[Record, Reading]], labels: Labels
+    life: ChannelLife | None, records: list[tuple[Record, Reading]], labels: Labels
 ) -> Callable[[Reading], bool]:
     """Which of a channel's records may wait: of its epoch, with the next label missing."""
     cycle = labels.cycle
@@ -260,12 +262,14 @@ def _may_be_held(
     return lambda reading: missing and reading.epoch == epoch and ahead(reading)
 
 
-def _added(record: Record, settings: Settings, names: tuple[str, ...]) -> tuple[int, int] | None:
+def _added(
+    record: Record, settings: ChannelSettings, names: tuple[str, ...]
+) -> tuple[int, int] | None:
     values = tail(record, settings.header_prefix, names)
     sequence, incarnation = map(number, values or (None, None))
     return None if min(sequence, incarnation) < 0 else (sequence, incarnation)
 
 
-def _partitions(readings: list[Reading], settings: Settings) -> list[int]:
+def _partitions(readings: list[Reading], settings: ChannelSettings) -> list[int]:
     channels = pa.array([reading.channel or b"" for reading in readings], pa.binary())
     return [int(partition) for partition in partitions_of(channels, settings.output_partitions)]

@@ -15,7 +15,7 @@ from streaming.verify.records import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ChannelSettings:
     """What the judge must know of the pipeline's configuration."""
 
     pipeline: str
@@ -53,7 +53,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Life:
+class ChannelLife:
     """One channel during one incarnation, as its deliveries show it."""
 
     incarnation: int
@@ -80,17 +80,17 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Work:
+class Judging:
     """What the judge collects: channels' lives, announced gaps, contents by sequence.
 
     ``given_up``: the gaps of each channel and epoch, life by life. ``asked``: what commands
     explain. ``retired``: channels and incarnations that ended.
     """
 
-    settings: Settings
+    settings: ChannelSettings
     material: Material
     verdict: Verdict
-    lives: dict[bytes, Life] = field(default_factory=dict)
+    lives: dict[bytes, ChannelLife] = field(default_factory=dict)
     gaps: dict[tuple[bytes, int, int], list[tuple[int, int]]] = field(default_factory=dict)
     given_up: dict[tuple[bytes, int], list[list[tuple[int, int]]]] = field(default_factory=dict)
     asked: Asked = field(default_factory=Asked)
@@ -98,7 +98,7 @@ class Work:
     once: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
 
 
-def read_all(records: list[Record], settings: Settings) -> list[Reading]:
+def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     """Readings of records, the numbers of all at once."""
     labels = [record.header(settings.label_header) for record in records]
     epochs = [record.header("epoch") for record in records]
@@ -130,7 +130,7 @@ def read_all(records: list[Record], settings: Settings) -> list[Reading]:
 
 
 def announced(
-    events: list[dict[str, Any]], settings: Settings, count: int
+    events: list[dict[str, Any]], settings: ChannelSettings, count: int
 ) -> dict[tuple[bytes, int, int], list[tuple[int, int]]]:
     """Given-up labels: ranges of places for (channel, incarnation, epoch), each event once.
 

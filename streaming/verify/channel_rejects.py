@@ -9,14 +9,16 @@ from typing import Any
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from streaming.verify.added import reject
 from streaming.verify.channel_readings import (
+    Judging,
     Reading,
-    Work,
 )
 
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 
 
-def judge_rejects(work: Work, readings: list[Reading], tally: Tally) -> set[tuple[str, int, int]]:
+def judge_rejects(
+    work: Judging, readings: list[Reading], tally: Tally
+) -> set[tuple[str, int, int]]:
     """Rejects untouched, once, with a reason that can be; the places of what was rejected."""
     verdict, inputs = work.verdict, work.material.inputs
     at = {record.place: index for index, record in enumerate(inputs)}
@@ -62,7 +64,7 @@ class Tally:
                 self.fin[name] = min(self.fin.get(name, reading.position), reading.position)
 
 
-def _possible(work: Work, reason: str, reading: Reading, tally: Tally) -> bool:
+def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> bool:
     """Whether the reason can be the right one, as far as the topics show."""
     labels = work.settings.labels
     if reading.reason is not None or reason in STATIC:
@@ -85,7 +87,7 @@ def _possible(work: Work, reason: str, reading: Reading, tally: Tally) -> bool:
     return reason in possible and possible[reason]()
 
 
-def _given_up(work: Work, reading: Reading) -> bool:
+def _given_up(work: Judging, reading: Reading) -> bool:
     """Whether the label was announced as given up, in any life of its channel."""
     cycle = work.settings.labels.cycle
     for ranges in work.given_up.get((reading.channel or b"", reading.epoch), ()):

@@ -60,7 +60,7 @@ from streaming.verify.memberships import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(accounts.Settings):
+class GroupSettings(accounts.Settings):
     """What the judge must know of the pipeline's configuration.
 
     ``by_batch``: a group's version and its overlaps' numbers change by its own memberships alone.
@@ -74,7 +74,7 @@ class Settings(accounts.Settings):
 
 
 def judge(
-    settings: Settings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
+    settings: GroupSettings, material: Material, causes: Iterable[tuple[Place, Place]] = ()
 ) -> Verdict:
     """Look for every fault; time and memory are linear in the records as long as all is well.
 
@@ -93,7 +93,7 @@ def judge(
 
 
 class _Judge:
-    def __init__(self, settings: Settings, verdict: Verdict, material: Material) -> None:
+    def __init__(self, settings: GroupSettings, verdict: Verdict, material: Material) -> None:
         self.settings = settings
         self.verdict = verdict
         prefix, repeats = settings.header_prefix, settings.repeats_allowed

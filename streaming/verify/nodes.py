@@ -24,7 +24,7 @@ ALIVE, DEAD, EITHER = "alive", "destroyed", "either"
 
 
 @dataclass(slots=True)
-class Life:
+class NodeLife:
     """A node from its creation to its destruction; ``end`` None: none is known.
 
     ``ending``: its destruction has no answer yet. ``ended``: batch time of the answer.
@@ -40,7 +40,7 @@ class Life:
 class Node:
     """A node's lives, one after the other."""
 
-    lives: list[Life] = field(default_factory=list)
+    lives: list[NodeLife] = field(default_factory=list)
 
     def state(self, stamp: Stamp) -> str:
         """What it was for a message of this stamp.
@@ -92,7 +92,7 @@ def replay(
                 continue
             there = creates
             if creates:
-                node.lives.append(Life(command.others[0].encode()))
+                node.lives.append(NodeLife(command.others[0].encode()))
             elif node.lives:
                 _end(verdict, command, node.lives[-1], ends)
         if node.lives:
@@ -107,7 +107,7 @@ def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
         verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
 
 
-def _end(verdict: Verdict, command: Command, life: Life, ends: dict[Stamp, Command]) -> None:
+def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, Command]) -> None:
     if not command.answered:
         life.ending, life.ended = True, ""
         return

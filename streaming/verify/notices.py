@@ -16,7 +16,7 @@ from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.inputs import Ends, is_due
 from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
-from streaming.verify.nodes import Life, Node, Stamp, names
+from streaming.verify.nodes import Node, NodeLife, Stamp, names
 
 MISSING, WRONG = "missing-notice", "wrong-notice"
 Place = tuple[int, int]
@@ -59,7 +59,7 @@ class Handles:
             if event.kind == "retired" and type(event.fields.get("incarnation")) is int
         }
 
-    def life(self, name: bytes, stamp: Stamp) -> Life | None:
+    def life(self, name: bytes, stamp: Stamp) -> NodeLife | None:
         """The life of a node that a handle of this stamp is for."""
         node = self.nodes.get(name, Node())
         return next((life for life in node.lives if life.end is None or stamp < life.end), None)
@@ -108,7 +108,7 @@ class _Notices:
 
     def judge_peer(self, peer: bytes, held: Sequence[Held]) -> None:
         """Follow a peer's stream: what it holds, and what it is told."""
-        holds: dict[tuple[bytes, int], tuple[Life, Held]] = {}
+        holds: dict[tuple[bytes, int], tuple[NodeLife, Held]] = {}
         doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}
         released = sorted(
             (place, node) for place, node in self.releases.get(peer, ()) if place is not None
@@ -134,7 +134,7 @@ class _Notices:
                 self._untold(peer, name, life, last)
 
     def _drop(
-        self, holds: dict[tuple[bytes, int], tuple[Life, Held]], node: bytes, place: Place
+        self, holds: dict[tuple[bytes, int], tuple[NodeLife, Held]], node: bytes, place: Place
     ) -> None:
         """A peer released a node's handle; one of an earlier incarnation went with that."""
         for name in [
@@ -147,7 +147,7 @@ class _Notices:
     def _told(
         self,
         peer: bytes,
-        holds: dict[tuple[bytes, int], tuple[Life, Held]],
+        holds: dict[tuple[bytes, int], tuple[NodeLife, Held]],
         doubtful: set[bytes],
         held: Held,
     ) -> None:
@@ -161,7 +161,7 @@ class _Notices:
             witness = f"{text(peer)} is told of {self.deliveries.name(held.message)} ({where})"
             self.verdict.find(WRONG, f"{witness}, but holds no handle to {text(node)} then")
 
-    def _untold(self, peer: bytes, name: bytes, life: Life, last: Held) -> None:
+    def _untold(self, peer: bytes, name: bytes, life: NodeLife, last: Held) -> None:
         """A handle that the peer still had at the destruction, of which nothing tells it."""
         forgotten = self.retired.get((peer, last.incarnation))
         if forgotten is not None and forgotten <= (life.ended or ""):

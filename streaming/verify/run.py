@@ -94,7 +94,7 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
     pipeline, topics = asked.settings, asked.topics
     reading = _Reading(topics)
     outputs = _outputs(pipeline, topics)
-    settings = group.Settings(
+    settings = group.GroupSettings(
         **_common(asked, outputs),
         groups={each: frozenset(members) for each, members in pipeline.groups.items()},
         across_groups=pipeline.across_groups,
@@ -183,7 +183,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     events, _ = topics.read(pipeline.events)
     commands, _ = topics.read(pipeline.commands)
     inputs = [record for topic in sorted(pipeline.input) for record in topics.read(topic)[0]]
-    settings = channel.Settings(
+    settings = channel.ChannelSettings(
         pipeline=name,
         labels=rules.labels,
         window=rules.window,

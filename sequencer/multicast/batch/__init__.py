@@ -8,7 +8,7 @@ delivery. `lists` what senders write, `names` what it stands for, `messages` who
 
 from sequencer.multicast.batch.holders import Holders
 from sequencer.multicast.batch.lists import Lists, read_lists
-from sequencer.multicast.batch.messages import REASONS, Copies, Limits, Messages
+from sequencer.multicast.batch.messages import REASONS, Copies, MessageLimits, Messages
 from sequencer.multicast.batch.names import Names, Node, resolve
 from sequencer.multicast.batch.peers import Peers, ranks
 
@@ -16,8 +16,8 @@ __all__ = [
     "REASONS",
     "Copies",
     "Holders",
-    "Limits",
     "Lists",
+    "MessageLimits",
     "Messages",
     "Names",
     "Node",

@@ -31,7 +31,7 @@ PAIRS_MAX = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MessageLimits:
     """Of one message, and of a name."""
 
     destinations: int
@@ -53,7 +53,7 @@ class Messages:
         to: pa.Array,
         handles: pa.Array,
         find: Callable[[bytes], Node | None],
-        limits: Limits,
+        limits: MessageLimits,
     ) -> None:
         self.to, self.handles = read_lists(to), read_lists(handles, empty_is_none=True)
         self.names = resolve(self.to.names, find)
@@ -62,7 +62,7 @@ class Messages:
         alive = self.passed.alive[self.handles.name]
         self.valid, self.invalid = self.handles.only(alive), self.handles.only(~alive)
 
-    def _reasons(self, senders: pa.Array, limits: Limits) -> Int64s:
+    def _reasons(self, senders: pa.Array, limits: MessageLimits) -> Int64s:
         size = pc.binary_length(self.to.names).to_numpy(zero_copy_only=False)
         unnameable = (size == 0) | (size > limits.name_bytes)
         nodes = self.passed.known & (self.passed.node != PEER)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
-from sequencer.channels import Answer, Command, Op
+from sequencer.channels import Answer, ChannelCommand, Op
 from streaming.arrow import output
 from streaming.arrow.key_text import key_from_json
 from streaming.disciplines.channels.plan import ChannelPlan
@@ -43,15 +43,15 @@ class Request:
     """
 
     id: str | None
-    command: Command | None
+    command: ChannelCommand | None
     repeated: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
     detail: str = ""
 
-    def shard(self, shards: int, place: int) -> int | None:
-        """The shard that it concerns, None for all; ``place`` picks one where it is refused."""
+    def shard(self, shards: int, at: int) -> int | None:
+        """The shard that it concerns, None for all; ``at`` picks one where it is refused."""
         if self.command is None:
-            return place % shards
+            return at % shards
         return None if self.command.channel is None else channel_shard(self.command.channel, shards)
 
     def answer(
@@ -83,7 +83,7 @@ def read_request(value: bytes | None) -> Request:
     return Request(own_name, command, repeated)
 
 
-def _read(request: Mapping[str, Any], repeated: dict[str, Any]) -> Command:
+def _read(request: Mapping[str, Any], repeated: dict[str, Any]) -> ChannelCommand:
     for name in SIGNED:
         if name in request:
             text = request[name]
@@ -106,7 +106,7 @@ def _read(request: Mapping[str, Any], repeated: dict[str, Any]) -> Command:
     if dry_run:
         repeated["dry_run"] = True
     channel, blocked_ms = _whom(request, repeated)
-    return Command(op, channel, _label(request, op, repeated), blocked_ms, dry_run)
+    return ChannelCommand(op, channel, _label(request, op, repeated), blocked_ms, dry_run)
 
 
 def _whom(request: Mapping[str, Any], repeated: dict[str, Any]) -> tuple[bytes | None, int]:
@@ -159,7 +159,7 @@ class Asked:
         return cls(requests, places, plan.pipeline)
 
     @property
-    def commands(self) -> list[Command]:
+    def commands(self) -> list[ChannelCommand]:
         """Those that are to be carried out."""
         return [request.command for request in self.requests if request.command is not None]
 

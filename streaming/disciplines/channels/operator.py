@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sequencer.channels import (
     REASONS,
     Arrivals,
-    Event,
+    ChannelEvent,
     Gap,
     GapFailure,
     Outcome,
@@ -113,9 +113,9 @@ def step_shard(
     # All rows move once; what is held, delivered and rejected are slices of the result.
     held, delivered = len(outcome.held_row), len(outcome.delivered.row)
     ends = np.concatenate([outcome.held_row, outcome.delivered.row, rejected_row])
-    place = np.concatenate([np.arange(len(shard.records)), arrived + len(shard.records)])
+    joined = np.concatenate([np.arange(len(shard.records)), arrived + len(shard.records)])
     rows = pa.concat_tables([shard.records, batch.select(shard.records.column_names)])
-    rows = rows.take(pa.array(place[ends])).combine_chunks()
+    rows = rows.take(pa.array(joined[ends])).combine_chunks()
     writes = []
     if delivered:
         writes.append((plan.output, _deliveries(rows.slice(held, delivered), outcome, plan)))
@@ -181,13 +181,13 @@ def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
     return np.zeros(len(outcome.rejected_reason), dtype=np.bool_)
 
 
-def _event(event: Event, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
+def _event(event: ChannelEvent, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
     channel = key_to_json(event.channel)
-    place = f"{event.incarnation}:{event.epoch}:{event.position}"
+    since = f"{event.incarnation}:{event.epoch}:{event.position}"
     name = channel if isinstance(channel, str) else f"0x{event.channel.hex()}"
     return event.channel, {
         "event": event.kind,
-        "id": f"{pipeline}:{event.kind}:{name}:{place}",
+        "id": f"{pipeline}:{event.kind}:{name}:{since}",
         "at": output.at(now_ms),
         "channel": channel,
         "epoch": event.epoch,

@@ -149,10 +149,10 @@ def with_commands(
     if not len(commands):
         return rows, shard
     commands_given = rows.take(pa.array(commands))
-    places = (commands_given["partition"].to_numpy() + commands_given["offset"].to_numpy()).tolist()
+    spread = (commands_given["partition"].to_numpy() + commands_given["offset"].to_numpy()).tolist()
     targets = []
-    for value, place in zip(commands_given["value"].to_pylist(), places, strict=True):
-        target = read_request(value).shard(shards, place)
+    for value, at in zip(commands_given["value"].to_pylist(), spread, strict=True):
+        target = read_request(value).shard(shards, at)
         targets.append(list(range(shards)) if target is None else [target])
     records = np.delete(np.arange(len(rows)), commands)
     row = np.concatenate(

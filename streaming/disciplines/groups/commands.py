@@ -20,7 +20,7 @@ MOVED = "group-moved"
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class GroupCommand:
     """A command as it was read; ``reason`` and ``detail`` say why it is refused, if it is."""
 
     id: str | None
@@ -43,7 +43,7 @@ class Changed:
 
 
 def carry_out(
-    commands: pa.Table, plan: Plan, now_ms: int, change: Callable[[Command], Changed]
+    commands: pa.Table, plan: Plan, now_ms: int, change: Callable[[GroupCommand], Changed]
 ) -> list[output.Event]:
     """Carry out commands (RECORD) in their order; the events that answer and tell of them.
 
@@ -67,7 +67,7 @@ def carry_out(
 
 
 def _done(
-    command: Command, changed: Changed, pipeline: str, place: Mapping[str, Any], now_ms: int
+    command: GroupCommand, changed: Changed, pipeline: str, place: Mapping[str, Any], now_ms: int
 ) -> Iterator[output.Event]:
     """What came of a command: the answer, how the group is now, and which others moved."""
     repeated = {"op": command.op, "group": command.group}
@@ -84,7 +84,7 @@ def _done(
         yield group.encode(), {**event, **by, **fields}
 
 
-def read_command(value: bytes | None, plan: Plan) -> Command:
+def read_command(value: bytes | None, plan: Plan) -> GroupCommand:
     """A command. Members have to fit into the output's name where it holds `{subscriber}`."""
     command_id: str | None = None
     try:
@@ -92,10 +92,10 @@ def read_command(value: bytes | None, plan: Plan) -> Command:
         command_id = own_id(request)
         return _read(request, command_id, plan)
     except Refused as refused:
-        return Command(command_id, reason=refused.reason, detail=refused.detail)
+        return GroupCommand(command_id, reason=refused.reason, detail=refused.detail)
 
 
-def _read(request: Mapping[str, Any], command_id: str | None, plan: Plan) -> Command:
+def _read(request: Mapping[str, Any], command_id: str | None, plan: Plan) -> GroupCommand:
     op, group = request.get("op"), request.get("group")
     if not isinstance(op, str) or op not in EVENTS:
         raise Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
@@ -108,7 +108,7 @@ def _read(request: Mapping[str, Any], command_id: str | None, plan: Plan) -> Com
         wrong = name_fault(member) or _topic_fault(member, plan)
         if wrong:
             raise Refused("bad-members", f"a member's name {wrong}")
-    return Command(command_id, op, str(group), tuple(members))
+    return GroupCommand(command_id, op, str(group), tuple(members))
 
 
 def _topic_fault(member: str, plan: Plan) -> str:

@@ -4,7 +4,7 @@
 senders wrote and peers read, `events` what users are told, `describe` state for people.
 
 In the order of the batch: `batched` a shard's step, `slices` the deliveries that it writes. By
-clocks or the counter: `operator` a step (`batch` what it collects), `route` who lives where,
+clocks or the counter: `operator` a step (`turn` what it collects), `route` who lives where,
 `peers` the shard's peers, `orders` what the two protocols differ in, `rows` the records on their
 way, `codec` and `state` bytes.
 """

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sequencer.multicast.batch import REASONS, Copies, Holders, Limits, Messages, Node, Peers
+from sequencer.multicast.batch import REASONS, Copies, Holders, MessageLimits, Messages, Node, Peers
 from sequencer.slices import slices
 from streaming.arrow import output
 from streaming.arrow.columns import Bools, Int64s, flat, last_headers
@@ -25,7 +25,7 @@ from streaming.arrow.output import Event, Write
 from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
-    Work,
+    BroadcastWork,
     homes,
     record_homes,
 )
@@ -34,7 +34,7 @@ from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
     DESTROY,
     RELEASE,
-    Command,
+    NodeCommand,
     Nodes,
     command_id,
     latin,
@@ -53,7 +53,7 @@ from streaming.disciplines.multicast.records import (
 )
 from streaming.disciplines.multicast.slices import Passed, deliveries
 
-LIMITS = Limits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
+LIMITS = MessageLimits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
 SLICE_MAX = 500_000
 """Deliveries that are made at a time."""
 
@@ -104,7 +104,7 @@ class BatchCore(BroadcastCore):
         self.peers = Peers.empty()
         self.holders = Holders.of(np.zeros(0, np.int64))
 
-    def step(self, work: Work) -> Iterator[Write]:
+    def step(self, work: BroadcastWork) -> Iterator[Write]:
         """Commands first, then what senders sent."""
         self.nodes.remembered_ms = self.retire_after_ms
         events = self._retire(work.now_ms)
@@ -165,7 +165,7 @@ class BatchCore(BroadcastCore):
 
     # --- Commands.
 
-    def _commands(self, work: Work, events: list[Event]) -> list[_End]:
+    def _commands(self, work: BroadcastWork, events: list[Event]) -> list[_End]:
         """Carry out the commands, as every shard does; the destructions among them.
 
         The first shard answers; what a peer releases is answered by the peer's.
@@ -195,7 +195,7 @@ class BatchCore(BroadcastCore):
 
     def _do(
         self,
-        command: Command | Refused,
+        command: NodeCommand | Refused,
         when: tuple[int, int],
         peer: int,
         now_ms: int,
@@ -242,7 +242,7 @@ class BatchCore(BroadcastCore):
 
     # --- Messages.
 
-    def _records(self, work: Work, events: list[Event]) -> Iterator[Write]:
+    def _records(self, work: BroadcastWork, events: list[Event]) -> Iterator[Write]:
         """Deliveries to this shard's peers; rejects and events of records at home here."""
         records, now_ms = work.records, work.now_ms
         mine = record_homes(records, self.plan.shards) == self.shard
@@ -293,7 +293,7 @@ class BatchCore(BroadcastCore):
         self.peers.last_ms[rows[rows >= 0]] = now_ms
 
     def _undelivered(
-        self, work: Work, messages: Messages, mine: Bools, events: list[Event]
+        self, work: BroadcastWork, messages: Messages, mine: Bools, events: list[Event]
     ) -> None:
         """An event for each destination that was destroyed before the message."""
         record, name = messages.undelivered(mine)
@@ -316,14 +316,14 @@ class BatchCore(BroadcastCore):
         return output.rejects(rejected, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
 
 
-def _read(value: bytes | None) -> Command | Refused:
+def _read(value: bytes | None) -> NodeCommand | Refused:
     try:
         return read_command(value)
     except Refused as refused:
         return refused
 
 
-def _releasing(command: Command | Refused) -> bytes:
+def _releasing(command: NodeCommand | Refused) -> bytes:
     """The peer that gives a handle back; empty where none does."""
-    releases = isinstance(command, Command) and command.op == RELEASE
+    releases = isinstance(command, NodeCommand) and command.op == RELEASE
     return command.other.encode() if releases else b""  # type: ignore[union-attr]

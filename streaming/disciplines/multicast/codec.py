@@ -191,7 +191,7 @@ def refused(number: TransactionId, fields: Sequence[Any]) -> Refused:
     return Refused(number, peer, Refusal(reason), detail, node)
 
 
-class Runs:
+class OutgoingSteps:
     """What goes to one shard: runs in order, and the messages whose records go along."""
 
     def __init__(self) -> None:
@@ -237,12 +237,12 @@ class Runs:
         return _LENGTH.pack(len(text)) + text + table
 
 
-def runs_by_shard(steps: Iterable[Step], homes: Mapping[str, int]) -> dict[int, Runs]:
+def runs_by_shard(steps: Iterable[Step], homes: Mapping[str, int]) -> dict[int, OutgoingSteps]:
     """What goes to each shard; ``homes``: the shard of each name."""
-    targets: dict[int, Runs] = {}
+    targets: dict[int, OutgoingSteps] = {}
     for step in steps:
         to = step.peer if isinstance(step, Request) else step.transaction.sender
-        targets.setdefault(homes[to], Runs()).add(step)
+        targets.setdefault(homes[to], OutgoingSteps()).add(step)
     return targets
 
 

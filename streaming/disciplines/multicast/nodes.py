@@ -19,7 +19,7 @@ CREATE, DESTROY, RELEASE = OPS = ("create-node", "destroy-node", "release")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class NodeCommand:
     """A command that can be read. Names are texts as the command has them.
 
     ``other``: the owner of a node to be created, the peer that releases a handle.
@@ -35,7 +35,7 @@ class Command:
         return {"op": self.op, "node": self.node, **({role: self.other} if role else {})}
 
 
-def read_command(value: bytes | None) -> Command:
+def read_command(value: bytes | None) -> NodeCommand:
     """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
     request = read_object(value)
     op, node = request.get("op"), request.get("node")
@@ -44,12 +44,12 @@ def read_command(value: bytes | None) -> Command:
     if wrong := name_fault(node) or _unnameable(str(node)):
         raise Refused("bad-node", f"the node's name {wrong}")
     if op == DESTROY:
-        return Command(op, str(node))
+        return NodeCommand(op, str(node))
     role = "owner" if op == CREATE else "peer"
     other = request.get(role)
     if wrong := name_fault(other) or _unnameable(str(other)):
         raise Refused(f"bad-{role}", f"the {role}'s name {wrong}")
-    return Command(op, str(node), str(other))
+    return NodeCommand(op, str(node), str(other))
 
 
 def command_id(value: bytes | None) -> str | None:
@@ -68,7 +68,7 @@ def _unnameable(name: str) -> str:
 
 
 @dataclass(slots=True)
-class Life:
+class KnownNode:
     """A node from its creation on: its name in the protocol, its owner's name there.
 
     ``destroyed_ms``: batch time of the command that destroys it, -1 while there is none.
@@ -92,16 +92,16 @@ class Nodes:
     """
 
     remembered_ms: int
-    lives: dict[str, Life] = field(default_factory=dict)
+    lives: dict[str, KnownNode] = field(default_factory=dict)
     born: int = 0
     _text: str = ""
 
-    def find(self, name: str, now_ms: int) -> Life | None:
+    def find(self, name: str, now_ms: int) -> KnownNode | None:
         """The node of a name; None where there never was one, or it is forgotten."""
         life = self.lives.get(name)
         return None if life is None or self._forgotten(life, now_ms) else life
 
-    def do(self, command: Command, now_ms: int) -> Life:
+    def do(self, command: NodeCommand, now_ms: int) -> KnownNode:
         """Carry out a command as far as nodes are concerned; the node. Refused where none can be.
 
         To release a handle changes no node.
@@ -120,7 +120,7 @@ class Nodes:
             self._text = ""
         return life
 
-    def _create(self, command: Command, now_ms: int) -> Life:
+    def _create(self, command: NodeCommand, now_ms: int) -> KnownNode:
         name = latin(command.node.encode())
         if self.find(name, now_ms) is not None:
             raise Refused(
@@ -129,14 +129,14 @@ class Nodes:
             )
         if len(self.lives) >= NODES_MAX:
             raise Refused("too-many-nodes", f"{NODES_MAX} nodes exist, or did not long ago")
-        life = Life(f"{self.born}:{name}", latin(command.other.encode()))
+        life = KnownNode(f"{self.born}:{name}", latin(command.other.encode()))
         self.lives.pop(name, None)
         self.lives[name] = life
         self.born += 1
         self._text = ""
         return life
 
-    def forget(self, now_ms: int) -> Iterator[Life]:
+    def forget(self, now_ms: int) -> Iterator[KnownNode]:
         """Drop the nodes whose time is over."""
         for name in [n for n, life in self.lives.items() if self._forgotten(life, now_ms)]:
             self._text = ""
@@ -153,9 +153,9 @@ class Nodes:
         """Become what `state` was dumped from."""
         self._text = state.decode()
         self.born, lives = json.loads(self._text)
-        self.lives = {name: Life(*rest) for name, *rest in lives}
+        self.lives = {name: KnownNode(*rest) for name, *rest in lives}
 
-    def _forgotten(self, life: Life, now_ms: int) -> bool:
+    def _forgotten(self, life: KnownNode, now_ms: int) -> bool:
         return 0 <= life.destroyed_ms < now_ms - self.remembered_ms
 
 

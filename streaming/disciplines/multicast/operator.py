@@ -22,14 +22,13 @@ from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.ipc import from_ipc, join, split, to_ipc
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.commands import Refused, place_of
-from streaming.disciplines.exchange import ExchangeCore, ExchangeOperator, Outcome, Work
-from streaming.disciplines.multicast.batch import Batch
+from streaming.disciplines.exchange import ExchangeCore, ExchangeOperator, ShardOutcome, ShardWork
 from streaming.disciplines.multicast.codec import dumps, runs_by_shard, unchunk
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
     DESTROY,
     RELEASE,
-    Life,
+    KnownNode,
     Nodes,
     bare,
     command_id,
@@ -42,6 +41,7 @@ from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.records import Reader, deliveries, written
 from streaming.disciplines.multicast.route import Homes
 from streaming.disciplines.multicast.rows import Rows
+from streaming.disciplines.multicast.turn import Turn
 
 IN_FLIGHT_MAX = 50_000
 """Destinations of messages that a shard's senders have on their way at the same time; what goes
@@ -86,9 +86,9 @@ class MulticastCore(ExchangeCore):
         self.ends: dict[int, tuple[str, str]] = {}
         self.idle_since_ms = 0
 
-    def step(self, work: Work) -> Outcome:
+    def step(self, work: ShardWork) -> ShardOutcome:
         """Commands first, then what other shards sent, then what senders sent."""
-        now = Batch(work.now_ms)
+        now = Turn(work.now_ms)
         self._retire(now)
         steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
         destructions = self._commands(work.commands, now)
@@ -111,7 +111,7 @@ class MulticastCore(ExchangeCore):
             (self.plan.rejects, rejected),
             (self.plan.events, output.events(now.events)),
         ]
-        return Outcome(writes, outgoing)
+        return ShardOutcome(writes, outgoing)
 
     def dump(self) -> bytes:
         """The state; peers that nothing touched cost their text only."""
@@ -135,7 +135,7 @@ class MulticastCore(ExchangeCore):
 
     # --- What came in.
 
-    def _commands(self, commands: pa.Table, now: Batch) -> pa.Table:
+    def _commands(self, commands: pa.Table, now: Turn) -> pa.Table:
         """Carry out the commands, as every shard does; the destructions that start here.
 
         These are answered when they have their stamp, by the shard of the node's owner; the rest
@@ -145,7 +145,7 @@ class MulticastCore(ExchangeCore):
             return commands
         for life in self.nodes.forget(now.ms):
             self._with_keeper(life, OwnedNodes.forget)
-        starting: dict[int, Life] = {}
+        starting: dict[int, KnownNode] = {}
         for at, row in enumerate(commands.to_pylist()):
             more: dict[str, Any]
             try:
@@ -168,13 +168,13 @@ class MulticastCore(ExchangeCore):
             self.ends[self._number()] = (life.id, life.owner)
         return commands.take(pa.array(list(starting), pa.int64()))
 
-    def _with_keeper(self, life: Life, change: Callable[[OwnedNodes, str], None]) -> None:
+    def _with_keeper(self, life: KnownNode, change: Callable[[OwnedNodes, str], None]) -> None:
         """Change what whoever answers for a node keeps of it, if that is here."""
         if self.homes[self.bus.keeper(life.owner)] == self.shard:
             change(self.bus.kept_nodes(life.owner), life.id)
 
     def _release(
-        self, name: str, life: Life, row: Mapping[str, Any], more: dict[str, Any], now: Batch
+        self, name: str, life: KnownNode, row: Mapping[str, Any], more: dict[str, Any], now: Turn
     ) -> None:
         """A peer gives back a handle, if the peer is here; its shard answers."""
         peer = latin(name.encode())
@@ -185,7 +185,7 @@ class MulticastCore(ExchangeCore):
             now.let_go += self.bus.party(peer).release(life.id, keeper)
         self._answer(row, more | place, now)
 
-    def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Batch) -> None:
+    def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Turn) -> None:
         asked_as = command_id(row["value"])
         now.events.append(
             output.answer(self.plan.pipeline, place_of(row, self.plan), asked_as, now.ms, more)
@@ -196,7 +196,7 @@ class MulticastCore(ExchangeCore):
         self.next_id += self.plan.shards
         return number
 
-    def _read(self, records: pa.Table, now: Batch) -> pa.Table:
+    def _read(self, records: pa.Table, now: Turn) -> pa.Table:
         """Make messages of the records; those that became one."""
         numbers = [self._number() for _ in range(len(records))]
         messages, now.bad = self.reader.read(records, numbers, now.ms)
@@ -213,7 +213,7 @@ class MulticastCore(ExchangeCore):
     # --- The protocol.
 
     def _pump(
-        self, now: Batch, sends: Sequence[Message | Destruction], steps: Sequence[Any] = ()
+        self, now: Turn, sends: Sequence[Message | Destruction], steps: Sequence[Any] = ()
     ) -> None:
         """Carry out all that can be done here."""
         pumped = self.net.pump(sends, steps)
@@ -224,7 +224,7 @@ class MulticastCore(ExchangeCore):
         for transaction in pumped.ended:
             self._end(transaction, now)
 
-    def _starting(self, now: Batch) -> list[Message | Destruction]:
+    def _starting(self, now: Turn) -> list[Message | Destruction]:
         """The messages that may start now, in the order of arrival."""
         starting: list[Message | Destruction] = []
         while self.first_waiting < self.next_id and self.in_flight < IN_FLIGHT_MAX:
@@ -248,7 +248,7 @@ class MulticastCore(ExchangeCore):
             self.in_flight += weight
         return starting
 
-    def _read_again(self, now: Batch) -> None:
+    def _read_again(self, now: Turn) -> None:
         """Make messages of the next records that wait since an earlier batch."""
         numbers: list[int] = []
         number = self.first_waiting
@@ -267,7 +267,7 @@ class MulticastCore(ExchangeCore):
         """Whether a number is a message, and not one that was rejected on arrival."""
         return number in self.rows.index and number not in self.ends
 
-    def _end(self, transaction: Transaction, now: Batch) -> None:
+    def _end(self, transaction: Transaction, now: Turn) -> None:
         """Tell what became of a message, or of a node."""
         task: Any = transaction.task
         weight = self.flying.pop(task.id)
@@ -284,12 +284,12 @@ class MulticastCore(ExchangeCore):
         elif transaction.gone:
             self._undelivered(task, transaction.gone, now)
 
-    def _refuse(self, number: int, reason: str, weight: int, now: Batch) -> None:
+    def _refuse(self, number: int, reason: str, weight: int, now: Turn) -> None:
         now.refused[number] = reason
         self.totals.reject(reason)
         self.totals.held -= weight
 
-    def _undelivered(self, task: Message, gone: Collection[str], now: Batch) -> None:
+    def _undelivered(self, task: Message, gone: Collection[str], now: Turn) -> None:
         """An event for each destination that was destroyed before the message."""
         row = self.rows.one(task.id)
         place = place_of(row, self.plan)
@@ -301,7 +301,7 @@ class MulticastCore(ExchangeCore):
         self.totals.undelivered += len(destroyed)
         self.totals.held -= len(destroyed)
 
-    def _deliveries(self, now: Batch) -> pa.Table:
+    def _deliveries(self, now: Turn) -> pa.Table:
         counts = self.peers.number([peer for peer, _ in now.got], now.ms)
         messages = sum(isinstance(delivery, Delivery) for _, delivery in now.got)
         self.totals.delivered += messages
@@ -309,17 +309,17 @@ class MulticastCore(ExchangeCore):
         self.totals.held -= messages
         return deliveries(now.got, self.rows.table, self.rows.index, counts)
 
-    def _outgoing(self, now: Batch) -> dict[int, list[bytes]]:
+    def _outgoing(self, now: Turn) -> dict[int, list[bytes]]:
         targets = runs_by_shard(now.outgoing, self.homes)
         return {to: runs.chunks(self.rows.table, self.rows.index) for to, runs in targets.items()}
 
-    def _rejects(self, records: pa.Table, now: Batch) -> pa.Table:
+    def _rejects(self, records: pa.Table, now: Turn) -> pa.Table:
         at = pa.array(list(now.bad), pa.int64())
         table = pa.concat_tables([records.take(at), self.rows.take(now.refused)]).combine_chunks()
         reasons = [*now.bad.values(), *now.refused.values()]
         return output.rejects(table, pa.array(reasons, pa.string()), self.plan.inputs)
 
-    def _retire(self, now: Batch) -> None:
+    def _retire(self, now: Turn) -> None:
         """Forget peers that took no part for long."""
         due_ms = now.ms - self.plan.retire_after_ms
         if self.idle_since_ms >= due_ms:
@@ -330,7 +330,7 @@ class MulticastCore(ExchangeCore):
                 now.events.append(retired(self.plan.pipeline, name, numbers, now.ms))
         self.idle_since_ms = min(self.peers.last.values(), default=now.ms)
 
-    def _let_go(self, now: Batch, peer: str, node: str, registered: int) -> None:
+    def _let_go(self, now: Turn, peer: str, node: str, registered: int) -> None:
         """A peer that is forgotten gives back its handle to a node."""
         life = self.nodes.lives.get(bare(node))
         if life is not None and life.id == node:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sequencer.channels import (
     Arrivals,
-    Command,
+    ChannelCommand,
     Full,
     Gap,
     GapFailure,
@@ -65,7 +65,7 @@ def as_command(labels, given):
     op, key, position, label, blocked, dry = given
     if position is not None and label is None:
         label = str(labels.at(position)).encode()
-    return Command(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)
+    return ChannelCommand(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)
 
 
 @settings(max_examples=150, deadline=None)
@@ -110,7 +110,7 @@ def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, da
 def test_a_channel_that_is_reset_when_it_began_comes_back_under_a_higher_incarnation():
     runner = Runner(Rules(LinearLabels()))
     for _ in range(3):
-        reset = [Command(Op.RESET, b"a")]
+        reset = [ChannelCommand(Op.RESET, b"a")]
         runner.batch(7, [(0, b"a", b"0", None, False)], reset if runner.out else [])
     assert [(sequence, born) for _, sequence, _, born in runner.out] == [(0, 7), (0, 8), (0, 9)]
 
@@ -121,7 +121,7 @@ def test_commands_at_and_beyond_the_limits():
 
     def answers(*given):
         runner.answers = []
-        runner.batch(8, [], [Command(op, b"a", label=label) for op, label in given])
+        runner.batch(8, [], [ChannelCommand(op, b"a", label=label) for op, label in given])
         return runner.answers
 
     assert answers((Op.SEED, b"11"), (Op.SEED, b"10")) == [(0, 0, "not-ahead")] * 2
@@ -129,7 +129,7 @@ def test_commands_at_and_beyond_the_limits():
     assert answers((Op.SKIP, b"%d" % (2**62 + 11))) == [(0, 0, "bad-label")]
     assert answers((Op.SKIP, b"999"), (Op.SKIP, b"999")) == [(1, 2, None), (0, 0, None)]
     assert runner.gaps == [(b"a", 0, 1, 3, 1, "operator")]
-    farthest = [Command(Op.SEED, b"b", label=b"%d" % (2**62 + 10))]
+    farthest = [ChannelCommand(Op.SEED, b"b", label=b"%d" % (2**62 + 10))]
     runner.batch(9, [(2, b"b", b"%d" % (2**62 + 10), None, False)], farthest)
     assert runner.out[-1] == (b"b", 0, 2, 9)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sequencer.judging.invariants import (
     Anomaly,
     Caused,
-    Copies,
     Got,
+    Receipts,
     Sent,
     Stray,
     acyclic,
@@ -172,9 +172,9 @@ def test_exactly_once_finds_doubles_and_losses():
     destinations = {"a": {"R", "S"}}
     assert exactly_once({"R": ["a"], "S": ["a"]}, destinations) is None
     double = exactly_once({"R": ["a", "b", "a"], "S": ["a"]}, destinations)
-    assert double.witness == (Copies("R", "a", (0, 2)),)
+    assert double.witness == (Receipts("R", "a", (0, 2)),)
     lost = exactly_once({"R": ["a"]}, destinations)
-    assert lost.witness == (Copies("S", "a", ()),)
+    assert lost.witness == (Receipts("S", "a", ()),)
     assert str(lost) == "exactly-once: S never got a"
     assert exactly_once({"R": ["a"]}, destinations, complete=False) is None
 

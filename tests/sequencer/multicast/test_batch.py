@@ -7,11 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.multicast.batch import Holders, Limits, Messages, Node, Peers, ranks, read_lists
+from sequencer.multicast.batch import (
+    Holders,
+    MessageLimits,
+    Messages,
+    Node,
+    Peers,
+    ranks,
+    read_lists,
+)
 from sequencer.multicast.batch import messages as module
 
 NODES = {b"n1": Node(1, b"ann", destroyed=False), b"n2": Node(2, b"bob", destroyed=True)}
-LIMITS = Limits(destinations=4, handles=2, name_bytes=8)
+LIMITS = MessageLimits(destinations=4, handles=2, name_bytes=8)
 
 
 def binary(values):

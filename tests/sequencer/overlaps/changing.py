@@ -19,7 +19,7 @@ from sequencer.overlaps.membership import (
     Subscriber,
     Views,
 )
-from sequencer.overlaps.ordering import Message
+from sequencer.overlaps.ordering import GroupMessage
 
 NAMES = "ABCDE"
 
@@ -64,7 +64,7 @@ class Changing:
         self.number += 1
         if self.histories[sender]:
             self.causes.append((self.histories[sender][-1], body))
-        self.queues.setdefault((sender, group), deque()).append(Message(group, sender, body))
+        self.queues.setdefault((sender, group), deque()).append(GroupMessage(group, sender, body))
         self.sent.setdefault((sender, group), []).append(body)
 
     def moves(self):

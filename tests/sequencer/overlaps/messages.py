@@ -6,7 +6,7 @@ from collections import deque
 
 from sequencer.overlaps.atoms import ViewAtom
 from sequencer.overlaps.membership import GroupIngress, RemovedGroupError, Subscriber, Views
-from sequencer.overlaps.ordering import Message
+from sequencer.overlaps.ordering import GroupMessage
 from sequencer.overlaps.routes import arranged
 from tests.sequencer.overlaps.shards import spread
 
@@ -86,7 +86,7 @@ class Messages:
     def _publish(self, group, sender, body):
         ingress = self._ingress(group)
         try:
-            (message,) = ingress.publish(Message(group, sender, body), self.views)
+            (message,) = ingress.publish(GroupMessage(group, sender, body), self.views)
         except RemovedGroupError:
             self.refused.append(body)
             return None

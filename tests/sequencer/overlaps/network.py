@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from sequencer.judging import invariants
-from sequencer.overlaps.ordering import Atom, Ingress, Message, receivers
+from sequencer.overlaps.ordering import Atom, GroupMessage, Ingress, receivers
 
 
 class Network:
@@ -27,7 +27,7 @@ class Network:
         self.sent.setdefault((sender, group), []).append(body)
         if self.histories.get(sender):
             self.causes.append((self.histories[sender][-1], body))
-        self._queue((sender, group), Message(group, sender, body))
+        self._queue((sender, group), GroupMessage(group, sender, body))
 
     def moves(self):
         bags = [("bag", name) for name, bag in self.bags.items() if bag]

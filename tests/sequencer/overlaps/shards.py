@@ -13,7 +13,7 @@ from sequencer.change import ChangeError
 from sequencer.judging import invariants
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.routes import Directory
-from sequencer.overlaps.shard import GroupShard, Place
+from sequencer.overlaps.shard import GroupShard, ShardMap
 
 
 def spread(count):
@@ -34,7 +34,7 @@ class Shards:
         for number in range(shards):
             directory = Directory(nodes, lambda node: node % shards, remember_ms=100)
             directory.begin(groups)
-            self.shards.append(GroupShard(Place(number, where, where), directory))
+            self.shards.append(GroupShard(ShardMap(number, where, where), directory))
         self.links = {}
         self.groups = {name: set(members) for name, members in groups.items()}
         self.histories, self.expected, self.by_sender = {}, {}, {}

@@ -13,7 +13,7 @@ from sequencer.overlaps.atoms import (
     reroute_ingress,
 )
 from sequencer.overlaps.membership import GroupIngress, Views
-from sequencer.overlaps.ordering import Atom, Message, Receiver
+from sequencer.overlaps.ordering import Atom, GroupMessage, Receiver
 from sequencer.simulation.figure1 import C
 from tests.sequencer.overlaps.changing import Changing
 
@@ -28,7 +28,7 @@ def views_of(groups):
 
 
 def numbered(group, number=0, *, view=5, last=False):
-    return Message(group, "B", f"{group}/{number}", number, view=view, last=last)
+    return GroupMessage(group, "B", f"{group}/{number}", number, view=view, last=last)
 
 
 def test_the_tables_lead_along_the_paths_and_back():
@@ -85,7 +85,7 @@ def test_an_ingress_sends_past_a_retiring_atom_unless_its_fin_is_on_its_way():
     views = views_of({"G0": "AB", "G1": "AB"})
     pair = ("G0", "G1")
     ingress = GroupIngress("G1")
-    ingress.publish(Message("G1", "A", "x"), views)
+    ingress.publish(GroupMessage("G1", "A", "x"), views)
     assert ingress.first == {2: pair}
     request = Reroute(2, pair, None, (("G1", None),))
     views.remove("G1")
@@ -103,7 +103,7 @@ def test_an_atom_numbers_nothing_when_its_overlap_is_gone():
     assert (message.stamps, to) == ((), None)
     receiver = Receiver("A", frozenset({"G0", "G1"}), frozenset({("G0", "G1")}))
     assert receiver.take(message)[0] == "held"
-    fin = Message("G0", "", None, 0, ((("G0", "G1"), 0),), 2, last=True)
+    fin = GroupMessage("G0", "", None, 0, ((("G0", "G1"), 0),), 2, last=True)
     assert receiver.take(fin)[1] == (fin, message)
 
 

@@ -12,7 +12,7 @@ from sequencer.overlaps.membership import (
     Subscriber,
     Views,
 )
-from sequencer.overlaps.ordering import DUPLICATE, HELD, HeldLimitError, Message
+from sequencer.overlaps.ordering import DUPLICATE, HELD, GroupMessage, HeldLimitError
 from tests.sequencer.overlaps.changing import Changing
 from tests.sequencer.overlaps.memberships import zipf
 
@@ -117,9 +117,9 @@ def test_the_switch_is_a_message_at_one_place_for_all():
     views = Views()
     views.add("G0", "AB")
     ingress = GroupIngress("G0")
-    (before,) = ingress.publish(Message("G0", "A", "x"), views)
+    (before,) = ingress.publish(GroupMessage("G0", "A", "x"), views)
     views.set("G0", "BC")
-    last, after = ingress.publish(Message("G0", "C", "y"), views)
+    last, after = ingress.publish(GroupMessage("G0", "C", "y"), views)
     assert [(m.view, m.number, m.last) for m in (before, last, after)] == [
         (1, 0, False),
         (1, 1, True),
@@ -138,16 +138,16 @@ def test_a_removed_group_takes_nothing_until_it_is_added_again():
     views = Views()
     ingress = GroupIngress("G0")
     with pytest.raises(RemovedGroupError):
-        ingress.publish(Message("G0", "A", "x"), views)
+        ingress.publish(GroupMessage("G0", "A", "x"), views)
     views.add("G0", "AB")
-    assert ingress.publish(Message("G0", "A", "x"), views)[0].number == 0
+    assert ingress.publish(GroupMessage("G0", "A", "x"), views)[0].number == 0
     views.remove("G0")
     (fin,) = ingress.switch(views)
     assert fin.last
     with pytest.raises(RemovedGroupError, match="was not taken"):
-        ingress.publish(Message("G0", "A", "y"), views)
+        ingress.publish(GroupMessage("G0", "A", "y"), views)
     views.add("G0", "AB")
-    (again,) = ingress.publish(Message("G0", "A", "y"), views)
+    (again,) = ingress.publish(GroupMessage("G0", "A", "y"), views)
     assert (again.view, again.number) == (2, 0)
 
 
@@ -156,13 +156,13 @@ def test_the_limit_of_held_messages_counts_views_to_come():
     views.add("G0", "A")
     views.set("G0", "AB")
     subscriber = Subscriber("A", held_max=1)
-    assert subscriber.take(Message("G0", "A", 0, 0, view=2), views)[0] == HELD
-    assert subscriber.take(Message("G0", "A", 0, 0, view=2), views) == (DUPLICATE, ())
+    assert subscriber.take(GroupMessage("G0", "A", 0, 0, view=2), views)[0] == HELD
+    assert subscriber.take(GroupMessage("G0", "A", 0, 0, view=2), views) == (DUPLICATE, ())
     with pytest.raises(HeldLimitError, match="view 1"):
-        subscriber.take(Message("G0", "A", 1, 1, view=1), views)
+        subscriber.take(GroupMessage("G0", "A", 1, 1, view=1), views)
     with pytest.raises(HeldLimitError, match="view 2"):
-        subscriber.take(Message("G0", "A", 1, 1, view=2), views)
-    out = subscriber.take(Message("G0", "A", 0, 0, view=1, last=True), views)[1]
+        subscriber.take(GroupMessage("G0", "A", 1, 1, view=2), views)
+    out = subscriber.take(GroupMessage("G0", "A", 0, 0, view=1, last=True), views)[1]
     assert [m.view for m in out] == [1, 2]
 
 
@@ -170,8 +170,8 @@ def test_a_duplicate_is_no_reason_to_refuse_at_the_limit():
     views = Views()
     views.add("G0", "A")
     subscriber = Subscriber("A", held_max=1)
-    early = Message("G0", "A", 1, 1, view=1)
+    early = GroupMessage("G0", "A", 1, 1, view=1)
     assert subscriber.take(early, views)[0] == HELD
     assert subscriber.take(early, views) == (DUPLICATE, ())
-    assert len(subscriber.take(Message("G0", "A", 0, 0, view=1), views)[1]) == 2
+    assert len(subscriber.take(GroupMessage("G0", "A", 0, 0, view=1), views)[1]) == 2
     assert subscriber.holding == 0

@@ -14,9 +14,9 @@ from sequencer.overlaps.ordering import (
     DUPLICATE,
     HELD,
     Atom,
+    GroupMessage,
     HeldLimitError,
     Ingress,
-    Message,
     Receiver,
 )
 from tests.sequencer.overlaps.memberships import RING, some_groups
@@ -89,12 +89,12 @@ def test_without_c3_messages_pass_each_other():
 
 
 def stamped(number, stamp):
-    return Message("G0", "A", number, number, ((PAIR, stamp),))
+    return GroupMessage("G0", "A", number, number, ((PAIR, stamp),))
 
 
 def test_deliver_hold_and_duplicate():
     receiver = Receiver("A", frozenset({"G0", "G1"}), frozenset({PAIR}))
-    late = Message("G1", "A", "y", 0, ((PAIR, 1),))
+    late = GroupMessage("G1", "A", "y", 0, ((PAIR, 1),))
     assert receiver.take(stamped(1, 2)) == (HELD, ())
     assert receiver.take(late) == (HELD, ())
     assert receiver.take(late) == (DUPLICATE, ())
@@ -121,11 +121,11 @@ def test_the_limit_of_held_messages_and_one_past_it():
 
 def test_refusals():
     with pytest.raises(ValueError, match="was not numbered"):
-        Ingress("G0").number(Message("G1", "A", "x"))
+        Ingress("G0").number(GroupMessage("G1", "A", "x"))
     atom = Atom(PAIR)
     with pytest.raises(ValueError, match="a second time"):
         atom.stamp(atom.stamp(stamped(0, 0)))
     with pytest.raises(ValueError, match="not a numbered message"):
-        Receiver("B", frozenset({"G0"}), frozenset()).take(Message("G1", "A", "x", 0))
-    foreign = Message("G7", "A", "x", 0)
+        Receiver("B", frozenset({"G0"}), frozenset()).take(GroupMessage("G1", "A", "x", 0))
+    foreign = GroupMessage("G7", "A", "x", 0)
     assert Atom(PAIR).stamp(foreign) is foreign

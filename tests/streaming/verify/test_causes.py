@@ -23,13 +23,13 @@ def places(world):
 
 def test_an_effect_after_its_cause_is_right():
     world = relay()
-    settings = settings_for(group.Settings, world, groups=world.configured)
+    settings = settings_for(group.GroupSettings, world, groups=world.configured)
     assert group.judge(settings, material_for(world), [places(world)]).good
 
 
 def test_an_effect_before_its_cause_is_found():
     world = relay()
-    settings = settings_for(group.Settings, world, groups=world.configured)
+    settings = settings_for(group.GroupSettings, world, groups=world.configured)
     question, answer = places(world)
     verdict = group.judge(settings, material_for(world), [(answer, question)])
     assert verdict.counts == {"causality": 1}
@@ -53,14 +53,14 @@ def test_multicasts_have_causes(order):
 
 def test_causes_of_nothing_are_passed_over():
     world = relay()
-    settings = settings_for(group.Settings, world, groups=world.configured)
+    settings = settings_for(group.GroupSettings, world, groups=world.configured)
     nothing = ("in", 9, 9)
     assert group.judge(settings, material_for(world), [(nothing, nothing)]).good
 
 
 def test_causes_that_cause_themselves_are_told():
     world = relay()
-    settings = settings_for(group.Settings, world, groups=world.configured)
+    settings = settings_for(group.GroupSettings, world, groups=world.configured)
     question, answer = places(world)
     causes = [(question, answer), (answer, question)]
     assert group.judge(settings, material_for(world), causes).counts == {"bad-cause": 1}
@@ -101,7 +101,9 @@ def test_members_name_the_deliveries_that_were_read():
     world.send(b"A", b"G0", b"question")
     heard = named(got(world, b"B", b"question"))
     world.send(b"B", b"G1", b"answer", 1, heard)
-    settings = settings_for(group.Settings, world, groups=world.configured, cause_header="after")
+    settings = settings_for(
+        group.GroupSettings, world, groups=world.configured, cause_header="after"
+    )
     assert group.judge(settings, material_for(world)).counts == {}
     assert group.judge(settings, turned(world)).counts["causality"] == 1
 

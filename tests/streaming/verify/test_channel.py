@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sequencer.labels import CyclicLabels, LinearLabels
-from streaming.verify.channel import Material, Settings, judge
+from streaming.verify.channel import ChannelSettings, Material, judge
 from streaming.verify.records import Record
 from tests.sequencer.channels.model import NaiveChannels
 from tests.streaming.verify.places import PARTITIONS, partition_of
@@ -88,7 +88,7 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
         }
         for n, (key, epoch, first, stop, _, why) in enumerate(model.gaps)
     ]
-    settings = Settings(
+    settings = ChannelSettings(
         "p",
         labels,
         window,
@@ -241,7 +241,7 @@ def test_a_higher_epoch_may_be_held_although_nothing_of_it_was_delivered():
     added = (("sequence", b"0"), ("incarnation", b"9"))
     place = partition_of(b"k")
     out = replace(inputs[0], topic="out", partition=place, headers=inputs[0].headers + added)
-    settings = Settings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
+    settings = ChannelSettings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
     verdict = judge(settings, Material(inputs, [out], [], []))
     assert verdict.good, verdict.faults
     assert verdict.looked_at["held"] == 1

@@ -8,7 +8,7 @@ import pytest
 
 from sequencer.labels import CyclicLabels, LinearLabels
 from streaming.arrow.key_text import key_to_json
-from streaming.verify.channel import Material, Settings, judge
+from streaming.verify.channel import ChannelSettings, Material, judge
 from streaming.verify.records import Record
 from tests.sequencer.channels.model import NaiveChannels
 from tests.streaming.verify.places import PARTITIONS, partition_of
@@ -55,7 +55,9 @@ def story(seed):
         outputs.append(replace(inputs[row], headers=headers, **where))
         ends[place] += 1
     rejects = [reject(inputs[row], at, reason) for at, (row, reason) in enumerate(model.rejects)]
-    settings = Settings("p", LinearLabels(), 1000, output_partitions=PARTITIONS, held_max=1000)
+    settings = ChannelSettings(
+        "p", LinearLabels(), 1000, output_partitions=PARTITIONS, held_max=1000
+    )
     return settings, Material(inputs, outputs, rejects, events, commands)
 
 
@@ -225,6 +227,6 @@ def test_a_cyclic_channel_may_begin_anywhere_in_its_cycle():
         },
     ]
     commands = [Record("commands", 0, 0, 1, None, said, ())]
-    settings = Settings("p", CyclicLabels(16), 5, output_partitions=PARTITIONS)
+    settings = ChannelSettings("p", CyclicLabels(16), 5, output_partitions=PARTITIONS)
     verdict = judge(settings, Material(inputs, outputs, [], events, commands))
     assert verdict.good, verdict.faults

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.verify.group import Settings, judge
+from streaming.verify.group import GroupSettings, judge
 from tests.streaming.verify.worlds import material_for, random_groups, settings_for
 
 
@@ -13,7 +13,7 @@ def test_right_histories_have_no_fault(seed, version_each):
     prefix = "" if seed % 3 else "svc-"
     world = random_groups(seed, output=output, prefix=prefix, version_each=version_each)
     material = material_for(world)
-    settings = settings_for(Settings, world, groups=world.configured, across_groups=True)
+    settings = settings_for(GroupSettings, world, groups=world.configured, across_groups=True)
     verdict = judge(settings, material)
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["deliveries"] == len(material.outputs)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.verify.group import Settings, judge
+from streaming.verify.group import GroupSettings, judge
 from tests.streaming.verify.plants import (
     Lists,
     append,
@@ -244,7 +244,7 @@ def test_where_nothing_changes_the_first_messages_of_an_overlap_are_judged_too()
     world.send(b"p", b"G1", b"2")
     m = Lists.of(material_for(world))
     swap(m.outputs, *m.of_key(b"A"))
-    verdict = judge(settings_for(Settings, world, groups=world.configured), m.material())
+    verdict = judge(settings_for(GroupSettings, world, groups=world.configured), m.material())
     assert verdict.counts == {"pairwise-order": 1, "overlap-order": 1}
 
 
@@ -388,7 +388,7 @@ PLANTS = [
 
 
 def verdict_on(m, **more):
-    return judge(settings_for(Settings, market(), groups=groups(), **more), m.material())
+    return judge(settings_for(GroupSettings, market(), groups=groups(), **more), m.material())
 
 
 def groups():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.verify.group import Settings, judge
+from streaming.verify.group import GroupSettings, judge
 from tests.streaming.verify.mutations import (
     again,
     assert_found,
@@ -36,7 +36,9 @@ def test_what_is_on_its_way_is_held_and_no_fault(seed):
     m = Lists.of(material_for(world))
     whole = len(m.outputs)
     cut_short(rng, m)
-    settings = settings_for(Settings, world, groups=world.configured, due={}, across_groups=True)
+    settings = settings_for(
+        GroupSettings, world, groups=world.configured, due={}, across_groups=True
+    )
     verdict = judge(settings, m.material())
     assert verdict.good, verdict.faults[:3]
     assert (len(m.outputs) == whole) or verdict.looked_at["held"] > 0
@@ -58,7 +60,7 @@ def test_repeats_are_taken_away_first(seed):
         ]
     m.rejects += m.rejects[-2:]
     m.events += m.events[-2:]
-    settings = settings_for(Settings, world, groups=world.configured, repeats_allowed=True)
+    settings = settings_for(GroupSettings, world, groups=world.configured, repeats_allowed=True)
     assert judge(settings, m.material()).good
     assert "repeat" in judge(replace(settings, repeats_allowed=False), m.material()).counts
     at = rng.randrange(len(m.outputs))
@@ -167,7 +169,7 @@ def found_in(seed):
     kind, names = mutate(rng, m, KINDS, message, range(len(m.outputs)))
     if names is None:
         return False
-    verdict = judge(settings_for(Settings, world, groups=world.configured), m.material())
+    verdict = judge(settings_for(GroupSettings, world, groups=world.configured), m.material())
     assert_found(names, verdict, (seed, kind))
     return True
 

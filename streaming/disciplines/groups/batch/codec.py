@@ -122,7 +122,7 @@ def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StateSettings:
     """What users may change between two starts, as the last batch had it.
 
     ``remember_ms``: for how long removed groups and idle subscribers are remembered.
@@ -133,7 +133,7 @@ class Settings:
 
 
 def encode(
-    settings: Settings, data: bytes, directory: Directory, subscribers: Subscribers
+    settings: StateSettings, data: bytes, directory: Directory, subscribers: Subscribers
 ) -> bytes:
     """A shard's state; ``data`` is the encoded directory, empty for the first membership."""
     counts = _batch(COUNTS, [directory.count[directory.numbers()]])
@@ -144,14 +144,14 @@ def encode(
     return b"".join((head, *parts))
 
 
-def parts(state: bytes) -> tuple[Settings, bytes, bytes, bytes]:
+def parts(state: bytes) -> tuple[StateSettings, bytes, bytes, bytes]:
     """The settings, and the encoded directory, counts and subscribers of a state."""
     form, remember_ms, stamps, *lengths = _HEAD.unpack_from(state)
     if form != FORMAT:
         raise StateFormatError(form, FORMAT)
     ends = np.cumsum([_HEAD.size, *lengths]).tolist()
     first, second, third = (state[a:b] for a, b in pairwise(ends))
-    return Settings(remember_ms, stamps), first, second, third
+    return StateSettings(remember_ms, stamps), first, second, third
 
 
 def load_counts(directory: Directory, data: bytes) -> None:

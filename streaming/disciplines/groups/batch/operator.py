@@ -22,12 +22,12 @@ from streaming.arrow.columns import flat
 from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
-    Work,
+    BroadcastWork,
     homes,
     record_homes,
 )
 from streaming.disciplines.groups.batch import codec
-from streaming.disciplines.groups.commands import Changed, Command, carry_out
+from streaming.disciplines.groups.commands import Changed, GroupCommand, carry_out
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
     REASONS,
@@ -69,7 +69,7 @@ class BatchCore(BroadcastCore):
         self.number = number
         self.first = codec.decode_first(plan.membership)
         self.changed = False
-        self.settings = codec.Settings(plan.retire_after_ms, plan.stamps)
+        self.settings = codec.StateSettings(plan.retire_after_ms, plan.stamps)
         self.known = known
 
     @property
@@ -84,10 +84,10 @@ class BatchCore(BroadcastCore):
             self.known = (b"", self._shard(directory))
         return self.known
 
-    def step(self, work: Work) -> Iterator[output.Write]:
+    def step(self, work: BroadcastWork) -> Iterator[output.Write]:
         """Commands first, then the messages in their order."""
         if work.now_ms >= self.plan.started_ms:  # else a repeated batch, which other settings began
-            self._set(codec.Settings(self.plan.retire_after_ms, self.plan.stamps))
+            self._set(codec.StateSettings(self.plan.retire_after_ms, self.plan.stamps))
         events = self._commands(work)
         sent = published(work.records)
         group = self._groups(sent, work.now_ms)
@@ -126,7 +126,7 @@ class BatchCore(BroadcastCore):
         codec.load_counts(self.shard.directory, counts)
         codec.load_subscribers(self.shard.subscribers, subscribers)
 
-    def _set(self, settings: codec.Settings) -> None:
+    def _set(self, settings: codec.StateSettings) -> None:
         self.settings = settings
         data, shard = self._known()
         if settings.stamps != shard.stamped:
@@ -141,14 +141,14 @@ class BatchCore(BroadcastCore):
         keys = pa.array([name.encode() for name in names], pa.binary())
         return np.asarray(homes(keys, self.plan.shards) == self.number)
 
-    def _commands(self, work: Work) -> list[output.Event]:
+    def _commands(self, work: BroadcastWork) -> list[output.Event]:
         """Carry out the commands, as every shard does; the first one tells of it."""
         events = carry_out(
             work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
         )
         return events if self.number == 0 else []
 
-    def _change(self, command: Command, now_ms: int) -> Changed:
+    def _change(self, command: GroupCommand, now_ms: int) -> Changed:
         group = self.shard.change(command.op, command.group, command.members, now_ms)
         self.changed = True
         gone = command.op == "remove"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.routes import Directory
-from sequencer.overlaps.shard import GroupShard, Place
+from sequencer.overlaps.shard import GroupShard, ShardMap
 from sequencer.ragged import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
@@ -24,12 +24,12 @@ from streaming.arrow.schemas import PAYLOAD
 from streaming.disciplines.exchange import (
     ExchangeCore,
     ExchangeOperator,
-    Outcome,
     Route,
-    Work,
+    ShardOutcome,
+    ShardWork,
     home,
 )
-from streaming.disciplines.groups.commands import Changed, Command, carry_out
+from streaming.disciplines.groups.commands import Changed, GroupCommand, carry_out
 from streaming.disciplines.groups.network.codec import chunks, dump, load, unchunk
 from streaming.disciplines.groups.network.stamps import Shown, stamps_shown
 from streaming.disciplines.groups.plan import NetworkPlan
@@ -109,14 +109,14 @@ class NetworkCore(ExchangeCore):
         self.plan = plan
         directory = new_directory(plan)
         directory.begin(plan.groups)
-        place = Place(shard, partial(ingress, plan=plan), partial(subscriber_shard, plan=plan))
+        place = ShardMap(shard, partial(ingress, plan=plan), partial(subscriber_shard, plan=plan))
         self.net = GroupShard(place, directory)
         self.records = PAYLOAD.empty_table()
         self.known: dict[str, list[int]] = {}
         self.directory_blob = b""
         self._shown: Shown | None = None
 
-    def step(self, work: Work) -> Outcome:
+    def step(self, work: ShardWork) -> ShardOutcome:
         """Commands first, then what other shards sent, then what was published."""
         events = self._commands(work)
         sent = published(work.records)
@@ -137,7 +137,7 @@ class NetworkCore(ExchangeCore):
         outgoing = {to: chunks(hops, rows) for to, hops in stepped.outgoing.items()}
         self.records = rows.take(pa.array(stepped.held_row)).combine_chunks()
         self._count(sent.why, len(deliveries), len(arrived), stepped.outgoing)
-        return Outcome(
+        return ShardOutcome(
             [
                 *by_topic(deliveries, self.plan),
                 (self.plan.rejects, rejects(work.records, sent.why, self.plan.inputs)),
@@ -161,14 +161,14 @@ class NetworkCore(ExchangeCore):
         self.net.settle()
         self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
 
-    def _commands(self, work: Work) -> list[output.Event]:
+    def _commands(self, work: ShardWork) -> list[output.Event]:
         """Carry out the commands, as every shard does; the first one tells of it."""
         events = carry_out(
             work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
         )
         return events if self.net.place.shard == 0 else []
 
-    def _change(self, command: Command, now_ms: int) -> Changed:
+    def _change(self, command: GroupCommand, now_ms: int) -> Changed:
         change = self.net.change(command.op, command.group, command.members, now_ms)
         self.directory_blob, self._shown = b"", None
         moved = {group: view.number for view in change.views for group in view.groups}

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Command, Op, Rules
+from sequencer.channels import ChannelCommand, Op, Rules
 from sequencer.labels import CustomLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.key_text import key_from_json, key_to_json
@@ -175,9 +175,9 @@ def test_what_cannot_be_done_is_refused_once(value, reason):
 
 def test_commands_are_read_as_they_are_written():
     found = read_request(b'{"op":"seed","channel":{"base64":"/w=="},"label":"7","id":"x"}')
-    assert (found.id, found.command) == ("x", Command(Op.SEED, b"\xff", label=b"7"))
+    assert (found.id, found.command) == ("x", ChannelCommand(Op.SEED, b"\xff", label=b"7"))
     found = read_request(b'{"op":"reset","blocked":"2 min","dry_run":true}')
-    assert found.command == Command(Op.RESET, None, blocked_ms=120_000, dry_run=True)
+    assert found.command == ChannelCommand(Op.RESET, None, blocked_ms=120_000, dry_run=True)
 
 
 def test_hashes_are_those_of_xxhash():

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Arrivals, Command, Gap, Op, Rules, ShardState, step
+from sequencer.channels import Arrivals, ChannelCommand, Gap, Op, Rules, ShardState, step
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels import waiting
 from streaming.disciplines.channels.waiting import describe_waiting, told_waiting
@@ -43,7 +43,7 @@ def test_what_was_told_last_is_how_it_is(seed):
             (b"k%d" % rng.randrange(5), batch // 6 + rng.randrange(3))
             for _ in range(rng.randrange(4))
         ]
-        commands = [Command(Op.RESET, b"k0")] if rng.random() < 0.1 else []
+        commands = [ChannelCommand(Op.RESET, b"k0")] if rng.random() < 0.1 else []
         after = step(state, arrivals(rows), 1000 + 40 * batch, rules, commands).state
         text = told_waiting(state, after)
         changes += text is not None

@@ -12,14 +12,14 @@ import pytest
 
 from sequencer.groups import shard
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.broadcast import Work
+from streaming.disciplines.broadcast import BroadcastWork
 from streaming.disciplines.groups.batch import operator
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.describe import describe
 from streaming.disciplines.groups.batch.operator import BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.verify.accounts import Material
-from streaming.verify.group import Settings, judge
+from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.groups.model import REMEMBER_MS, Model
@@ -210,7 +210,7 @@ def judged(stage, world, **more):
     own = ("rejects", "events", "commands", "in")
     outputs = sorted({topic for topic, _ in stage.topics.records} - set(own))
     settings = settings_for(
-        Settings, world, groups=world.configured, across_groups=True, by_batch=True, **more
+        GroupSettings, world, groups=world.configured, across_groups=True, by_batch=True, **more
     )
     material = Material(stage.topics.all(*outputs), *(stage.topics.all(name) for name in own))
     return judge(settings, material)
@@ -276,14 +276,14 @@ def test_one_command_among_many_groups_and_many_subscribers(capsys):
         stage = stage_for(groups, Topics())
         core = stage.operator.core(0)
         empty = RECORD.empty_table()
-        list(core.step(Work(empty, empty, 1)))
+        list(core.step(BroadcastWork(empty, empty, 1)))
         before = core.shard.directory.version.copy()
         command = {"op": "set", "group": "G7", "members": [*groups["G7"][1:], "s5", "s9"]}
         row = dict.fromkeys(RECORD.names)
         row |= {"topic": 1, "partition": 0, "offset": 0, "value": json.dumps(command).encode()}
         commands = pa.Table.from_pylist([row], schema=RECORD)
         began = time.perf_counter()
-        list(core.step(Work(empty, commands, 2)))
+        list(core.step(BroadcastWork(empty, commands, 2)))
         state = core.dump()
         took = time.perf_counter() - began
         moved = np.flatnonzero(core.shard.directory.version != before)

@@ -11,7 +11,7 @@ from streaming.disciplines.groups.network.describe import describe
 from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress, route
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.verify.accounts import Material
-from streaming.verify.group import Settings, judge
+from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
 from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, settings_for
@@ -36,7 +36,9 @@ def work(world, seed, *, whole=False, across_groups=False, **options):
     own = ("rejects", "events", "commands", "in")
     outputs = {t for t, _ in floor.topics.records} - {*own, "transit"}
     everything = floor.topics.all(*sorted(outputs))
-    settings = settings_for(Settings, world, groups=world.configured, across_groups=across_groups)
+    settings = settings_for(
+        GroupSettings, world, groups=world.configured, across_groups=across_groups
+    )
     material = Material(everything, *(floor.topics.all(name) for name in own))
     return floor, judge(settings, material)
 

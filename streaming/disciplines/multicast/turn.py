@@ -10,8 +10,8 @@ from streaming.arrow.output import Event
 
 
 @dataclass(slots=True)
-class Batch:
-    """What comes together in one step.
+class Turn:
+    """What comes together in one step of a shard.
 
     ``read``: messages that have not started. ``bad`` and ``refused``: why records of the batch, by
     row, and messages are rejected; ``lost``: why messages will be when their turn comes, and their
