@@ -6,7 +6,7 @@ import random
 from itertools import groupby
 
 from sequencer.overlaps.graph import build, check
-from sequencer.overlaps.membership import GroupIngress, Message, Views
+from sequencer.overlaps.membership import GroupIngress, GroupMessage, Views
 from sequencer.overlaps.overlaps import double_overlaps, ordered_overlaps
 from sequencer.overlaps.placement import check_load, place
 from sequencer.simulation.figure1 import A, B, C, D, steps
@@ -88,7 +88,7 @@ def test_the_steps_as_changes():
     ingress = GroupIngress("G0")
     while ingress.switch(views) is not None:
         pass
-    (message,) = ingress.publish(Message("G0", "A", "x"), views)
+    (message,) = ingress.publish(GroupMessage("G0", "A", "x"), views)
     assert views.remove("G0") == before == message.view
     (fin,) = ingress.switch(views)
     assert (fin.last, fin.view, fin.number) == (True, before, 1)
