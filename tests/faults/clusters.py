@@ -68,5 +68,5 @@ class Traffic:
         return {name: each["delivered"] for name, each in status(self.config).items()}
 
     def moved_since(self, before):
-        """Whether every pipeline delivered more."""
-        return all(count > before[name] for name, count in self.delivered().items())
+        """Whether every pipeline delivered more; nothing of one is 0."""
+        return all(count > before.get(name, 0) for name, count in self.delivered().items())
