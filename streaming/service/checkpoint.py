@@ -176,7 +176,7 @@ class Checkpoint:
         The query has to be another one: what Kafka knows of the other's progress is then nothing to
         it. Batch 0 of this one must be the only one.
         """
-        with other._files.open_input_stream(other._log("offsets")) as stream:
+        with other._files.open_input_stream(other._done()) as stream:
             version, settings, *sources = stream.read().decode().splitlines()
         told = json.loads(settings)
         told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
@@ -197,9 +197,9 @@ class Checkpoint:
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
 
-    def _log(self, log: str) -> str:
-        """The last file of one of Spark's logs."""
-        return f"{self._path}/{log}/{self._last(log)}"
+    def _done(self) -> str:
+        """The offsets of the last batch that is done."""
+        return f"{self._path}/offsets/{self._last('commits')}"
 
     def _put(self, name: str, content: bytes) -> None:
         """Write a file of Spark's, without the checksum that there may be of an older one."""

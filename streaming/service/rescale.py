@@ -34,6 +34,7 @@ from streaming.errors import ConfigError, JobFailed
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.insight import described, state_rows
 from streaming.service.planning import make_plan
+from streaming.sink.librdkafka import RecordProducer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,18 +118,13 @@ def _move(
     name = old.pipeline
     identity = old.identity()
     assert identity is not None  # noqa: S101  (asked before)
-    if old.batch_in_doubt() >= 0 or not old.status():
-        raise JobFailed(
-            f"The last batch of pipeline {name} was begun and is not done.",
-            UNCHANGED,
-            "Start the service as it was, stop it (SIGTERM), then rescale.",
-        )
     move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
     partitions = identity.state_partitions if move.exchanges else target.state_partitions
     wanted = replace(
         identity, shards=target.shards, state_partitions=min(partitions, target.shards)
     )
     before, after = _plan(config, name, identity), _plan(config, name, wanted)
+    _require_done(old, before)
     rows = state_rows(session, old.location)
     try:
         moved = move.reshard(before, after, rows)
@@ -152,6 +148,26 @@ def _move(
         f"{name}: {len(rows)} → {len(found)} shards in use, {identity.state_partitions} → "
         f"{wanted.state_partitions} state partitions"
     )
+
+
+def _require_done(old: Checkpoint, plan: Plan) -> None:
+    """JobFailed where the last batch may have been written in part: others would write it again.
+
+    One that was only planned, as by a stop, is planned anew.
+    """
+    status, doubtful = old.status(), old.batch_in_doubt()
+    known = [RecordProducer(plan, each) for each in range(plan.state_partitions + 1)]
+    found = []
+    for each in known if doubtful >= 0 and plan.delivery == "exactly-once" else ():
+        with each.errors("ask how far it wrote"):
+            found.append(each.progress())
+    mine = [batch for batch, query in found if batch >= 0 and query == status.get("query")]
+    if not status or (found and (not mine or max(mine) >= doubtful)):
+        raise JobFailed(
+            f"The last batch of pipeline {plan.pipeline} was begun, and may be written in part.",
+            UNCHANGED,
+            "Start the service as it was, stop it (SIGTERM), then rescale.",
+        )
 
 
 def _plan(config: Config, name: str, identity: Identity) -> Plan:

@@ -103,6 +103,7 @@ def test_from_two_state_partitions_to_eight_and_back(broker, tmp_path):
     work = Workload(broker, tmp_path)
     config = work.config("two", 6, 2)
     work.send(0)
+    run_once(config)
     work.give_up("k00", 9)
     run_once(config)
     before, counts = known(config), status(config)
