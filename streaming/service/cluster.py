@@ -9,7 +9,7 @@ import contextlib
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming.config import Config
@@ -27,6 +27,8 @@ SETTLE_SECONDS = 30
 """With some of the wanted cores there, it is begun after so long."""
 REMIND_SECONDS = 60
 POLL_SECONDS = 0.2
+CROWDED = 4
+"""State partitions for a core, beyond which it is told."""
 
 Say = Callable[[str], None]
 
@@ -99,6 +101,10 @@ class Cluster:
         every = [executors.apply(at) for at in range(executors.size())]
         return sum(each.totalCores() for each in every if each.id() != "driver")
 
+    def misfits(self, partitions: Mapping[str, int]) -> list[str]:
+        """See :func:`misfits`."""
+        return misfits(self.context.defaultParallelism, partitions)
+
     def wait_for_cores(self, stopping: Stopping) -> bool:
         """Wait until executors are there; False when told to stop meanwhile.
 
@@ -158,6 +164,25 @@ class Cluster:
             f"Waiting for {self.wanted - cores} core(s) of {self.master}: are so many free, with "
             "the memory that spark.executor.memory asks for?"
         )
+
+
+def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
+    """What is said where cores and state partitions (by pipeline) do not fit, a line each."""
+    remedy = "`sequencer rescale` changes that"
+    told = []
+    if sum(partitions.values()) < cores:
+        have = ", ".join(f"{name} {count}" for name, count in partitions.items())
+        told.append(
+            f"{cores} cores, but fewer state partitions ({have}): the others have nothing to step; "
+            f"{remedy}"
+        )
+    told += [
+        f"{name}: {count} state partitions for {cores} core(s): each is a commit and a transaction "
+        f"in every batch; {remedy}"
+        for name, count in partitions.items()
+        if count > CROWDED * cores
+    ]
+    return told
 
 
 def _wanted(spark: dict[str, str]) -> int:

@@ -91,6 +91,7 @@ class Pipeline:
         self._clean = TransitCleaner(config, name, say)
         self.finished = False
         self.starts = 0
+        self.state_partitions = 0
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
@@ -104,6 +105,7 @@ class Pipeline:
             waiting=waiting,
             written=self.progress.written,
         )
+        self.state_partitions = plan.state_partitions
         claim = None if self.checkpoint.lockable else Claim(plan)
         if claim is not None:
             claim.take()

@@ -16,7 +16,7 @@ from streaming.service.checkpoint import Checkpoint
 from streaming.service.cluster import DEFAULT_MASTER, Cluster, wait_for_master
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
-from streaming.service.session import passed_over, spark_session, start_jvm
+from streaming.service.session import remarks, spark_session, start_jvm
 from streaming.service.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Service:
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         crashes.arm()
-        for line in passed_over(self.config):
+        for line in remarks(self.config):
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
         # The JVM starts while Kafka is asked.
@@ -111,6 +111,8 @@ class Service:
     def _work(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         for pipeline in pipelines:
             pipeline.start()
+        for line in cluster.misfits({each.name: each.state_partitions for each in pipelines}):
+            say(line)
         say(
             f"{self.config.service.name}: {len(pipelines)} pipeline(s) running; "
             "Ctrl-C or SIGTERM finishes the running batch and stops",

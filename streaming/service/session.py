@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SPARK_SECONDS_MAX = 8
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+S3_TRIGGER_MS = 1_000
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -186,14 +187,21 @@ def _refused(error: Exception, config: Config) -> ConfigError:
     )
 
 
-def passed_over(config: Config) -> list[str]:
-    """What the configuration says to Spark in vain, a line each."""
-    return [
+def remarks(config: Config) -> list[str]:
+    """What the configuration says to Spark in vain, or at a price; a line each."""
+    told = [
         f"spark.{name.removeprefix('spark.')} = {config.spark[name]} is passed over: exactly-once "
         f"and the order rest on {value}"
         for name, value in SESSION.items()
         if config.spark.get(name, value) != value
     ]
+    service = config.service
+    if is_s3(service.checkpoint) and service.trigger.ms < S3_TRIGGER_MS:
+        told.append(
+            f"service.trigger = {service.trigger.ms} ms: on an object store each batch costs some "
+            'hundred requests; "5 s" costs less'
+        )
+    return told
 
 
 def local(config: Config) -> Config:

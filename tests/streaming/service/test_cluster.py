@@ -74,9 +74,9 @@ def test_cores_that_are_asked_for(spark, cores):
 
 
 def test_what_the_guarantees_do_not_allow_is_told():
-    (line,) = session.passed_over(config(**{"spark.speculation": True}))
+    (line,) = session.remarks(config(**{"spark.speculation": True}))
     assert "spark.speculation = true is passed over" in line
-    assert not session.passed_over(config(**{"spark.speculation": False}))
+    assert not session.remarks(config(**{"spark.speculation": False}))
 
 
 def test_a_look_at_the_state_takes_no_cluster():
@@ -143,3 +143,23 @@ def test_a_broker_out_of_reach_is_named():
     check = preflight.Check(("no_such_module_at_all",), {}, (("127.0.0.1", free_port()),))
     (told,) = check(iter(()))
     assert "no_such_module_at_all cannot be imported" in told.faults[0]
+
+
+def test_cores_and_state_partitions_that_do_not_fit():
+    assert not cluster.misfits(2, {"p": 2})
+    assert not cluster.misfits(4, {"p": 2, "q": 2})
+    assert not cluster.misfits(1, {"p": 4})
+    (few,) = cluster.misfits(4, {"p": 2, "q": 1})
+    assert "4 cores, but fewer state partitions (p 2, q 1)" in few
+    (many,) = cluster.misfits(1, {"p": 5})
+    assert "p: 5 state partitions for 1 core(s)" in many
+    assert "sequencer rescale" in few
+    assert "sequencer rescale" in many
+
+
+def test_batches_that_follow_each_other_quickly_on_an_object_store():
+    service = {"checkpoint": "s3a://b/x"}
+    told = parse_config({"service": service, "pipelines": PIPELINES}, {}, "c")
+    assert "hundred requests" in session.remarks(told)[0]
+    rare = parse_config({"service": {**service, "trigger": "5 s"}, "pipelines": PIPELINES}, {}, "c")
+    assert not session.remarks(rare)
