@@ -182,9 +182,7 @@ class Checkpoint:
         told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
         offsets = "\n".join([version, json.dumps(told, separators=(",", ":")), *sources])
         self._put("offsets/0", offsets.encode())
-        where = f"{self._path}/sources"
-        if self._files.get_file_info(where).type != fs.FileType.NotFound:
-            self._files.delete_dir(where)
+        self.forget("sources")
         selector = fs.FileSelector(f"{other._path}/sources", recursive=True)
         for entry in other._files.get_file_info(selector):
             if entry.type == fs.FileType.File and not entry.base_name.startswith("."):
@@ -192,10 +190,11 @@ class Checkpoint:
                     inside = entry.path.removeprefix(f"{other._path}/")
                     self._put(inside, stream.read())
 
-    def forget(self) -> None:
-        """Remove the folder with all that is in it."""
-        if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
-            self._files.delete_dir(self._path)
+    def forget(self, name: str = "") -> None:
+        """Remove a folder inside, or all of the pipeline's, with what is in it."""
+        path = f"{self._path}/{name}".rstrip("/")
+        if self._files.get_file_info(path).type != fs.FileType.NotFound:
+            self._files.delete_dir(path)
 
     def _done(self) -> str:
         """The offsets of the last batch that is done."""

@@ -32,6 +32,7 @@ from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.errors import ConfigError, JobFailed
 from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.failures import as_sequencer_error
 from streaming.service.insight import described, state_rows
 from streaming.service.planning import make_plan
 from streaming.sink.librdkafka import RecordProducer
@@ -69,8 +70,9 @@ class Put:
         self, _key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Take the one row of the shard."""
-        (row,) = (row for frame in frames for row in frame.itertuples(index=False))
-        state.update(tuple(_plain(value) for value in row[1:]))
+        states = (frame.drop(columns="shard") for frame in frames)
+        (row,) = (row for frame in states for row in frame.itertuples(index=False))
+        state.update(tuple(_plain(value) for value in row))
         if self.timed:
             state.setTimeoutDuration(1)
         yield pd.DataFrame({"shard": pd.Series([], dtype="int32")})
@@ -137,6 +139,7 @@ def _move(
         ) from error
     new.forget()
     _write(session, move, moved, new.location, wanted.state_partitions)
+    new.forget(ROWS)
     new.take_place_of(old, wanted.state_partitions)
     found = state_rows(session, new.location)
     _require_same(
@@ -196,7 +199,11 @@ def _write(
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    try:
+        query.awaitTermination()
+    except Exception as error:
+        told = as_sequencer_error(str(error))
+        raise JobFailed(f"State was not written: {told.message}", UNCHANGED, told.remedy) from error
 
 
 def _require_same(before: list[dict[str, Any]], after: list[dict[str, Any]], name: str) -> None:
