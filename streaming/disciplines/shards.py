@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from streaming.arrow.totals import Totals
@@ -17,6 +18,18 @@ from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
 
 STATE_FORMAT = 1
+
+
+@dataclass(slots=True)
+class Count:
+    """What a subscriber or peer got: its next `sequence`, since when, and when it was last active.
+
+    ``incarnation`` and ``last_ms`` in ms.
+    """
+
+    sequence: int
+    incarnation: int
+    last_ms: int
 
 
 class Core(ABC):

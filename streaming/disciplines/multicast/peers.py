@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,10 @@ from sequencer.multicast.words import Limits
 from streaming.disciplines.multicast.codec import dumps
 from streaming.disciplines.multicast.orders import ORDERS
 from streaming.disciplines.multicast.state import line_fields, load_line
+from streaming.disciplines.shards import Count
 
 LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
 """What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""
-
-
-@dataclass(slots=True)
-class Count:
-    """What a peer got: its next `sequence`, since when, and when it last took part (ms)."""
-
-    sequence: int
-    incarnation: int
-    last_ms: int
 
 
 class Peers:

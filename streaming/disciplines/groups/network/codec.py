@@ -18,6 +18,7 @@ from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.payload import ROW_BYTES, cuts, fits, row_sizes
 from streaming.arrow.schemas import PAYLOAD
+from streaming.disciplines.shards import Count
 
 STAMP_BYTES = 16
 _LENGTH = struct.Struct(">I")
@@ -44,13 +45,12 @@ def unchunk(arrived: Sequence[tuple[int, bytes]]) -> tuple[Hops, pa.Table]:
     return hops.with_rows(numbered), rows
 
 
-def dump(
-    net: GroupShard, directory: bytes, records: pa.Table, known: Mapping[str, Sequence[int]]
-) -> bytes:
+def dump(net: GroupShard, directory: bytes, records: pa.Table, known: Mapping[str, Count]) -> bytes:
     """A shard's state between steps; ``directory`` is encoded already."""
     arrays = net.arrays()
     names = sorted(known)
-    numbers = [known[name] for name in names]
+    counts = [known[name] for name in names]
+    numbers = [(count.sequence, count.incarnation, count.last_ms) for count in counts]
     held = net.receivers.held
     blob = to_ipc(_table(held, records)) if len(held) else b""
     meta = {
@@ -69,7 +69,7 @@ def dump(
     return b"".join((size, head, integers.tobytes(), directory, blob))
 
 
-def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, list[int]]]:
+def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, Count]]:
     """Put a shard into the state; the encoded directory, the held records, the subscribers."""
     head_size, count = (_LENGTH.unpack_from(state, at)[0] for at in (0, 4))
     meta = json.loads(state[8 : 8 + head_size])
@@ -83,7 +83,7 @@ def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, list
     for name, length in meta["arrays"]:
         arrays[name] = integers[place : place + length].copy()
         place += length
-    known = integers[place:].reshape(-1, 3).tolist()
+    counts = [Count(*numbers) for numbers in integers[place:].reshape(-1, 3).tolist()]
     held, records = Hops.empty(), PAYLOAD.empty_table()
     if held_blob:
         table = from_ipc(held_blob).combine_chunks()
@@ -91,7 +91,7 @@ def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, list
         records = table.filter(pa.array(~held.last)).select(PAYLOAD.names)
         held = held.with_rows(np.where(held.last, -1, np.cumsum(~held.last) - 1))
     net.load(zlib.decompress(directory).decode(), arrays, held)
-    return directory, records, dict(zip(meta["known"], known, strict=True))
+    return directory, records, dict(zip(meta["known"], counts, strict=True))
 
 
 def _table(hops: Hops, rows: pa.Table) -> pa.Table:

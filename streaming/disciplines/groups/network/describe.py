@@ -29,16 +29,16 @@ def describe(core: NetworkCore) -> list[dict[str, Any]]:
             messages.append((tables.group[places[at_held]], int(held.number[at_held])))
     described = []
     for name in sorted(groups):
-        sequence, incarnation, active_ms = core.known.get(name, (0, None, None))
+        count = core.known.get(name)
         described.append(
             {
                 "subscriber": name,
                 "groups": sorted(groups[name]),
-                "sequence": sequence,
-                "incarnation": incarnation,
+                "sequence": 0 if count is None else count.sequence,
+                "incarnation": None if count is None else count.incarnation,
                 "held": len(waiting.get(name, ())),
                 "waiting": sorted(waiting.get(name, ())),
-                "active": None if active_ms is None else at(active_ms),
+                "active": None if count is None else at(count.last_ms),
             }
         )
     return described

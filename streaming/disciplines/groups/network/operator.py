@@ -42,6 +42,7 @@ from streaming.disciplines.groups.records import (
     rejects,
     retired,
 )
+from streaming.disciplines.shards import Count
 
 
 def shard_of(node: int, plan: NetworkPlan) -> int:
@@ -100,8 +101,7 @@ class NetworkOperator(ExchangeOperator):
 class NetworkCore(ExchangeCore):
     """One shard: its part of the network, what its receivers hold, its subscribers' counts.
 
-    ``known``: for each subscriber that ever got something its next `sequence`, its incarnation,
-    and when it got something last (ms).
+    ``known``: the count of each subscriber that ever got something.
     """
 
     def __init__(self, plan: NetworkPlan, shard: int) -> None:
@@ -112,7 +112,7 @@ class NetworkCore(ExchangeCore):
         place = ShardMap(shard, partial(ingress, plan=plan), partial(subscriber_shard, plan=plan))
         self.net = GroupShard(place, directory)
         self.records = PAYLOAD.empty_table()
-        self.known: dict[str, list[int]] = {}
+        self.known: dict[str, Count] = {}
         self.directory_blob = b""
         self._shown: Shown | None = None
 
@@ -218,10 +218,10 @@ class NetworkCore(ExchangeCore):
         first = np.zeros(len(distinct), dtype=np.int64)
         born = np.zeros(len(distinct), dtype=np.int64)
         for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
-            numbers = self.known.setdefault(names[place], [0, now_ms, now_ms])
-            first[at], born[at] = numbers[0], numbers[1]
-            numbers[0] += count
-            numbers[2] = now_ms
+            known = self.known.setdefault(names[place], Count(0, now_ms, now_ms))
+            first[at], born[at] = known.sequence, known.incarnation
+            known.sequence += count
+            known.last_ms = now_ms
         inverse = np.searchsorted(distinct, who)
         return first[inverse] + rank, born[inverse]
 
@@ -232,12 +232,13 @@ class NetworkCore(ExchangeCore):
             return []
         left = self.known.keys() - set(members)
         gone = sorted(
-            name for name in left if now_ms - self.known[name][2] > self.plan.retire_after_ms
+            name for name in left if now_ms - self.known[name].last_ms > self.plan.retire_after_ms
         )
         events = []
         for name in gone:
-            sequence, incarnation, _ = self.known.pop(name)
-            events.append(retired(self.plan.pipeline, name, incarnation, sequence, now_ms))
+            count = self.known.pop(name)
+            numbers = (count.incarnation, count.sequence)
+            events.append(retired(self.plan.pipeline, name, *numbers, now_ms))
         return events
 
     def _count(
