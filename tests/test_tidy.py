@@ -112,6 +112,19 @@ def test_tests_import_helpers_not_each_other():
             assert not module.rpartition(".")[2].startswith("test_"), f"{name(path)}: {module}"
 
 
+def test_methods_are_called_by_name_and_stay_what_they_are():
+    """A search for a method finds its callers: no name made of text, no method put over another."""
+    hidden = []
+    for path in (path for path in CODE if name(path).startswith(("sequencer/", "streaming/"))):
+        text = path.read_text()
+        hidden += [name(path)] if "method-assign" in text else []
+        for node in ast.walk(ast.parse(text)):
+            callee = node.func if isinstance(node, ast.Call) else None
+            if isinstance(callee, ast.Call) and getattr(callee.func, "id", "") == "getattr":
+                hidden.append(f"{name(path)}:{node.lineno}")
+    assert not hidden, f"give the function itself, or hooks at construction: {hidden}"
+
+
 def rooms_imported(path):
     """Rooms of `sequencer` that a file imports."""
     for node in ast.walk(ast.parse(path.read_text())):

@@ -61,8 +61,8 @@ def advise(
         if settings.pipelines[name].discipline == "channel"
     ]
     read = _measured if measure else _kept
-    found = {name: advise_from(read(settings, name), share) for name in names}
-    if not any(advice.messages for advice in found.values()):
+    advised = {name: advise_from(read(settings, name), share) for name in names}
+    if not any(advice.messages for advice in advised.values()):
         raise ConfigError(
             "Nothing was measured: no channel pipeline has taken a message"
             + (" from its input." if measure else " since its checkpoint began."),
@@ -70,9 +70,9 @@ def advise(
             "" if measure else "Let it run, or read the inputs themselves with --measure.",
         )
     if as_json:
-        print(json.dumps({"pipelines": {name: asdict(each) for name, each in found.items()}}))
+        print(json.dumps({"pipelines": {name: asdict(advice) for name, advice in advised.items()}}))
         return
-    for name, advice in found.items():
+    for name, advice in advised.items():
         _tell(name, settings, advice, share, measured=measure)
 
 
@@ -81,7 +81,7 @@ def _kept(config: Config, name: str) -> Totals:
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
 
     shards = Checkpoint(config.service.checkpoint, name).status().get("shards", {})
-    return Totals.sum(Totals(**each) for each in shards.values())
+    return Totals.sum(Totals(**fields) for fields in shards.values())
 
 
 def _measured(config: Config, name: str) -> Totals:
@@ -104,13 +104,13 @@ def _tell(name: str, config: Config, advice: Advice, share: float, *, measured: 
         print(f"  gap.after: no time up to a day gives up fewer than {share:.3%}")
     else:
         print(f'  gap.after = "{told_after(best)}" would have given up {best.share:.3%}')
-    _table([(told_after(each), each.share) for each in advice.after_ms])
+    _table([(told_after(after), after.share) for after in advice.after_ms])
     labels = advice.labels_best
     if labels is None:
         print(f"  buffer.held: no buffer up to a million gives up fewer than {share:.3%}")
     else:
         print(f"  buffer.held = {labels.value:,} would have given up {labels.share:.3%}, at most")
-    _table([(f"{each.value:,}", each.share) for each in advice.labels])
+    _table([(f"{label.value:,}", label.share) for label in advice.labels])
     now = f"gap.policy is {settings.gap.policy}"
     now += f", gap.after {settings.gap.after}" if settings.gap.after else ""
     print(f"  now: {now}, buffer.held {settings.buffer.held:,}")

@@ -65,11 +65,11 @@ def graph(
 
         groups, messages = now(settings, name)
     else:
-        groups, messages = {each: list(some) for each, some in chosen.groups.items()}, None
+        groups, messages = {group: list(members) for group, members in chosen.groups.items()}, None
     if chosen.sequencing == "batch":
         if as_json:
-            told = {"pipeline": name, **plain_overlaps(groups, messages)}
-            _put(json.dumps(told, indent=2) + "\n", output)
+            shown = {"pipeline": name, **plain_overlaps(groups, messages)}
+            _put(json.dumps(shown, indent=2) + "\n", output)
         else:
             _put(draw_overlaps(groups, messages, f"{name}: groups and overlaps"), output)
         print(f"{name}: {sizes(groups)}.", file=sys.stderr)
@@ -86,8 +86,8 @@ def graph(
 
 def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
     """Which nodes order more than the busiest receiver gets, and what helps."""
-    some = ", ".join(str(overload.node) for overload in view.overloads)
-    problem = f"Above the limit, what the busiest receiver gets: node {some}."
+    nodes = ", ".join(str(overload.node) for overload in view.overloads)
+    problem = f"Above the limit, what the busiest receiver gets: node {nodes}."
     if chosen.sequencing_nodes < chosen.nodes:
         return f"{problem} One node orders all with pipelines.{name}.sender_order = across-groups."
     return f"{problem} More nodes (pipelines.{name}.nodes) can help; messages take more hops then."
@@ -106,7 +106,7 @@ def plain_overlaps(
             name: {
                 "members": sorted(groups[name]),
                 "messages": 1 if messages is None else messages.get(name, 0),
-                "overlaps": [at for at, each in enumerate(overlaps) if name in each.pair],
+                "overlaps": [at for at, overlap in enumerate(overlaps) if name in overlap.pair],
             }
             for name in sorted(groups)
         },
@@ -170,7 +170,7 @@ def plain(view: Overview) -> dict[str, Any]:
 
 def _chosen(settings: Config, name: str | None) -> tuple[str, GroupPipeline]:
     """The pipeline to draw, and its name."""
-    known = [each for each, of in settings.pipelines.items() if of.discipline == "group"]
+    known = [name for name, of in settings.pipelines.items() if of.discipline == "group"]
     known_ones = f"Known ones: {', '.join(known) or 'none'}."
     if name is None:
         if len(known) == 1:

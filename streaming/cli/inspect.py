@@ -57,18 +57,20 @@ def inspect(
     print("reading the checkpoint with Spark …", file=sys.stderr, flush=True)
     with spark_session(local(settings)) as session:
         described = look(session, settings, names[0])
-    own = discipline.key
+    key_name = discipline.key
     if channel is not None:
-        described = [each for each in described if each[own] == channel]
+        described = [row for row in described if row[key_name] == channel]
         if not described:
             raise JobFailed(
-                f"Pipeline {names[0]!r} remembers no {own} {channel!r}.",
+                f"Pipeline {names[0]!r} remembers no {key_name} {channel!r}.",
                 "Nothing was changed.",
                 "It sent or got nothing yet, or was idle for retire_after; names are exact.",
             )
     if as_json:
         print(
-            json.dumps({"pipeline": names[0], "discipline": discipline.name, f"{own}s": described})
+            json.dumps(
+                {"pipeline": names[0], "discipline": discipline.name, f"{key_name}s": described}
+            )
         )
     elif channel is not None:
         _details(described[0])
@@ -76,25 +78,25 @@ def inspect(
         _table(described, discipline.shown, limit)
 
 
-def _details(found: dict[str, Any]) -> None:
-    width = max(map(len, found))
-    for name, value in found.items():
+def _details(row: dict[str, Any]) -> None:
+    width = max(map(len, row))
+    for name, value in row.items():
         print(f"{name:{width}}  {_told(name, value)}")
 
 
-def _table(found: list[dict[str, Any]], columns: tuple[str, ...], limit: int) -> None:
+def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], limit: int) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    found.sort(key=lambda each: -each["held"])
+    rows.sort(key=lambda row: -row["held"])
     table = Table(box=None, pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold")
-    for each in found[:limit]:
-        table.add_row(*(_told(name, each[name], ITEMS_SHOWN) for name in columns))
+    for row in rows[:limit]:
+        table.add_row(*(_told(name, row[name], ITEMS_SHOWN) for name in columns))
     Console().print(table)
-    if len(found) > limit:
-        print(f"… and {len(found) - limit:,} more: --limit, or --json for all", file=sys.stderr)
+    if len(rows) > limit:
+        print(f"… and {len(rows) - limit:,} more: --limit, or --json for all", file=sys.stderr)
 
 
 def _told(name: str, value: Any, items: int = 1_000_000) -> str:
@@ -105,6 +107,6 @@ def _told(name: str, value: Any, items: int = 1_000_000) -> str:
         return f"{value[:10]} {value[11:19]}Z"
     if not isinstance(value, list):
         return str(value)
-    some = ["…".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value]
-    more = [f"and {len(some) - items:,} more"] if len(some) > items else []
-    return ", ".join([*some[:items], *more]) or "-"
+    cells = ["…".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value]
+    more = [f"and {len(cells) - items:,} more"] if len(cells) > items else []
+    return ", ".join([*cells[:items], *more]) or "-"

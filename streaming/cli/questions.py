@@ -113,15 +113,15 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
 
     What has to be given comes first: the first field, then the verb's own; then options.
     """
-    first, *own = inspect.signature(verb, eval_str=True).parameters.values()
+    first, *verbs_own = inspect.signature(verb, eval_str=True).parameters.values()
     shared = inspect.signature(first.annotation, eval_str=True).parameters
-    ordered = [*list(shared.values())[:1], *own, *list(shared.values())[1:]]
+    ordered = [*list(shared.values())[:1], *verbs_own, *list(shared.values())[1:]]
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in ordered]
 
     @functools.wraps(verb)
-    def spread_out(**given: Any) -> None:
-        question = first.annotation(**{name: given.pop(name) for name in shared})
-        verb(question, **given)
+    def spread_out(**arguments: Any) -> None:
+        question = first.annotation(**{name: arguments.pop(name) for name in shared})
+        verb(question, **arguments)
 
     spread_out.__annotations__ = {}
     spread_out.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

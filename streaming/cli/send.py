@@ -57,7 +57,7 @@ def send(
 
     Example: sequencer send trades.in --key IBM --header label=0 "first"
     """
-    headers: Pairs = [_pair(each) for each in header or []]
+    headers: Pairs = [_pair(text) for text in header or []]
     settings, topics = connect(config, bootstrap)
     if topic not in topics:
         raise no_topic([topic])
@@ -148,15 +148,15 @@ def _record(
     if not as_json:
         return {"key": key, "value": text, "headers": headers}
     try:
-        given = json.loads(text)
-        if not isinstance(given, dict):
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
             raise TypeError("it is no object { … }")  # noqa: TRY301  (told with the others)
-        if strange := given.keys() - OWN - PLACE:
+        if strange := fields.keys() - OWN - PLACE:
             raise ValueError(f"unknown {', '.join(sorted(strange))}; known: key, value, headers")  # noqa: TRY301
         return {
-            "key": from_json(given["key"]) if "key" in given else key,
-            "value": from_json(given.get("value")),
-            "headers": [*_headers(given.get("headers")), *headers],
+            "key": from_json(fields["key"]) if "key" in fields else key,
+            "value": from_json(fields.get("value")),
+            "headers": [*_headers(fields.get("headers")), *headers],
         }
     except (ValueError, TypeError) as error:
         raise ConfigError(

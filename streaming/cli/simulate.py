@@ -217,8 +217,8 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
         "trees": trees.figure,
         "growth": growth.figure,
     }
-    some = {} if runs is None or name == "growth" else {"runs": runs}
-    return figures[name](track, seed, **some)
+    chosen = {} if runs is None or name == "growth" else {"runs": runs}
+    return figures[name](track, seed, **chosen)
 
 
 def _plain(result: Any) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def tail(
     settings, there = connect(config, bootstrap)
     if missing := [name for name in topics if name not in there]:
         raise no_topic(missing)
-    places = [(name, each) for name in dict.fromkeys(topics) for each in range(there[name])]
+    places = [
+        (name, partition) for name in dict.fromkeys(topics) for partition in range(there[name])
+    ]
     messages = _messages(settings, places, timeout, from_beginning=from_beginning)
     try:
         for shown, message in enumerate(messages, start=1):
@@ -88,7 +90,7 @@ def _messages(
         logger=connection.quiet(),
     )
     try:
-        starts = [TopicPartition(name, each, OFFSET_BEGINNING) for name, each in places]
+        starts = [TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in places]
         if not from_beginning:
             for start in starts:
                 start.offset = end_of(consumer, start)
@@ -126,8 +128,8 @@ def shown(data: bytes | None) -> str:
     if data is None:
         return "null"
     text = "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode()
-        for each in data.decode(errors="backslashreplace")
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in data.decode(errors="backslashreplace")
     )
     return text if text not in ("", "null") else f'"{text}"'
 

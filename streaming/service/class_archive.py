@@ -91,7 +91,7 @@ def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None
     home = Path(command).resolve().parents[1]
     try:
         folder = cache_root()
-        parts = [_mark(each) for each in (home / "lib" / "modules", *jars)]
+        parts = [_mark(part) for part in (home / "lib" / "modules", *jars)]
     except (ConfigError, OSError):
         return None
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -106,5 +106,5 @@ def _whole(path: Path) -> bool:
 
 
 def _mark(file: Path) -> str:
-    told = file.stat()
-    return f"{file} {told.st_size} {int(told.st_mtime)}"  # an image keeps whole seconds
+    stat = file.stat()
+    return f"{file} {stat.st_size} {int(stat.st_mtime)}"  # an image keeps whole seconds

@@ -48,5 +48,5 @@ def described(config: Config, name: str, plan: Plan, rows: Iterable[Row]) -> Des
     """What rows of state say under a plan; sorted by name."""
     discipline = DISCIPLINES[config.pipelines[name].discipline]
     read = discipline.describe(plan)
-    found = [each for row in rows for each in read(row)]
-    return sorted(found, key=lambda each: str(each[discipline.key]))
+    rows_read = [item for row in rows for item in read(row)]
+    return sorted(rows_read, key=lambda item: str(item[discipline.key]))

@@ -71,12 +71,12 @@ class Jvm:
         from pyspark import SparkContext  # noqa: PLC0415  (imported while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-        given = self._listening(self._process) if self._process is not None else {}
-        os.environ.update(given)
+        listening = self._listening(self._process) if self._process is not None else {}
+        os.environ.update(listening)
         try:
             gateway = launch_gateway()
         finally:
-            for name in given:
+            for name in listening:
                 os.environ.pop(name, None)
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  (no public way in)
         self._gateway = gateway
@@ -92,9 +92,9 @@ class Jvm:
                     "What it said is above; see [spark] in the configuration.",
                 )
             time.sleep(POLL_SECONDS)
-        told = self._address.read_bytes()  # written whole, then renamed
-        (port,) = struct.unpack_from(">i", told)
-        return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": told[8:].decode()}
+        address = self._address.read_bytes()  # written whole, then renamed
+        (port,) = struct.unpack_from(">i", address)
+        return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": address[8:].decode()}
 
     def worked(self) -> None:
         """A batch is done: the classes that are loaded now are those that the next start needs."""

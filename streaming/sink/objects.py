@@ -38,7 +38,7 @@ def with_headers(
     tails: Iterable[Any]
     if any(None in values for _, values in added):
         columns = [[() if v is None else ((name, v),) for v in values] for name, values in added]
-        tails = (list(chain.from_iterable(each)) for each in zip(*columns, strict=True))
+        tails = (list(chain.from_iterable(column)) for column in zip(*columns, strict=True))
     elif added:
         tails = zip(*([(name, value) for value in values] for name, values in added), strict=True)
     else:
