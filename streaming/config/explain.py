@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from streaming.disciplines.channels.labels import LABEL_KINDS
 from streaming.settings.values import key_path
-
-LABEL_KINDS = ("linear", "cyclic", "custom")
 
 TOLD = {
     "missing": "is missing; it has no default",

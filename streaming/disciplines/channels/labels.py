@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -83,6 +83,13 @@ class Custom(Table):
                 "label and gives the next"
             )
         return function  # type: ignore[no-any-return]
+
+
+AnyLabels: TypeAlias = Linear | Cyclic | Custom
+LABEL_KINDS = tuple(
+    str(get_args(table.model_fields["kind"].annotation)[0]) for table in get_args(AnyLabels)
+)
+"""What users write for them."""
 
 
 def _told(error: BaseException) -> str:

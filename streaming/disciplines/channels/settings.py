@@ -18,7 +18,7 @@ from sequencer.channels.rules import (
     window_max,
 )
 from sequencer.labels import CUSTOM_LABELS_MAX
-from streaming.disciplines.channels.labels import Custom, Cyclic, Linear
+from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
 from streaming.settings.pipeline import Pipeline
 from streaming.settings.table import Number, Table
@@ -61,7 +61,7 @@ class ChannelPipeline(Pipeline):
     discipline: Literal["channel"]
     channel: Text = "key"
     label: Text = "header('label')"
-    labels: Annotated[Linear | Cyclic | Custom, Field(discriminator="kind")] = Linear()
+    labels: Annotated[AnyLabels, Field(discriminator="kind")] = Linear()
     gap: GapPolicy = GapPolicy()
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"
