@@ -132,9 +132,9 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
 def announced(
     events: list[dict[str, Any]], settings: ChannelSettings, count: int
 ) -> dict[tuple[bytes, int, int], list[tuple[int, int]]]:
-    """Given-up labels: ranges of places for (channel, incarnation, epoch), each event once.
+    """Given-up labels: ranges of positions for (channel, incarnation, epoch), each event once.
 
-    Places of cyclic labels are those within the cycle.
+    Positions of cyclic labels are those within the cycle.
     """
     ranges: dict[tuple[bytes, int, int], list[tuple[int, int]]] = defaultdict(list)
     seen: set[str] = set()
