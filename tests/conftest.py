@@ -23,8 +23,12 @@ CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Tests are short: what Java's second compiler would win, it would not live to give back."""
 
-IMPATIENT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"}
-"""A transaction that took too long is ended a second later; by default after up to ten."""
+PROPERTIES = {
+    "log.retention.ms": "-1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+"""Old records stay, also in topics that the service makes: some histories are of years ago. A
+transaction that took too long is ended a second later; by default after up to ten."""
 
 
 def pytest_configure() -> None:
@@ -66,7 +70,7 @@ def broker() -> Iterator[Broker]:
     elif os.environ.get(CONTAINERS) == "1":
         yield from _container()
     else:
-        with EmbeddedBroker(properties=IMPATIENT) as embedded:
+        with EmbeddedBroker(properties=PROPERTIES) as embedded:
             yield Broker(embedded.bootstrap)
 
 

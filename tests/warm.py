@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -182,6 +183,7 @@ def serve(answers: io.TextIOBase) -> None:
 
     Checkpoint.claim = claim_and_note
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # commands have handlers of their own
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     kept = Kept()
     with kept.stack:
         for line in sys.stdin:
@@ -200,6 +202,13 @@ def serve(answers: io.TextIOBase) -> None:
             sys.stderr.flush()
             answers.write(json.dumps({"status": status, "out": out.getvalue()}) + "\n")
             answers.flush()
+
+
+def _end_with(parent: int) -> None:
+    """End this process and its JVM when the tests have, also where they were killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _manager(name: str) -> AbstractContextManager[Any]:

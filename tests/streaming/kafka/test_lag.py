@@ -4,7 +4,7 @@ import pytest
 
 from streaming.config.load import at_address
 from streaming.kafka.lag import Lag, LagReader
-from tests.kafka_helpers import Record, create_topics, produce
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
 
 
 @pytest.fixture
@@ -28,7 +28,8 @@ def topic(broker, topic_prefix):
         ({"0": 3, "1": 2}, Lag(0, 0.0)),
     ],
 )
-def test_from_the_first_unread_record_to_the_newest(broker, topic, read, lag):
+def test_from_the_first_unread_record_to_the_newest(broker, topic, read, lag, monkeypatch):
+    monkeypatch.setattr("streaming.kafka.lag.FIRST_SECONDS_MAX", SECONDS_MAX)
     reader = LagReader(at_address(broker.bootstrap), (topic,))
     try:
         assert reader({topic: read}) == lag
