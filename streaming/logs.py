@@ -33,6 +33,8 @@ def use(form: LogFormat) -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(_Formatter())
         logging.basicConfig(handlers=[handler], force=True)
+        # How a batch ends that is not begun, or fails; the service tells of it itself.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def in_json() -> bool:

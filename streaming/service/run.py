@@ -85,6 +85,8 @@ class Service:
                 finally:
                     asked = time.monotonic()
                     self._stop(pipelines, cluster)
+                for pipeline in pipelines:
+                    pipeline.report(last=True)  # with the batch that ran meanwhile
                 quickly = time.monotonic() - asked < ARCHIVE_AFTER_SECONDS_MAX
                 if quickly and any(each.progress.batch >= 0 for each in pipelines):
                     jvm.worked()
@@ -135,8 +137,6 @@ class Service:
                     pipeline.report()
                     pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
-        for pipeline in pipelines:
-            pipeline.report(last=True)
 
     def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""

@@ -16,6 +16,7 @@ def _as_before():
     handlers, level = list(logging.root.handlers), logging.root.level
     yield
     logs.use(LogFormat.TEXT)
+    logging.getLogger("py4j").setLevel(logging.NOTSET)
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
 
@@ -51,6 +52,7 @@ def test_what_other_processes_and_libraries_say_becomes_objects_too(capsys):
         int("why")
     except ValueError:
         logging.getLogger("kafka.conn").critical("lost %s", "it", exc_info=True)
+    logging.getLogger("py4j.clientserver").error("an exception that the service tells of")
     first, second, third = objects(capsys.readouterr().err)
     assert (first["event"], first["message"]) == ("spark", "WARNING: \ufffd")
     assert second["message"] == "second"
