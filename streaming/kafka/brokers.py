@@ -18,8 +18,10 @@ from kafka.errors import (
     KafkaError,
     KafkaTimeoutError,
     RetriableError,
+    SaslAuthenticationFailedError,
     UnknownBrokerIdError,
     UnstableOffsetCommitError,
+    UnsupportedSaslMechanismError,
     for_code,
 )
 from kafka.net.manager import KafkaConnectionManager
@@ -49,6 +51,45 @@ Coordinator = tuple[CoordinatorType, str]
 Codes = Callable[[Any], Iterable[int]]
 
 
+REFUSALS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+"""A broker that does not take our name, password or mechanism will not take them the next time."""
+
+
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections; a refusal ends the search for brokers at once.
+
+    By itself it looks for a broker until the time is over and then tells only that it found none.
+    The refusal comes with the end of the connection, and its transport drops what comes with that.
+    """
+
+    def __init__(self, network: Any, **settings: Any) -> None:
+        self.refusal: Exception | None = None
+        super().__init__(network, **settings)
+
+    def get_connection(self, *arguments: Any, **more: Any) -> Any:
+        """As there; raises the refusal, if a broker told one."""
+        if self.refusal is not None:
+            raise self.refusal
+        connection = super().get_connection(*arguments, **more)
+        connection.init_future.add_errback(self._note)
+        return connection
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, REFUSALS):
+            self.refusal = error
+
+    async def _build_transport(self, *arguments: Any, **more: Any) -> Any:
+        transport = await super()._build_transport(*arguments, **more)
+        receive = transport._sock_recv  # noqa: SLF001
+
+        def received() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error  # the end is met again, without data, next time
+
+        transport._sock_recv = received  # noqa: SLF001
+        return transport
+
+
 class Brokers:
     """The brokers of one cluster. ``settings`` are kafka-python's (see `kafka.connection`)."""
 
@@ -72,7 +113,7 @@ class Brokers:
 
     def _open(self) -> None:
         self.network = NetworkSelector(**self.settings)
-        self.manager = KafkaConnectionManager(self.network, **self.settings)
+        self.manager = _Connections(self.network, **self.settings)
         self.leaders.clear()
         self.coordinators.clear()
 

@@ -112,6 +112,10 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
         "ssl.key.password": "ssl_password",
     }
     arguments |= {to: out[name] for name, to in names.items() if name in out}
+    if arguments.get("sasl_mechanism") == "OAUTHBEARER":
+        from streaming.kafka import tokens  # noqa: PLC0415  (imports kafka-python)
+
+        arguments["sasl_oauth_token_provider"] = tokens.provider(out)
     if arguments.get("ssl_cafile") == "probe":  # librdkafka's word for the system's own
         del arguments["ssl_cafile"]
     named = out.get("ssl.endpoint.identification.algorithm") != "none"

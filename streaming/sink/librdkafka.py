@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 KAFKA_SECONDS_MAX = 60
 QUEUE_MAX = 500_000
-CONNECTION = ("bootstrap", "security", "sasl", "ssl", "enable.ssl", "client", "socket")
+CONNECTION = (
+    *("bootstrap", "security", "sasl", "ssl", "enable.ssl", "enable.sasl", "https"),
+    *("client", "socket"),
+)
 PRODUCER = {
     "enable.idempotence": True,
     "acks": "all",
