@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak coverage bench bench-sink bench-groups bench-multicast figures clean
+.PHONY: help setup demo test check test-only soak coverage audit bench bench-sink bench-groups bench-multicast figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -42,6 +42,12 @@ soak: $(READY) ## the long forms: random kills, broker outages, thousands of sim
 coverage: $(READY) ## lines and branches that the short form of the tests reaches, Spark's workers left out
 	@$(BIN)/python -m pytest $(SHORT) --cov --cov-report=term --quiet
 
+# In an environment of its own: the scanner's dependencies are none of ours.
+audit: ## known faults of what constraints.txt pins; asks PyPI (AUDIT="-s osv": OSV)
+	@test -x $(VENV)-audit/bin/pip-audit || { $(PYTHON) -m venv $(VENV)-audit \
+		&& $(VENV)-audit/bin/python -m pip install --quiet pip-audit; }
+	@$(VENV)-audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt $(AUDIT)
+
 bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (20 minutes)
 	@$(BIN)/python bench/channels.py
 
@@ -59,4 +65,4 @@ figures: $(READY) ## measure and draw the figures, tables included, of docs (som
 		--page docs/overlaps.md --page docs/multicast-protocols.md > /dev/null
 
 clean: ## remove what make made
-	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*
+	@rm -rf $(VENV) $(VENV)-audit build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*
