@@ -14,6 +14,8 @@ from pathlib import Path
 POINTS = ("1-2", "2-3", "3-init", "3-progress", "3-4", "4-sent", "4-5", "5-6")
 ANSWER_POINTS = ("5-answers", "answers-6")
 """Only in batches with commands that concern all shards."""
+RESEND_POINTS = ("resend-sent", "resend-noted", "resend-committed")
+"""In `sequencer resend`: around the two halves of a transaction, and behind it."""
 
 
 def arm() -> None:

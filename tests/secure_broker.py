@@ -1,11 +1,11 @@
-"""A broker that asks for TLS and for names; its certificates are made anew for each run."""
+"""A broker that asks for TLS, names and rights; its certificates are made anew for each run."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ PASSWORD = 'pa ss"wo\\rd;=$x#'
 KEY_PASSWORD = "key secret"
 STORE_PASSWORD = "changeit"
 MUTUAL = "MUTUAL"  # the listener that wants a certificate of its clients, too
+OAUTH = "OAUTH"  # the one that takes tokens; unsigned ones, as Kafka's built-in handler does
+SUPER = ("ANONYMOUS", USER, "CN=client")  # all others may do what they are granted
 
 LOGIN = "org.apache.kafka.common.security"
 EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
@@ -42,17 +44,20 @@ class SecureBroker:
     """One broker, and an address for each way to reach it.
 
     ``bootstrap`` is plain, for setting things up; ``sasl`` and ``sasl_ssl`` know USER with
-    PASSWORD by PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+    PASSWORD by PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; ``oauth`` takes anybody's word for a name.
     """
 
     bootstrap: str
     ssl: str
     mutual: str
+    oauth: str
     sasl: str
     sasl_ssl: str
     certificates: Certificates
 
-    def properties(self, way: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
+    def properties(
+        self, way: str, mechanism: str = "SCRAM-SHA-512", user: str = USER
+    ) -> dict[str, str]:
         """`[kafka] properties` for the address of that name, in librdkafka's words."""
         found = {
             "security.protocol": {
@@ -61,6 +66,7 @@ class SecureBroker:
                 "mutual": "SSL",
                 "sasl": "SASL_PLAINTEXT",
                 "sasl_ssl": "SASL_SSL",
+                "oauth": "SASL_PLAINTEXT",
             }[way]
         }
         if "ssl" in way or way == "mutual":
@@ -71,20 +77,61 @@ class SecureBroker:
         if "sasl" in way:
             found |= {
                 "sasl.mechanism": mechanism,
-                "sasl.username": USER,
+                "sasl.username": user,
                 "sasl.password": PASSWORD,
             }
+        if way == "oauth":
+            found |= {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required "
+                f'unsecuredLoginStringClaim_sub="{user}";',
+                "enable.sasl.oauthbearer.unsecure.jwt": "true",
+                "sasl.oauthbearer.config": f"principal={user}",
+            }
         return found
+
+    def grant(self, user: str, rights: Iterable[tuple[str, str, str]]) -> None:
+        """Let a user do things: (operation, kind of resource, name, at its end * for a prefix)."""
+        from confluent_kafka.admin import (
+            AclBinding,
+            AclOperation,
+            AclPermissionType,
+            AdminClient,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        kinds = {"TransactionalId": ResourceType.TRANSACTIONAL_ID}
+        bindings = []
+        for operation, kind, name in rights:
+            pattern = ResourcePatternType.LITERAL
+            if name.endswith("*"):
+                name, pattern = name[:-1], ResourcePatternType.PREFIXED  # noqa: PLW2901
+            bindings.append(
+                AclBinding(
+                    kinds.get(kind) or ResourceType[kind.upper()],
+                    name,
+                    pattern,
+                    f"User:{user}",
+                    "*",
+                    AclOperation[operation.upper()],
+                    AclPermissionType.ALLOW,
+                )
+            )
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_acls(bindings).values():
+            future.result(30)
 
 
 @contextmanager
 def running(folder: Path) -> Iterator[SecureBroker]:
     """Start one; ``folder`` gets its data and the certificates."""
     certificates, keystore = make_certificates(folder / "certificates")
-    ports = {name: free_port() for name in ("SSL", MUTUAL, "SASL_PLAINTEXT", "SASL_SSL")}
+    names = ("SSL", MUTUAL, OAUTH, "SASL_PLAINTEXT", "SASL_SSL")
+    ports = {name: free_port() for name in names}
     properties = _properties(ports, keystore, certificates.authority)
     with EmbeddedBroker(folder / "kafka", properties=properties) as embedded:
-        _add_user(embedded.bootstrap)
+        add_user(embedded.bootstrap, USER)
         broker = SecureBroker(
             embedded.bootstrap,
             *(f"{HOST}:{port}" for port in ports.values()),
@@ -98,7 +145,8 @@ def _properties(ports: dict[str, int], keystore: Path, authority: Path) -> dict[
     quoted = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
     plain = f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{quoted}";'
     scram = f"{LOGIN}.scram.ScramLoginModule required;"
-    protocols = {name: name for name in PROTOCOLS} | {MUTUAL: "SSL", "CONTROLLER": "PLAINTEXT"}
+    protocols = {name: name for name in PROTOCOLS}
+    protocols |= {MUTUAL: "SSL", OAUTH: "SASL_PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
     found = {
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
@@ -107,7 +155,14 @@ def _properties(ports: dict[str, int], keystore: Path, authority: Path) -> dict[
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority),
         f"listener.name.{MUTUAL.lower()}.ssl.client.auth": "required",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": ";".join(f"User:{name}" for name in SUPER),
     }
+    oauth = f"listener.name.{OAUTH.lower()}"
+    found[f"{oauth}.sasl.enabled.mechanisms"] = "OAUTHBEARER"
+    found[f"{oauth}.oauthbearer.sasl.jaas.config"] = (
+        f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required;"
+    )
     for listener in ("sasl_plaintext", "sasl_ssl"):
         name = f"listener.name.{listener}"
         found[f"{name}.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
@@ -117,7 +172,8 @@ def _properties(ports: dict[str, int], keystore: Path, authority: Path) -> dict[
     return found
 
 
-def _add_user(bootstrap: str) -> None:
+def add_user(bootstrap: str, user: str) -> None:
+    """A user with PASSWORD, by SCRAM."""
     from confluent_kafka.admin import (
         AdminClient,
         ScramCredentialInfo,
@@ -128,7 +184,7 @@ def _add_user(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         wanted = UserScramCredentialUpsertion(
-            USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode()
+            user, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode()
         )
         for future in admin.alter_user_scram_credentials([wanted]).values():
             future.result(30)

@@ -45,7 +45,7 @@ LAYERS = [
     {"disciplines"},
     {"config"},
     {"kafka"},
-    {"sink"},
+    {"sink", "resending"},
     {"service"},
     {"verify"},
     {"demo"},

@@ -23,6 +23,7 @@ from streaming.cli.operate import reset, seed, skip
 from streaming.cli.pack import pack
 from streaming.cli.replay import replay
 from streaming.cli.rescale import rescale
+from streaming.cli.resend import resend
 from streaming.cli.run import run
 from streaming.cli.send import send
 from streaming.cli.simulate import simulate
@@ -45,8 +46,8 @@ app = typer.Typer(
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
-    demo, run, check, topics, pack, status, inspect, skip, seed, reset, advise, replay, verify,
-    graph, send, tail, broker, rescale, simulate,
+    demo, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise, replay,
+    verify, graph, send, tail, broker, rescale, simulate,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(group, name="group")

@@ -43,6 +43,21 @@ def load_pipeline(config: Path, pipeline: str | None, discipline: str) -> tuple[
     return settings, fitting[0]
 
 
+def one_pipeline(config: Path, pipeline: str | None) -> tuple[Config, str]:
+    """The configuration, and the pipeline that is meant, of whatever discipline."""
+    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+
+    settings = load_config(config)
+    names = settings.named([pipeline] if pipeline else [])
+    if len(names) != 1:
+        raise ConfigError(
+            f"It is not clear which pipeline is meant: there are {', '.join(sorted(names))}.",
+            "Nothing was sent.",
+            "Name one with --pipeline.",
+        )
+    return settings, names[0]
+
+
 def tell(answer: dict[str, Any], *, as_json: bool) -> None:
     """Show the answer; exit with status 1 where the command was refused."""
     refused = answer["event"] == "command-refused"

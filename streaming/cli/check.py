@@ -13,29 +13,37 @@ import typer
 if TYPE_CHECKING:
     from streaming.config import Config
 
+ANSWER_SECONDS_MAX = 10
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark hides them
 
 
 def check(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="What was understood, as JSON.")] = False,
+    ask_rights: Annotated[
+        bool,
+        typer.Option("--rights", help="Ask Kafka, too, whether this user may do all it takes."),
+    ] = False,
 ) -> None:
-    """Check CONFIG without Kafka or Spark, and show what was understood.
+    """Check CONFIG without Spark, and without Kafka but for --rights; show what was understood.
 
     Every fault is named with its key, what is wrong and what to write instead. Functions of custom
     labels are imported and tried. Of SQL expressions, quotes, brackets and calls of header('name')
     are looked at; Spark judges the rest when the pipeline starts. Secrets are not shown.
 
-    Exit status: 0 it can work; 2 it cannot.
+    Exit status: 0 it can work; 1 Kafka does not answer, or this user lacks rights; 2 it cannot.
 
     Example: sequencer check orders.toml
     """
     from streaming.config import load_config  # noqa: PLC0415
-    from streaming.kafka import connection  # noqa: PLC0415  (a quick --help)
+    from streaming.kafka import connection, rights  # noqa: PLC0415  (a quick --help)
 
     settings = load_config(config)
     settings.check()
     connection.validate(settings)
+    if ask_rights:
+        connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+        rights.require(settings, settings.pipelines)
     whole = understood(settings)
     if as_json:
         print(json.dumps(whole, indent=2))

@@ -101,8 +101,10 @@ def _messages(
             message = consumer.poll(POLL_SECONDS)
             if message is None:
                 continue
-            if message.error():
-                raise KafkaException(message.error())  # noqa: TRY301  (told with the others)
+            if (error := connection.failure_of(message)) is not None:
+                raise KafkaException(error)  # noqa: TRY301  (told with the others)
+            if message.error() is not None:
+                continue
             yield message
             last = time.monotonic()
     except KafkaException as error:

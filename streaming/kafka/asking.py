@@ -97,8 +97,10 @@ def _answer(consumer: Any, place: tuple[str, int, int], deadline: float) -> dict
         message = consumer.poll(POLL_SECONDS)
         if message is None:
             continue
-        if message.error():
-            raise KafkaException(message.error())
+        if (error := connection.failure_of(message)) is not None:
+            raise KafkaException(error)
+        if message.error() is not None:
+            continue
         event = json.loads(message.value() or b"{}")
         if event.get("event") not in ANSWERS:
             continue

@@ -154,6 +154,20 @@ def _most_telling(met: dict[str, str]) -> str:
     return ""
 
 
+def failure_of(message: Any) -> Any:
+    """What went wrong with reading, by confluent-kafka's message; None where nothing did.
+
+    Who is assigned partitions and commits nothing needs no group; that it may not read one is
+    nothing to it, but librdkafka tells it.
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415  (a quick --help)
+
+    error = message.error()
+    if error is None or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return None
+    return error
+
+
 def quiet() -> Any:
     """A logger for librdkafka's own lines, which say every second that a broker is away.
 

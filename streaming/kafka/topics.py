@@ -94,7 +94,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
             f"Created: {', '.join(made) or 'none'}.",
             "Create them yourself, or give this user the right to.",
         )
-    _wait_for(config, {topic.name for topic in wanted})
+    wait_for(config, {topic.name for topic in wanted})
     return made
 
 
@@ -149,7 +149,7 @@ def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
     return max(sizes)
 
 
-def _wait_for(config: Config, names: set[str]) -> None:
+def wait_for(config: Config, names: set[str]) -> None:
     """Wait until new topics are known: the broker that is asked may hear of them last."""
     deadline = time.monotonic() + SECONDS_MAX
     while lacking := names - existing(config).keys():

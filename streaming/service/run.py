@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streaming import crashes
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable, SequencerError
-from streaming.kafka import connection, topics
+from streaming.kafka import connection, rights, topics
 from streaming.logs import say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
@@ -189,6 +189,7 @@ class Service:
         return False
 
     def _prepare_topics(self) -> None:
+        rights.require(self.config, self.names)
         if self.config.service.create_topics:
             for name in topics.create(self.config, inputs=False):
                 say(f"created topic {name}", event="topic-created", topic=name)

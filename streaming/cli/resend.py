@@ -1,0 +1,112 @@
+"""`sequencer resend`: rejects back to the input, each once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streaming.cli.asking import PipelineOption
+
+if TYPE_CHECKING:
+    from streaming.resending.sending import Count
+
+AGAIN_UNLESS = {
+    "late": "its label was given up, and stays so unless the channel was reset since",
+    "duplicate": "its label was delivered, or is held, unless the channel was reset since",
+    "stale-epoch": "a higher epoch took over, unless the channel was reset since",
+    "after-fin": "its epoch has ended, unless the channel was reset since",
+    "outside-window": "the channel's frontier has to come nearer first",
+    "buffer-full": "the channel's buffer has to have room again",
+    "unknown-group": "the group has to be added first",
+    "removed-group": "the group has to be added again first",
+    "bad-destination": "the node has to be created first",
+    "destroyed-node": "the node has to be created again first",
+}
+"""What makes a record come back with the same reason; for reasons not named here, always."""
+
+
+def resend(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
+    reason: Annotated[
+        list[str] | None,
+        typer.Option("--reason", help="Rejects with this reason; may be given often."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            help="Only where this holds: key, timestamp, header('name'), or of the input topic, "
+            "partition, offset; =, !=, <, <=, >, >=; may be given often: all must hold.",
+        ),
+    ] = None,
+    pipeline: PipelineOption = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Send to this topic, not to the input it came from."),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also what was sent back before and rejected again.")
+    ] = False,
+    most: Annotated[int | None, typer.Option("--max", help="Send at most so many.", min=1)] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Send nothing; tell what would be sent.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The counts as JSON.")] = False,
+) -> None:
+    """Send rejected records back to the input that they came from, each once.
+
+    The record is what it was: key, value, own headers and timestamp, to the same partition; the
+    reject stays where it is. What was sent is noted in the topic REJECTS.resent, in the transaction
+    that sends it: run it as often as you like, in parts, twice at once, or again after a crash.
+    Without --reason only the table is shown.
+
+    The rules are the same as for any record: mend the cause first. A label that is late stays late,
+    unless its channel is reset; --to sends such records to where somebody can use them.
+
+    Exit status: 0 done; 1 Kafka did not take all (what was sent is noted; run it again); 2 wrong
+    input.
+
+    Example: sequencer resend orders.toml --reason buffer-full --where "key = IBM" --dry-run
+    """
+    from streaming import crashes  # noqa: PLC0415  (a quick --help)
+    from streaming.cli.asking import one_pipeline  # noqa: PLC0415
+    from streaming.resending.choice import Choice  # noqa: PLC0415
+    from streaming.resending.sending import Resending  # noqa: PLC0415
+
+    crashes.arm()
+    settings, name = one_pipeline(config, pipeline)
+    choice = Choice.of(reason or (), where or (), to=to, again=again, most=most)
+    dry = dry_run or not reason
+    counts = Resending(settings, name, choice, _tell).run(dry=dry)
+    if as_json:
+        print(json.dumps({each: asdict(count) for each, count in counts.items()}))
+        return
+    _show(counts, dry=dry)
+    for each in [each for each, count in counts.items() if count.sent and each in choice.reasons]:
+        unless = AGAIN_UNLESS.get(each, "nothing about the record has changed")
+        _tell(f"{each}: it comes back as a reject where its cause holds still ({unless})")
+    if unknown := choice.reasons - counts.keys():
+        _tell(f"no reject has the reason {', '.join(sorted(unknown))}")
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _show(counts: dict[str, Count], *, dry: bool) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("reason")
+    for head in ("rejects", "chosen", "would send" if dry else "sent", "sent before", "came back"):
+        table.add_column(head, justify="right")
+    for reason, count in counts.items():
+        numbers = (count.rejects, count.chosen, count.sent, count.before, count.came_back)
+        table.add_row(reason, *(f"{number:,}" for number in numbers))
+    Console().print(table)

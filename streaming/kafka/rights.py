@@ -1,0 +1,144 @@
+"""What the service may do in Kafka, and what it needs to: asked before it begins.
+
+Kafka tells each client the operations that it is authorized to on topics (KIP-430), without doing
+any of them. Of consumer groups that are not there yet, and of transactional ids, it tells nothing:
+these are tried under a name that nobody uses, with the prefix that the service's have. What Kafka
+does not tell (an older broker, or one that is no Apache Kafka; one that is just starting) is let
+pass: a refusal then comes with the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import KafkaUnavailable
+from streaming.kafka import connection
+
+SECONDS_MAX = 10
+AT_ONCE_MAX = 8
+BY_ROLE = {
+    "input": ("Read",),
+    "commands": ("Read",),
+    "output": ("Write",),
+    "rejects": ("Write",),
+    "events": ("Write", "Read"),
+    "transit": ("Write", "Read", "Delete"),
+}
+"""Operations of the service on topics of each role; each of them implies Describe.
+
+Progress is a committed offset on the events topic, which takes Read; what nobody can ask for again
+is deleted from the transit topic.
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One operation on one resource, in the words of `kafka-acls`."""
+
+    operation: str
+    resource: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.resource} {self.name}"
+
+
+def require(config: Config, names: Iterable[str]) -> None:
+    """KafkaUnavailable that names what this user may not do, of what these pipelines need."""
+    lacking = missing(config, names)
+    if lacking:
+        raise KafkaUnavailable(
+            f"This user lacks rights in Kafka: {', '.join(map(str, lacking))}.",
+            "Nothing was started.",
+            "Have them granted (kafka-acls --add --allow-principal …; docs/operations.md has all "
+            "that are needed), or look whether the names are right.",
+        )
+
+
+def missing(config: Config, names: Iterable[str]) -> list[Right]:
+    """Rights that these pipelines need and this user has not; topics that are missing left out."""
+    chosen = list(names)
+    admin = connection.admin(config)  # has to live until the answers are there
+    on_topics, on_groups = _on_topics(config, chosen, admin), _on_groups(config, chosen, admin)
+    return [*on_topics, *on_groups, *_on_ids(config, chosen)]
+
+
+def _on_topics(config: Config, names: list[str], admin: Any) -> Iterator[Right]:
+    from confluent_kafka import KafkaError, TopicCollection  # noqa: PLC0415  (a quick --help)
+
+    wanted: dict[str, set[str]] = {}
+    for name in names:
+        for role, topic in config.pipelines[name].topics():
+            wanted.setdefault(topic, set()).update(BY_ROLE[role])
+    told = admin.describe_topics(
+        TopicCollection(sorted(wanted)),
+        include_authorized_operations=True,
+        request_timeout=SECONDS_MAX,
+    )
+    for topic, answer in told.items():
+        error = _error_of(answer)
+        if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            allowed = set()
+        elif error is not None or answer.result().authorized_operations is None:
+            continue
+        else:
+            allowed = {each.name.capitalize() for each in answer.result().authorized_operations}
+        lacking = wanted[topic] - allowed
+        yield from (Right(operation, "Topic", topic) for operation in sorted(lacking))
+
+
+def _on_groups(config: Config, names: list[str], admin: Any) -> Iterator[Right]:
+    """Whether progress can be asked for; to read a group implies that."""
+    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError  # noqa: PLC0415
+
+    prefixes = [f"{config.service.name}.{name}" for name in names]
+    told = {
+        prefix: admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(f"{prefix}.rights")], request_timeout=SECONDS_MAX
+        )
+        for prefix in prefixes
+    }
+    for prefix, answers in told.items():
+        (answer,) = answers.values()
+        if _error_of(answer) == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            yield Right("Read", "Group", f"{prefix}.*")
+
+
+def _on_ids(config: Config, names: list[str]) -> Iterator[Right]:
+    """Whether a producer may be begun; all at once, as each waits for a coordinator."""
+    if config.service.delivery != "exactly-once":
+        return
+    from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: PLC0415
+
+    def refused(prefix: str) -> bool:
+        settings = connection.confluent(config, **{"transactional.id": f"{prefix}.rights"})
+        try:
+            Producer(settings, logger=connection.quiet()).init_transactions(SECONDS_MAX)
+        except KafkaException as error:
+            code = error.args[0].code()
+            return bool(code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return False
+
+    prefixes = [f"{config.service.name}.{name}" for name in names]
+    with ThreadPoolExecutor(AT_ONCE_MAX) as threads:
+        answers = list(threads.map(refused, prefixes))
+    for prefix, is_refused in zip(prefixes, answers, strict=True):
+        if is_refused:
+            yield Right("Write", "TransactionalId", f"{prefix}.*")
+
+
+def _error_of(told: Future[Any]) -> int | None:
+    """The code of an answer's error, None where all is well."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    try:
+        told.result(SECONDS_MAX)
+    except KafkaException as error:
+        return int(error.args[0].code())
+    except TimeoutError:
+        return None
+    return None

@@ -1,0 +1,165 @@
+"""The ledger: a compacted topic with a record of each reject that was sent back.
+
+Its key is the place where the reject stood as an input, `topic/partition@offset`, so that a reject
+which an at-least-once service wrote twice is still one; its value says why it had been rejected and
+where it stands now. It is written in the transaction that sends the reject.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.kafka import connection, topics
+from streaming.resending.choice import Place
+
+KEY = re.compile(r"(.+)/(\d+)@(\d+)")
+READ_SECONDS_MAX = 60
+
+
+@dataclass(slots=True)
+class Places:
+    """A set of places, some 60 bytes each."""
+
+    offsets: defaultdict[tuple[str, int], set[int]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+
+    def add(self, place: Place) -> None:
+        """Put a place in."""
+        topic, partition, offset = place
+        self.offsets[topic, partition].add(offset)
+
+    def __contains__(self, place: Place) -> bool:
+        topic, partition, offset = place
+        return offset in self.offsets.get((topic, partition), ())
+
+
+@dataclass(slots=True)
+class Ledger:
+    """``sent``: where rejects stood as inputs; ``now``: where they stand since."""
+
+    sent: Places = field(default_factory=Places)
+    now: Places = field(default_factory=Places)
+
+    def note(self, origin: Place, now: Place) -> None:
+        """Note one that was sent."""
+        self.sent.add(origin)
+        self.now.add(now)
+
+
+def ledger_of(rejects: str) -> str:
+    """The ledger's topic, and the transactional id of those who write it."""
+    return f"{rejects}.resent"
+
+
+def read(config: Config, topic: str) -> Ledger:
+    """All that was sent back; nothing where there is no such topic yet."""
+    ledger = Ledger()
+    if topic not in topics.existing(config):
+        return ledger
+    for message in messages(config, topic):
+        found = KEY.fullmatch((message.key() or b"").decode())
+        if found is None or message.value() is None:
+            continue
+        origin = (found[1], int(found[2]), int(found[3]))
+        told = json.loads(message.value())
+        ledger.note(origin, (told["topic"], told["partition"], told["offset"]))
+    return ledger
+
+
+def record(origin: Place, reason: str, now: Place) -> dict[str, bytes]:
+    """The ledger's record of a reject that was sent, as confluent-kafka takes it."""
+    topic, partition, offset = origin
+    told = dict(zip(("topic", "partition", "offset"), now, strict=True))
+    return {
+        "key": f"{topic}/{partition}@{offset}".encode(),
+        "value": json.dumps({"reason": reason, **told}).encode(),
+    }
+
+
+def make(config: Config, topic: str) -> None:
+    """Create the ledger's topic where it is missing."""
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+
+    if topic in topics.existing(config):
+        return
+    remedy = f"Create {topic}: one partition, cleanup.policy=compact; or give this user the right."
+    if not config.service.create_topics:
+        raise ConfigError(f"The topic {topic} is missing.", "Nothing was sent.", remedy)
+    admin = connection.admin(config)
+    new = NewTopic(topic, num_partitions=1, config={"cleanup.policy": "compact"})
+    try:
+        admin.create_topics([new])[topic].result(topics.SECONDS_MAX)
+    except (KafkaException, TimeoutError) as error:
+        cause = error.args[0] if isinstance(error, KafkaException) else None
+        if cause is None or cause.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            why = cause.str() if cause else "Kafka did not answer"
+            raise KafkaUnavailable(
+                config.hide(f"The topic {topic} could not be created: {why}."),
+                "Nothing was sent.",
+                remedy,
+            ) from error
+    topics.wait_for(config, {topic})
+
+
+def messages(config: Config, topic: str) -> Iterator[Any]:
+    """The committed records of a topic, up to its end as it is now, partition after partition.
+
+    KafkaUnavailable where it cannot be read.
+    """
+    from confluent_kafka import (  # noqa: PLC0415
+        OFFSET_BEGINNING,
+        Consumer,
+        KafkaError,
+        KafkaException,
+        TopicPartition,
+    )
+
+    ends = topics.ends(config, (topic,))
+    settings = {
+        "group.id": "sequencer-resend",  # never joined
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
+    consumer: Any = Consumer(
+        connection.without_producer_settings(connection.confluent(config, **settings)),
+        logger=connection.quiet(),
+    )
+    try:
+        for (_, partition), end in sorted(ends.items()):
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            while True:
+                message = consumer.poll(READ_SECONDS_MAX)
+                if message is None:
+                    raise _unreadable(topic, f"nothing came within {READ_SECONDS_MAX} s")
+                error = connection.failure_of(message)
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    raise KafkaException(error)  # noqa: TRY301  (told with the others)
+                if error is not None:
+                    break
+                if message.error() is not None:
+                    continue
+                if message.offset() >= end:
+                    break
+                yield message
+    except KafkaException as error:
+        raise _unreadable(topic, config.hide(error.args[0].str())) from error
+    finally:
+        consumer.close()
+
+
+def _unreadable(topic: str, why: str) -> KafkaUnavailable:
+    return KafkaUnavailable(
+        f"{topic} cannot be read: {why}.",
+        "What was sent before is noted; nothing else was sent.",
+        f"Look at the brokers, and at this user's right to read {topic}; then run it again.",
+    )

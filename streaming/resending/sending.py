@@ -1,0 +1,240 @@
+"""Sending rejects back, each once, in numbered steps.
+
+1. `init_transactions` under one id for all who send back the rejects of one topic: whoever had it
+is fenced, and what it left open is aborted. 2. The ledger is read: since step 1 nobody else adds to
+it. 3. Rejects that are chosen and not in the ledger are sent, some at a time in a transaction; 4.
+when Kafka has told where they stand, the ledger's records of them follow in the same transaction,
+and it is committed. A crash between any two leaves rejects either sent and noted, or neither;
+whoever runs it again goes on with the rest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.config import Config
+from streaming.crashes import crash_point
+from streaming.errors import ConfigError, Fenced, KafkaUnavailable
+from streaming.kafka import connection, topics
+from streaming.resending import ledger
+from streaming.resending.choice import Choice, Place, Reject
+
+BATCH_RECORDS = 500
+BATCH_BYTES = 4 * 2**20
+TRANSACTION_TIMEOUT_MS = 30_000
+SECONDS_MAX = 60
+ABORT_SECONDS_MAX = 10
+TELL_EVERY = 10_000
+
+Report = Callable[[Any, Any], None]
+"""What librdkafka calls when it knows what became of a message."""
+
+
+@dataclass(slots=True)
+class Count:
+    """What became of the rejects with one reason.
+
+    ``chosen`` by reason and condition; of these ``sent`` now, ``before`` (an earlier time),
+    ``came_back`` (they had been sent back, and were rejected again).
+    """
+
+    rejects: int = 0
+    chosen: int = 0
+    sent: int = 0
+    before: int = 0
+    came_back: int = 0
+
+
+@dataclass(slots=True)
+class Resending:
+    """One run of `sequencer resend` over a pipeline's rejects; ``tell`` gets its progress."""
+
+    config: Config
+    pipeline: str
+    choice: Choice
+    tell: Callable[[str], None]
+    counts: defaultdict[str, Count] = field(default_factory=lambda: defaultdict(Count))
+    _producer: Any = None
+    _targets: list[str] = field(default_factory=list)
+    _ledger: ledger.Ledger = field(default_factory=ledger.Ledger)
+    _waiting: list[Reject] = field(default_factory=list)
+    _bytes: int = 0
+
+    def run(self, *, dry: bool) -> dict[str, Count]:
+        """Send what is chosen, or with ``dry`` only count it; counts by reason.
+
+        Raises ConfigError where a topic is missing, or where one must not be written to, Fenced
+        where another run took over, KafkaUnavailable where Kafka does not take the records.
+        """
+        settings = self.config.pipelines[self.pipeline]
+        self._targets = self._topics_to_write()
+        topics.partitions(self.config, self._targets)
+        book = ledger.ledger_of(settings.rejects)
+        if not dry:
+            ledger.make(self.config, book)
+            self._begin(book)
+        self._ledger = ledger.read(self.config, book)
+        rejects = ledger.messages(self.config, settings.rejects)
+        for number, message in enumerate(rejects, start=1):
+            reject = Reject.of(message, self.config.service.header_prefix)
+            if reject is not None and self._is_due(reject):
+                self._waiting.append(reject)
+                self._bytes += len(reject.value or b"")
+            if len(self._waiting) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:
+                self._send(book, dry=dry)
+            if number % TELL_EVERY == 0:
+                self.tell(f"{number:,} rejects read, {self._sent():,} sent")
+        self._send(book, dry=dry)
+        return dict(sorted(self.counts.items()))
+
+    def _topics_to_write(self) -> list[str]:
+        """The topics that may be written to: the input's, or the one that was named."""
+        settings = self.config.pipelines[self.pipeline]
+        if self.choice.to is not None:
+            return [self.choice.to]
+        for name, other in self.config.pipelines.items():
+            for topic in settings.input:
+                if topic in other.written.values():
+                    raise ConfigError(
+                        f"{topic} is written by pipeline {name}: a record that is sent there "
+                        "would look like a repeat to its readers.",
+                        "Nothing was sent.",
+                        "Send to another input of this pipeline, or elsewhere, with --to TOPIC.",
+                    )
+        return list(settings.input)
+
+    def _is_due(self, reject: Reject) -> bool:
+        """Whether to send a reject now; counts it."""
+        count = self.counts[reject.reason]
+        count.rejects += 1
+        if not self.choice.wants(reject):
+            return False
+        count.chosen += 1
+        if self.choice.to is None and reject.origin[0] not in self._targets:
+            raise ConfigError(
+                f"A reject came from {reject.origin[0]}, which is no input of {self.pipeline}.",
+                f"{self._sent():,} rejects were sent back and noted.",
+                "Send it elsewhere with --to TOPIC, or leave it out with --where.",
+            )
+        if reject.origin in self._ledger.sent:
+            count.before += 1
+            return False
+        if reject.origin in self._ledger.now:
+            count.came_back += 1
+            if not self.choice.again:
+                return False
+        most = self.choice.most
+        if most is not None and self._sent() + len(self._waiting) >= most:
+            return False
+        self._ledger.sent.add(reject.origin)  # an at-least-once service may have it twice
+        return True
+
+    def _sent(self) -> int:
+        return sum(count.sent for count in self.counts.values())
+
+    def _begin(self, book: str) -> None:
+        from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
+
+        settings = {
+            "transactional.id": book,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "partitioner": "murmur2_random",
+        }
+        self._producer = Producer(
+            connection.confluent(self.config, **settings), logger=connection.quiet()
+        )
+        self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
+
+    def _send(self, book: str, *, dry: bool) -> None:
+        """Send what waits, in one transaction."""
+        if self._waiting and not dry:
+            self._ask("send", self._write, book)
+        for reject in self._waiting:
+            self.counts[reject.reason].sent += 1
+        self._waiting.clear()
+        self._bytes = 0
+
+    def _write(self, book: str) -> None:
+        producer, places, failed = self._producer, {}, []
+        producer.begin_transaction()
+
+        def noted(number: int) -> Report:
+            def note(error: Any, message: Any) -> None:
+                if error is not None:
+                    failed.append((error, message.topic()))
+                else:
+                    places[number] = (message.topic(), message.partition(), message.offset())
+
+            return note
+
+        for number, reject in enumerate(self._waiting):
+            topic, partition, _ = reject.origin
+            home = {"partition": partition} if self.choice.to is None else {}
+            producer.produce(
+                self.choice.to or topic,
+                reject.value,
+                reject.key,
+                headers=list(reject.headers),
+                timestamp=reject.timestamp,
+                on_delivery=noted(number),
+                **home,
+            )
+        self._flush(failed)
+        crash_point("resend-sent")
+        for number, reject in enumerate(self._waiting):
+            self._note(book, reject, places[number], noted(number))
+        self._flush(failed)
+        crash_point("resend-noted")
+        producer.commit_transaction(SECONDS_MAX)
+        crash_point("resend-committed")
+
+    def _note(self, book: str, reject: Reject, now: Place, noted: Report) -> None:
+        told = ledger.record(reject.origin, reject.reason, now)
+        self._producer.produce(book, **told, on_delivery=noted)
+        self._ledger.note(reject.origin, now)
+
+    def _flush(self, failed: list[tuple[Any, str]]) -> None:
+        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+        left = self._producer.flush(SECONDS_MAX)
+        if failed:
+            raise KafkaException(*failed[0])
+        if left:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    def _ask(self, doing: str, call: Callable[[Any], Any], argument: Any) -> None:
+        """Call something of the producer's; its errors as ours."""
+        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+        fenced = (
+            KafkaError._FENCED,  # noqa: SLF001  (librdkafka's own name)
+            KafkaError.INVALID_PRODUCER_EPOCH,
+            KafkaError.PRODUCER_FENCED,
+        )
+        effect = f"{self._sent():,} rejects were sent back and noted; of the others none."
+        try:
+            call(argument)
+        except (KafkaException, BufferError) as failure:
+            error = failure.args[0] if isinstance(failure, KafkaException) else None
+            if error is not None and error.code() in fenced:
+                raise Fenced(
+                    "Another `sequencer resend` of these rejects took over.",
+                    effect,
+                    "Let it finish; run this one again if anything is left.",
+                ) from failure
+            if doing == "send":  # else the input's readers would wait until Kafka aborts it
+                with suppress(KafkaException):
+                    self._producer.abort_transaction(ABORT_SECONDS_MAX)
+            why = error.str() if error is not None else "its queue is full"
+            where = f" to {failure.args[1]}" if len(failure.args) > 1 else ""
+            raise KafkaUnavailable(
+                self.config.hide(f"Kafka failed to {doing}{where}: {why}."),
+                effect,
+                "Look at the brokers and at this user's rights (docs/operations.md), then run it "
+                "again: it goes on where it stopped.",
+            ) from failure

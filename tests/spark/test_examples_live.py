@@ -1,0 +1,95 @@
+"""The examples' programs against one running service, and what passes through it untouched."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.kafka_helpers import create_topics, read_all
+from tests.service_helpers import WarmService, called, verify, write_config
+from tests.warm import python_path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PIPELINES = tomllib.loads((EXAMPLES / "clients.toml").read_text())["pipelines"]
+TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+pytestmark = pytest.mark.timeout(900)
+
+
+class Example:
+    """A program at work; it says what it does on standard output."""
+
+    def __init__(self, name, *arguments):
+        words = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+        self.process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": python_path()},
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+    def said(self, limit_s=240):
+        """All that it says until its end, which must be a good one."""
+        out, _ = self.process.communicate(timeout=limit_s)
+        assert self.process.returncode == 0, out
+        return out.splitlines()
+
+
+def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path):
+    prefix = topic_prefix.removesuffix(".")
+    names = {name: f"{prefix}-{name}" for name in PIPELINES}
+    config = write_config(
+        tmp_path, broker.bootstrap, {names[name]: table for name, table in PIPELINES.items()}
+    )
+    create_topics(broker.bootstrap, {f"{name}.in": 2 for name in names.values()})
+    with WarmService(config) as service:
+        service.until(lambda: "running" in service.said())
+        created = called("node", "create", config, "printer", "bob", "--limit", 240)
+        assert created[0] == 0, created
+        where = broker.bootstrap
+        with (
+            Example("cloudevents", where, names["events"]) as events,
+            Example("market", where, names["market"], tmp_path / "ledger") as market,
+            Example("bus", where, names["bus"]) as bus,
+        ):
+            heard = [bus.process.stdout.readline() for _ in range(3)]
+            assert heard[2] == "ann holds printer; now destroy it\n", heard
+            destroyed = called("node", "destroy", config, "printer", "--limit", 240)
+            assert destroyed[0] == 0, destroyed
+            said = {"events": events.said(), "market": market.said(), "bus": bus.said()}
+        assert service.stop() == 0
+    _judge(said)
+    code, told = verify(config, "--causes", "causes")
+    assert code == 0, told
+    for name, delivered in (("events", 5), ("market", 10), ("bus", 4)):
+        found = read_all(broker.bootstrap, f"{names[name]}.out")
+        messages = [each for each in found if each.header("notice") is None]
+        assert len(messages) == delivered
+        assert [each.header("traceparent") for each in messages] == [TRACE] * delivered
+
+
+def _judge(said):
+    for source in "ab":
+        mine = [line for line in said["events"] if line.startswith(f"/{source}-")]
+        numbers = (1, 2, 3) if source == "a" else (1, 2)
+        assert mine == [f"/{source}-{n} {n} kWh" for n in numbers]
+    assert said["market"] == [
+        "ann booked stocks: IBM 101 from exchange",
+        "ann booked bonds: T10 4.2 from exchange",
+        "ann booked stocks: IBM 102 from exchange",
+        "ann booked bonds: IBM seen at 102 from ann",
+    ]
+    (end,) = said["bus"]
+    assert end.startswith("printer was destroyed at ")
+    assert end.endswith(" by bob")

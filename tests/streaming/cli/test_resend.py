@@ -1,0 +1,238 @@
+"""`sequencer resend` against a real broker; rejects are written as the service writes them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from streaming.crashes import RESEND_POINTS
+from streaming.resending.choice import Condition, Reject
+from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
+from tests.service_helpers import called, called_json, channel_topics, write_config
+from tests.warm import python_path
+
+NOW = 1_790_000_000_000
+FAR = 1_000
+"""Beyond the places that records get when they are sent back."""
+
+
+def reject(topic, number, reason="late", *, key=b"k", partition=0, headers=(), offset=None):
+    """What the service writes for a record with this value; by default from far behind."""
+    offset = FAR + number if offset is None else offset
+    added = {"reason": reason, "topic": topic, "partition": partition, "offset": offset}
+    return Record(
+        key,
+        b"%d" % number,
+        [*headers, *((f"reject-{name}", str(told).encode()) for name, told in added.items())],
+        timestamp=NOW + number,
+    )
+
+
+class Place:
+    """A pipeline's topics with rejects in them, and the command to send them back."""
+
+    def __init__(self, broker, prefix, folder):
+        self.address = broker.bootstrap
+        self.topics = channel_topics(prefix)
+        self.input, self.rejects = self.topics["input"], self.topics["rejects"]
+        self.ledger = f"{self.rejects}.resent"
+        create_topics(self.address, {self.input: 3, self.rejects: 2})
+        self.config = write_config(folder, self.address, {"p": self.topics})
+
+    def write(self, *records):
+        produce(self.address, self.rejects, list(records))
+
+    def resend(self, *words):
+        return called_json("resend", self.config, *words)
+
+    def values(self, topic=None):
+        return [int(each.value) for each in read_all(self.address, topic or self.input)]
+
+    def noted(self):
+        return sorted(each.key.decode() for each in read_all(self.address, self.ledger))
+
+
+@pytest.fixture
+def place(broker, topic_prefix, tmp_path):
+    return Place(broker, topic_prefix, tmp_path)
+
+
+def test_a_record_goes_back_as_it_was_to_where_it_was(place):
+    own = [("label", b"7"), ("reject-reason", b"a user's own"), ("x", None)]
+    place.write(
+        reject(place.input, 4, partition=2, headers=own),
+        reject(place.input, 5, "buffer-full", partition=1),
+        Record(b"k", b"6", [("label", b"1")]),
+    )
+    counts = place.resend("--reason", "late")
+    assert counts["late"] == {"rejects": 1, "chosen": 1, "sent": 1, "before": 0, "came_back": 0}
+    assert counts["buffer-full"]["chosen"] == 0
+    (found,) = read_all(place.address, place.input)
+    assert (found.partition, found.key, found.value) == (2, b"k", b"4")
+    assert (found.headers, found.timestamp) == (own, NOW + 4)
+    (note,) = read_all(place.address, place.ledger)
+    assert note.key.decode() == f"{place.input}/2@{FAR + 4}"
+    assert json.loads(note.value) == {
+        "reason": "late",
+        "topic": place.input,
+        "partition": 2,
+        "offset": found.offset,
+    }
+
+
+def test_each_goes_back_once_in_whatever_parts(place):
+    place.write(*(reject(place.input, n, key=b"ab"[n % 2 : n % 2 + 1]) for n in range(6)))
+    place.write(reject(place.input, 0, key=b"a"))  # an at-least-once service wrote it twice
+    dry = place.resend("--reason", "late", "--dry-run")
+    assert dry["late"]["sent"] == 6
+    assert place.values() == []
+    assert place.resend("--reason", "late", "--where", "key = a", "--max", "2")["late"]["sent"] == 2
+    assert place.resend("--reason", "late", "--where", f"offset >= {FAR + 4}")["late"]["sent"] == 2
+    last = place.resend("--reason", "late", "--reason", "none")["late"]
+    assert (last["sent"], last["before"]) == (2, 5)
+    assert place.resend("--reason", "late")["late"]["sent"] == 0
+    assert sorted(place.values()) == list(range(6))
+    assert len(place.noted()) == 6
+
+
+def test_what_came_back_is_not_sent_round_and_round(place):
+    place.write(reject(place.input, 7))
+    place.resend("--reason", "late")
+    (now,) = read_all(place.address, place.input)
+    place.write(reject(place.input, 8, partition=now.partition, offset=now.offset))
+    counts = place.resend("--reason", "late")["late"]
+    assert (counts["sent"], counts["came_back"], counts["before"]) == (0, 1, 1)
+    counts = place.resend("--reason", "late", "--again")["late"]
+    assert (counts["sent"], counts["came_back"]) == (1, 1)
+    assert len(place.values()) == 2
+
+
+def test_to_another_topic_by_key(place):
+    other = place.topics["output"]
+    create_topics(place.address, {other: 2})
+    place.write(*(reject(place.input, n, partition=2) for n in range(3)))
+    assert place.resend("--reason", "late", "--to", other)["late"]["sent"] == 3
+    assert place.values(other) == [0, 1, 2]
+    assert place.values() == []
+    assert place.resend("--reason", "late")["late"]["before"] == 3
+
+
+@pytest.mark.parametrize("point", RESEND_POINTS)
+def test_a_crash_leaves_each_sent_and_noted_or_neither(place, point, tmp_path):
+    place.write(*(reject(place.input, n, key=b"%d" % n) for n in range(20)))
+    marker = tmp_path / "crashed"
+    words = [sys.executable, "-m", "streaming.cli", "resend", str(place.config), "--reason", "late"]
+    killed = subprocess.run(
+        words,
+        env={
+            **os.environ,
+            "PYTHONPATH": python_path(),
+            "SEQUENCER_FAULT": f"{point}:{marker}",
+            "SEQUENCER_BOOTSTRAP_SERVERS": place.address,
+        },
+        start_new_session=True,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert marker.exists()
+    counts = place.resend("--reason", "late")["late"]
+    expected = 20 if point == "resend-committed" else 0
+    assert (counts["before"], counts["sent"]) == (expected, 20 - expected)
+    wait_for_records(place.address, place.input, 20)
+    assert sorted(place.values()) == list(range(20))
+    assert len(place.noted()) == 20
+
+
+def test_who_comes_later_takes_over(place, monkeypatch):
+    """The first run stands still before it writes; the second does the work; the first ends."""
+    from streaming.config import load_config
+    from streaming.errors import Fenced
+    from streaming.resending import sending
+    from streaming.resending.choice import Choice
+
+    place.write(*(reject(place.input, n) for n in range(4)))
+    write = sending.Resending._write
+
+    def write_later(run, book):
+        monkeypatch.setattr(sending.Resending, "_write", write)
+        assert place.resend("--reason", "late")["late"]["sent"] == 4
+        write(run, book)
+
+    monkeypatch.setattr(sending.Resending, "_write", write_later)
+    first = sending.Resending(load_config(place.config), "p", Choice.of(["late"], []), print)
+    with pytest.raises(Fenced, match="took over"):
+        first.run(dry=False)
+    assert place.values() == [0, 1, 2, 3]
+    assert len(place.noted()) == 4
+
+
+def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
+    place.write(reject("elsewhere", 1))
+    code, _, err = called("resend", place.config, "--reason", "late")
+    assert code == 2
+    assert "elsewhere, which is no input of p" in err
+    code, _, err = called("resend", place.config, "--reason", "late", "--to", "not.there")
+    assert code == 2
+    assert "Topics are missing in Kafka: not.there" in err
+    code, _, err = called("resend", place.config, "--where", "label > 3")
+    assert code == 2
+    assert "is no condition" in err
+    folder = tmp_path / "second"
+    folder.mkdir()
+    both = {"p": place.topics, "after": {"input": place.topics["output"]}}
+    create_topics(broker.bootstrap, {place.topics["output"]: 1})
+    config = write_config(folder, broker.bootstrap, both)
+    code, _, err = called("resend", config, "--reason", "late", "--pipeline", "after")
+    assert code == 2
+    assert "is written by pipeline p" in err
+    code, _, err = called("resend", config, "--reason", "late")
+    assert code == 2
+    assert "Name one with --pipeline" in err
+
+
+def test_the_table_tells_reasons_and_what_brings_them_back(place):
+    place.write(reject(place.input, 1, "buffer-full"), reject(place.input, 2, "bad-label"))
+    code, out, err = called("resend", place.config)
+    assert code == 0
+    assert "would send" in out
+    assert place.values() == []
+    code, out, err = called("resend", place.config, "--reason", "buffer-full", "--reason", "x")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[1:]] == [
+        ["bad-label", "1", "0", "0", "0", "0"],
+        ["buffer-full", "1", "1", "1", "0", "0"],
+    ]
+    assert "the channel's buffer has to have room again" in err
+    assert "no reject has the reason x" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("key = a'b", True),
+        ("key != a'b", False),
+        ("key='a'b'", True),
+        ("header('n') > 9", True),
+        ("header('n') = 10", True),
+        ("header('n') < 10", False),
+        ("header('other') = 10", False),
+        ("header('other') != 10", True),
+        ("header('other') > 1", False),
+        ("key > 1", False),
+        ("topic = t", True),
+        ("partition = 3", True),
+        ("offset <= 5", True),
+        ("timestamp >= 1970-01-01T00:00:01Z", True),
+        ("timestamp > 1000", False),
+        ("timestamp < 1970-01-01", False),
+    ],
+)
+def test_conditions(text, holds):
+    headers = (("n", b"7"), ("n", b"10"))
+    it = Reject("late", ("t", 3, 5), b"a'b", None, headers, 1000)
+    assert Condition.read(text).holds(it) is holds
