@@ -29,16 +29,17 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from harness import create
-from matplotlib.dates import DateFormatter
+from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 
 from streaming.kafka.embedded import EmbeddedBroker
 
 ROOT = Path(__file__).parents[1]
 DASHBOARD = ROOT / "deploy" / "dashboard.json"
-RATES = {"orders": 1_000, "trades": 300}
+RATES = {"orders": 500, "trades": 150}
 CHANNELS = 100
 SCRAPED_SECONDS = 2
+LOST, BLOCKED_SECONDS, WARM_TURNS = 10, 6, 8
 UNITS = {"reqps": "1/s", "s": "s", "bytes": "MiB", "short": ""}
 SCALE = {"bytes": 2**20}
 
@@ -88,7 +89,7 @@ def load(bootstrap, seconds):
 def moments(chance, name, channel, at, seconds):
     """When a message is sent: late, twice, never."""
     if name == "trades":
-        lost = channel < 10 and abs(at - seconds / 3) < CHANNELS / RATES[name] / 2
+        lost = channel < LOST and abs(at - seconds / 3) < CHANNELS / RATES[name] / 2
         return [] if lost else [at]
     kind = chance.random()
     if kind < 0.001:
@@ -127,7 +128,7 @@ def asked(port, path, **words):
 
 def series(port, target, begin, end):
     """Legend, times and values of each series that a panel's query gives."""
-    expression = target["expr"].replace("$__rate_interval", "20s")
+    expression = target["expr"].replace("$__rate_interval", "30s")
     for name in ("service", "pipeline"):
         expression = expression.replace(f'{name}=~"${name}"', f'{name}=~".*"')
     found = asked(port, "query_range", query=expression, start=begin, end=end, step=SCRAPED_SECONDS)
@@ -159,6 +160,8 @@ def draw(port, begin, end, path):
         axes.set_title(panel["title"], fontsize=11)
         axes.set_ylabel(UNITS[unit])
         axes.set_ylim(bottom=0)
+        axes.set_xlim(*(datetime.fromtimestamp(at, UTC) for at in (begin, end)))
+        axes.xaxis.set_major_locator(AutoDateLocator(maxticks=6))
         axes.xaxis.set_major_formatter(DateFormatter("%H:%M:%S"))
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
@@ -175,15 +178,43 @@ def rules_that_do_not_work(port):
     return [f"{rule['name']}: {rule.get('lastError')}" for rule in rules if rule["health"] != "ok"]
 
 
-def wait_ready(port, limit_s=180):
+def measured(port, name, pipeline):
+    """A gauge or counter of a pipeline as the service tells it; 0 where it does not yet."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as got:
+        text = got.read().decode()
+    start = f'sequencer_{name}{{pipeline="{pipeline}",service="shop"}}'
+    found = (line for line in text.splitlines() if line.startswith(start))
+    return float(next(found, "0").split()[-1])
+
+
+def wait_for(holds, limit_s=180):
     deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
+    while not holds():
+        if time.monotonic() > deadline:
+            raise SystemExit("the service does not get on")
+        time.sleep(0.5)
+
+
+def wait_ready(port):
+    def ready():
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5):
-                return
+                return True
         except OSError:
-            time.sleep(0.5)
-    raise SystemExit("the service does not start")
+            return False
+
+    wait_for(ready)
+
+
+def warm_up(bootstrap, port):
+    """Some batches, for Spark's first ones take seconds."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for turn in range(WARM_TURNS):
+        for name in RATES:
+            producer.produce(f"{name}.in", b"", b"warm", headers=[("label", b"%d" % turn)])
+        assert producer.flush(60) == 0
+        for name in RATES:
+            wait_for(lambda n=name, t=turn: measured(port, "delivered_total", n) > t)
 
 
 def run(options, folder, broker):
@@ -196,15 +227,19 @@ def run(options, folder, broker):
     prometheus = start_prometheus(options.prometheus, folder, ports[1], ports[0])
     try:
         wait_ready(ports[0])
+        warm_up(broker.bootstrap, ports[0])
         begin = time.time()
         sender = threading.Thread(
             target=load, args=(broker.bootstrap, options.seconds), daemon=True
         )
         sender.start()
         sender.join(options.seconds * 2 / 3)
-        skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--why", "lost"]
+        wait_for(lambda: measured(ports[0], "blocked", "trades") >= LOST)
+        time.sleep(BLOCKED_SECONDS)
+        skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--limit", "120"]
         subprocess.run([*command, *skip], check=True)
         sender.join()
+        wait_for(lambda: not sum(measured(ports[0], "lag", name) for name in RATES))
         time.sleep(3 * SCRAPED_SECONDS)
         faults = draw(ports[1], begin, time.time(), options.output)
         return faults + rules_that_do_not_work(ports[1])
