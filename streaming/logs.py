@@ -22,19 +22,21 @@ class LogFormat(Enum):
 
 
 LEVELS = ("debug", "info", "warning", "error")
+_USUAL = logging.lastResort
 _chosen = LogFormat.TEXT
 
 
 def use(form: LogFormat) -> None:
-    """Tell it so from now on, also what libraries log."""
+    """Tell it so from now on, also what libraries log where nobody has said how."""
     global _chosen  # noqa: PLW0603  (one standard error for the whole process)
     _chosen = form
     if form is LogFormat.JSON:
+        logging.root.handlers.clear()
         handler = logging.StreamHandler()
         handler.setFormatter(_Formatter())
-        logging.basicConfig(handlers=[handler], force=True)
-        # How a batch ends that is not begun, or fails; the service tells of it itself.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.lastResort = handler  # as it is: what a library keeps to itself stays so
+    else:
+        logging.lastResort = _USUAL
 
 
 def in_json() -> bool:

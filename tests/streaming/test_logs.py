@@ -13,12 +13,12 @@ from tests.service_helpers import called
 
 @pytest.fixture(autouse=True)
 def _as_before():
-    handlers, level = list(logging.root.handlers), logging.root.level
+    """Pytest's own handlers of the root apart, which hear all."""
+    handlers = list(logging.root.handlers)
+    logging.root.handlers.clear()
     yield
     logs.use(LogFormat.TEXT)
-    logging.getLogger("py4j").setLevel(logging.NOTSET)
     logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
 
 
 def objects(text):
@@ -51,13 +51,20 @@ def test_what_other_processes_and_libraries_say_becomes_objects_too(capsys):
     try:
         int("why")
     except ValueError:
-        logging.getLogger("kafka.conn").critical("lost %s", "it", exc_info=True)
-    logging.getLogger("py4j.clientserver").error("an exception that the service tells of")
+        logging.getLogger("a.library").critical("lost %s", "it", exc_info=True)
     first, second, third = objects(capsys.readouterr().err)
     assert (first["event"], first["message"]) == ("spark", "WARNING: \ufffd")
     assert second["message"] == "second"
-    assert (third["event"], third["level"], third["logger"]) == ("library", "error", "kafka.conn")
+    assert (third["event"], third["level"], third["logger"]) == ("library", "error", "a.library")
     assert "ValueError: invalid" in third["traceback"]
+
+
+def test_a_library_that_keeps_to_itself_is_left_so(capsys):
+    quiet = logging.getLogger("a.quiet.library")
+    quiet.addHandler(logging.NullHandler())
+    logs.use(LogFormat.JSON)
+    quiet.error("nothing for you")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("words", [["check"], ["run"]])
