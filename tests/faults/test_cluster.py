@@ -11,7 +11,7 @@ from tests.cluster import ARCHIVE, Standalone, run_on
 from tests.faults.clusters import Traffic
 from tests.service_helpers import Service, called, inspect, verify
 
-LIMIT_S = 240
+LIMIT_S = 400
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def kill_executor(cluster):
         time.sleep(0.1)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_an_executor_is_killed(cluster, traffic):
     traffic.send(30)
     with Service(traffic.config) as service:

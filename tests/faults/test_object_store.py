@@ -2,7 +2,8 @@
 
 import pytest
 
-from streaming.service.checkpoint import Checkpoint
+from streaming.errors import ConfigError
+from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
 from tests.faults.clusters import Traffic
 from tests.s3 import BUCKET, Endpoint
@@ -24,6 +25,20 @@ def traffic(broker, endpoint, tmp_path):
     made = Traffic(broker, tmp_path, checkpoint=f"s3a://{BUCKET}/{tmp_path.name}", trigger="1 s")
     run_on(made.config, {**LOCAL, **endpoint.spark()})
     return made
+
+
+def test_the_services_own_files(endpoint):
+    checkpoint = Checkpoint(f"s3a://{BUCKET}/own", "p", endpoint.spark())
+    assert checkpoint.identity() is None
+    identity = Identity("multicast", 4, 2, ["in"], {"order": "batch"})
+    assert checkpoint.pin(identity) == identity == checkpoint.identity()
+    checkpoint.write_status({"batch": 1})
+    assert checkpoint.status() == {"batch": 1}
+    checkpoint.mark_moved("elsewhere", 3)
+    with pytest.raises(ConfigError, match="was moved"):
+        checkpoint.pin(identity)
+    checkpoint.forget()
+    assert checkpoint.identity() is None
 
 
 def test_the_driver_is_killed(endpoint, traffic, tmp_path):

@@ -1,0 +1,29 @@
+"""A driver's hold on a checkpoint, where only Kafka can keep two copies apart."""
+
+import pytest
+
+from streaming.disciplines.plan import Plan
+from streaming.errors import Fenced
+from streaming.sink.claim import Claim
+from tests.kafka_helpers import create_topics
+
+
+def claim(broker, prefix):
+    names = {role: f"{prefix}{role}" for role in ("output", "rejects", "events")}
+    producer = {"bootstrap.servers": broker.bootstrap}
+    plan = Plan(
+        service=prefix, pipeline="p", inputs=("in",), partitions={}, producer=producer, **names
+    )
+    return Claim(plan)
+
+
+def test_the_last_driver_that_took_it_has_it(broker, topic_prefix):
+    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
+    first, second = claim(broker, topic_prefix), claim(broker, topic_prefix)
+    first.take()
+    for batch in range(3):
+        first.renew(batch)
+    second.take()
+    with pytest.raises(Fenced, match="Another copy of this service"):
+        first.renew(3)
+    second.renew(3)
