@@ -148,7 +148,7 @@ def _move(
     _carry_status(old, new, moved)
     new.write_identity(wanted)
     say(
-        f"{name}: {len(rows)} → {len(found)} shards in use, {identity.state_partitions} → "
+        f"{name}: {identity.shards} → {wanted.shards} shards, {identity.state_partitions} → "
         f"{wanted.state_partitions} state partitions"
     )
 

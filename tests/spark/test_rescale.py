@@ -109,7 +109,7 @@ def test_from_two_state_partitions_to_eight_and_back(broker, tmp_path):
     before, counts = known(config), status(config)
     assert counts["channels"]["held"] == len(KEYS) - 1
     said = rescale(config, 16, 8, tmp_path / "eight")
-    assert re.search(r"channels: 6 → 16 shards in use, 2 → 8 state partitions", said), said
+    assert re.search(r"channels: 6 → 16 shards, 2 → 8 state partitions", said), said
 
     with WarmService(config, "--once") as refused:
         assert refused.wait(120) == 2, refused.said()
