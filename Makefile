@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak coverage audit bench bench-sink bench-groups bench-multicast figures clean
+.PHONY: help setup demo test check test-only soak coverage audit bench bench-peers bench-sink bench-groups bench-multicast figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ audit: ## known faults of what constraints.txt pins; asks PyPI (AUDIT="-s osv": 
 
 bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (20 minutes)
 	@$(BIN)/python bench/channels.py
+
+bench-peers: $(READY) ## channels beside Flink, Kafka Streams and plain Python (20 minutes; a JDK and Maven)
+	@$(BIN)/python bench/compare.py
 
 bench-sink: $(READY) ## what the sink costs for a record, beside librdkafka (a minute)
 	@$(BIN)/python bench/sink.py

@@ -1,6 +1,7 @@
 """What the benchmarks reckon; the measuring itself is `make bench`."""
 
 import importlib
+import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -13,15 +14,17 @@ def bench(monkeypatch):
     """The scripts as modules."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "bench"))
     yield importlib.import_module
-    for name in ("harness", "groups", "multicast"):
+    for name in ("harness", "groups", "multicast", "channels", "compare", "peers", "peers.check"):
         sys.modules.pop(name, None)
 
 
 class Watch:
     """CPU that grows by a second of a core in a second."""
 
+    memory = {"all": 100.0}  # noqa: RUF012
+
     def spent(self, begin_ms, end_ms):
-        return {"jvm": (end_ms - begin_ms) / 1000}
+        return {"jvm": (end_ms - begin_ms) / 1000, "broker": 0.0}
 
 
 def test_rates_are_of_the_second_half(bench):
@@ -60,3 +63,61 @@ def test_multicasts_name_distinct_peers(bench):
     ((name, value),) = bench("multicast").receivers(np.random.default_rng(1), 50)
     assert name == "to"
     assert len(set(value.split(b","))) == 50
+
+
+def delivered(bench, channels):
+    """Deliveries of channels with these labels, in one partition each, one after another."""
+    import numpy as np
+
+    rows = [
+        (channel, label, label, channel, offset)
+        for channel, labels in enumerate(channels)
+        for offset, label in enumerate(labels)
+    ]
+    return bench("peers.check").Deliveries(*np.array(rows).T)
+
+
+@pytest.mark.parametrize(
+    ("second", "fault"),
+    [
+        ([0, 1, 2, 3], []),
+        ([0, 2, 1, 3], ["after a higher label: label 1 of channel 1, at partition 1, offset 2"]),
+        ([0, 1, 3], ["lost: label 2 of channel 1, and 0 more"]),
+        ([0, 1, 2], ["lost: label 3 of channel 1, and 0 more"]),
+        ([0, 1, 1, 2, 3], ["more than once: label 1 of channel 1, at partition 1, offset 1"]),
+        ([0, 1, 2, 3, 4], ["nobody sent: label 4 of channel 1, at partition 1, offset 4"]),
+    ],
+)
+def test_the_checker_of_peers_finds_what_is_wrong(bench, second, fault):
+    deliveries = delivered(bench, [[0, 1, 2, 3], second])
+    assert list(bench("peers.check").faults(deliveries, 2, 4)) == fault
+
+
+def test_the_checker_of_peers_looks_at_numbers_and_partitions(bench):
+    right = delivered(bench, [[0, 1, 2]])
+    judge = bench("peers.check").faults
+    (fault,) = judge(right._replace(sequence=right.sequence + 1), 1, 3)
+    assert fault == "wrong sequence: label 0 of channel 0, at partition 0, offset 0"
+    (fault,) = judge(right._replace(partition=right.offset), 1, 3)
+    assert fault.startswith("in a second partition: label 1 of channel 0")
+
+
+@pytest.mark.parametrize(("tools", "missing"), [([], "no java"), (["java"], "no mvn")])
+def test_without_java_or_maven_nothing_of_peers_is_measured(
+    bench, tmp_path, monkeypatch, tools, missing
+):
+    for tool in tools:
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match=missing) as ended:
+        bench("compare").build()
+    assert "--only copy exactly-once at-least-once dictionaries" in str(ended.value)
+
+
+def test_figures_of_peers_are_of_what_is_readable(bench):
+    turns = [(1000, 0), (2000, 10), (3000, 30), (4000, 60), (5000, 90), (9000, 100)]
+    found = bench("compare").figures(turns, 100, 500, Watch())
+    assert found["records_per_second"] == pytest.approx(60 / 2)
+    assert (found["first_output_s"], found["all_s"]) == (1.5, 8.5)
+    assert found["cpu_us"] == pytest.approx(2 / 60 * 1e6)
