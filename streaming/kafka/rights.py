@@ -62,18 +62,24 @@ def require(config: Config, names: Iterable[str]) -> None:
 def missing(config: Config, names: Iterable[str]) -> list[Right]:
     """Rights that these pipelines need and this user has not; topics that are missing left out."""
     chosen = list(names)
+    exactly_once = config.service.delivery == "exactly-once"
     admin = connection.admin(config)  # has to live until the answers are there
-    on_topics, on_groups = _on_topics(config, chosen, admin), _on_groups(config, chosen, admin)
-    return [*on_topics, *on_groups, *_on_ids(config, chosen)]
+    on_topics = list(_on_topics(config, chosen, admin, exactly_once=exactly_once))
+    if not exactly_once:  # who repeats keeps no progress in Kafka
+        return on_topics
+    return [*on_topics, *_on_groups(config, chosen, admin), *_on_ids(config, chosen)]
 
 
-def _on_topics(config: Config, names: list[str], admin: Any) -> Iterator[Right]:
+def _on_topics(
+    config: Config, names: list[str], admin: Any, *, exactly_once: bool
+) -> Iterator[Right]:
     from confluent_kafka import KafkaError, TopicCollection  # noqa: PLC0415  (a quick --help)
 
     wanted: dict[str, set[str]] = {}
     for name in names:
         for role, topic in config.pipelines[name].topics():
-            wanted.setdefault(topic, set()).update(BY_ROLE[role])
+            operations = BY_ROLE[role] if role != "events" or exactly_once else ("Write",)
+            wanted.setdefault(topic, set()).update(operations)
     told = admin.describe_topics(
         TopicCollection(sorted(wanted)),
         include_authorized_operations=True,
@@ -110,8 +116,6 @@ def _on_groups(config: Config, names: list[str], admin: Any) -> Iterator[Right]:
 
 def _on_ids(config: Config, names: list[str]) -> Iterator[Right]:
     """Whether a producer may be begun; all at once, as each waits for a coordinator."""
-    if config.service.delivery != "exactly-once":
-        return
     from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: PLC0415
 
     def refused(prefix: str) -> bool:

@@ -106,6 +106,15 @@ def test_with_exactly_these_rights_nothing_is_missed(secure_broker, topics, tmp_
     assert code == 0, err
 
 
+def test_who_may_repeat_needs_no_progress(secure_broker, topics):
+    kept = [
+        right for right in SERVICE if right[1] == "Topic" and right != ("Read", "Topic", "events")
+    ]
+    user = User(secure_broker, topics, kept)
+    user.tables["service"]["delivery"] = "at-least-once"
+    user.comes_to_miss([])
+
+
 def test_check_and_run_name_what_is_missing_before_anything_starts(secure_broker, topics, tmp_path):
     lacks = ("Write", "Topic", "rejects")
     user = User(secure_broker, topics, [right for right in SERVICE if right != lacks])
