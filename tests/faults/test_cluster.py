@@ -76,6 +76,7 @@ def test_an_executor_a_worker_and_the_driver_are_killed(cluster, traffic):
                 traffic.send(20)
                 service.until(traffic.done, LIMIT_S)
                 assert service.stop() == 0, service.said()
+    traffic.send(5)
     with Service(traffic.config) as service:
         service.until(traffic.done, LIMIT_S)
         assert service.stop() == 0, service.said()

@@ -48,6 +48,7 @@ def test_the_driver_is_killed(endpoint, traffic, tmp_path):
         with Service(traffic.config) as service:
             service.until(lambda known=before: traffic.moved_since(known), LIMIT_S)
             service.kill()
+    traffic.send(5)
     with Service(traffic.config) as service:
         service.until(traffic.done, LIMIT_S)
         assert service.stop() == 0, service.said()
