@@ -93,7 +93,7 @@ def kill_worker(cluster):
 WRONG = {
     "no archive": ({"spark.archives": "", "spark.executorEnv.PYTHONPATH": ""}, "no module"),
     "no python": ({"spark.pyspark.python": "/no/python"}, "no Python at /no/python"),
-    "no memory": ({"spark.executor.memory": "lots"}, "Spark does not start"),
+    "no number": ({"spark.task.cpus": "many"}, "Spark does not start"),
 }
 
 
