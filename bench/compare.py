@@ -179,6 +179,7 @@ class Reach:
         self._stop.set()
         self._thread.join()
         self._look()
+        del self._admin  # or it tells of the broker's end
 
     def _run(self):
         while not self._stop.wait(LOOK_SECONDS):
@@ -234,7 +235,8 @@ def table(found):
     yield "|---|---|---|---|---|---|---|---|"
     for name, runs in found["jobs"].items():
         job = JOBS[name]
-        rate = middle([run["records_per_second"] for run in runs])
+        rates = [run["records_per_second"] for run in runs]
+        rate = middle(rates) if len(runs) > 1 else f"{rates[0]:,.0f}"
         first, memory, own, broker = (
             statistics.median(run[what] for run in runs)
             for what in ("first_output_s", "memory_mib", "cpu_us", "cpu_broker_us")
