@@ -99,6 +99,15 @@ def known(config):
     return {name: inspect(config, "--pipeline", name) for name in status(config)}
 
 
+def counted(config):
+    """Figures that a move changes nothing of: not which batch was the last one, and when."""
+    names = ("in", "delivered", "rejected", "dropped", "held", "gaps", "blocked", "undelivered")
+    return {
+        name: {key: each[key] for key in names if key in each}
+        for name, each in status(config).items()
+    }
+
+
 def test_from_two_state_partitions_to_eight_and_back(broker, tmp_path):
     work = Workload(broker, tmp_path)
     config = work.config("two", 6, 2)
@@ -106,7 +115,7 @@ def test_from_two_state_partitions_to_eight_and_back(broker, tmp_path):
     run_once(config)
     work.give_up("k00", 9)
     run_once(config)
-    before, counts = known(config), status(config)
+    before, counts, counted_before = known(config), status(config), counted(config)
     assert counts["channels"]["held"] == len(KEYS) - 1
     said = rescale(config, 16, 8, tmp_path / "eight")
     assert re.search(r"channels: 6 → 16 shards, 2 → 8 state partitions", said), said
@@ -117,7 +126,7 @@ def test_from_two_state_partitions_to_eight_and_back(broker, tmp_path):
 
     config = work.config("eight", 16, 8)
     assert known(config) == before
-    assert status(config) == counts
+    assert counted(config) == counted_before
     assert "moved before" in rescale(work.config("two", 6, 2), 16, 8, tmp_path / "eight")
     config = work.config("eight", 16, 8)
     work.send(1)
