@@ -30,8 +30,8 @@ check: $(READY) ## lint and types
 
 test: check test-only ## lint, types and all tests in their short form
 
-# Two processes: each has half of what needs Kafka or Spark, and the rest as it is free.
-SHORT := -n 2 --dist loadgroup
+# Two processes that take module after module, the long ones (tests/faults) first.
+SHORT := -n 2 --dist loadscope --no-loadscope-reorder
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)

@@ -35,19 +35,6 @@ def pytest_configure() -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two halves of what needs Kafka, for two processes (`pytest -n 2 --dist loadgroup`).
-
-    Each half has a broker and a Spark session of its own; what needs neither goes to whichever
-    process is free.
-    """
-    for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if {"broker", "secure_broker"} & fixtures:
-            plain_spark = item.path.parent.name == "spark" and "secure_broker" not in fixtures
-            item.add_marker(pytest.mark.xdist_group("spark" if plain_spark else "kafka"))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _ends_the_warm_process() -> Iterator[None]:
     yield

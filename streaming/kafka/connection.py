@@ -142,8 +142,11 @@ def wait_for_kafka(config: Config, limit_s: float) -> Any:
 
 
 def _is_refused(met: dict[str, str]) -> bool:
-    """Whether asking again cannot help."""
-    return "_AUTHENTICATION" in met or "certificate" in met.get("_SSL", "")
+    """Whether asking again cannot help.
+
+    What a broker says of our certificate comes after the handshake, as the end of a connection.
+    """
+    return "_AUTHENTICATION" in met or any("certificate" in said for said in met.values())
 
 
 def _most_telling(met: dict[str, str]) -> str:

@@ -244,6 +244,8 @@ def end_of(consumer: Any, place: Any) -> int:
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  (librdkafka's own, by what it has heard so far)
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
     )
