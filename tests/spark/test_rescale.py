@@ -21,7 +21,7 @@ from tests.spark.histories import written
 from tests.streaming.verify.worlds import random_groups, random_multicasts
 from tests.warm import warm
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 KEYS = [b"k%02d" % n for n in range(12)]
 PARTS = 3
 
@@ -90,7 +90,7 @@ class Workload:
 
 def rescale(config, shards, partitions, to):
     asked = ("--shards", str(shards), "--state-partitions", str(partitions), "--to", str(to))
-    command = warm().call("rescale", str(config), *asked)
+    command = warm().call("rescale", str(config), *asked, "--experimental")
     assert command.poll(300) == 0, command.said()
     return command.said()
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.sink.librdkafka import committed
+from streaming.sink.librdkafka import committed, noted_query
 
 
 class Moving:
@@ -37,3 +37,20 @@ def test_other_errors_are_raised_at_once(whole):
     with pytest.raises(KafkaException):
         committed(consumer, "t")
     assert len(consumer.errors) == 1
+
+
+class Place:
+    """What confluent-kafka gives of a committed offset: its metadata go on as the memory does."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    @property
+    def metadata(self):
+        return self.memory.decode()
+
+
+@pytest.mark.parametrize("behind", [b"", b"x", b"\xff\x8f"])
+def test_what_lies_behind_a_query_s_id_is_not_part_of_it(behind):
+    query = "7f3e1c1e-9d2f-4a53-8a1b-7a0f8a1f2b3c"
+    assert noted_query(Place(query.encode() + behind)) == query
