@@ -57,9 +57,10 @@ CoreType = TypeVar("CoreType", bound=Core)
 class ShardOperator(ABC, Generic[PlanType, CoreType]):
     """The function that Spark calls for each shard."""
 
-    cores: ClassVar[dict[tuple[str, str, int], tuple[bytes, Any]]] = {}
-    """This worker's cores with the state that they are in: used again where the state store has
-    the same, which spares decoding it."""
+    cores: ClassVar[dict[tuple[str, str, int], tuple[Any, bytes, Any]]] = {}
+    """This worker's cores with their plan and the state that they are in: used again where the
+    state store has the same, which spares decoding it. Under another plan (a worker may outlive a
+    service that has another number of shards) equal state means something else."""
 
     def __init__(self, plan: PlanType) -> None:
         self.plan = plan
@@ -96,9 +97,10 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
 
     def take(self, shard: int, blob: bytes, totals: str) -> CoreType:
         """The shard's core in this state, to be stepped: the one kept, if it is in it."""
-        kept, core = self.cores.pop(self._name(shard), (None, None))
-        if core is None or not blob or kept != blob:
-            core = self.core(shard) if core is None or not blob else self.renewed(shard, core)
+        plan, kept, core = self.cores.pop(self._name(shard), (None, b"", None))
+        usable = bool(blob) and plan == self.plan
+        if not usable or kept != blob:
+            core = self.renewed(shard, core) if usable else self.core(shard)
             if blob:
                 core.load(blob)
         core.totals = Totals.from_json(totals)
@@ -108,7 +110,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     def keep(self, shard: int, core: CoreType) -> bytes:
         """Keep the core for the next batch; its state."""
         blob = core.dump()
-        self.cores[self._name(shard)] = (blob, core)
+        self.cores[self._name(shard)] = (self.plan, blob, core)
         return blob
 
     def _name(self, shard: int) -> tuple[str, str, int]:

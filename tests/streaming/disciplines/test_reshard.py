@@ -13,7 +13,6 @@ from sequencer.channels import Full, Gap, Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import BroadcastOperator
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.describe import describe as describe_channels
 from streaming.disciplines.channels.operator import step_shard
@@ -60,7 +59,6 @@ def run(stage, operator, reshard, describe, seed):
             moved = reshard(stage.plan, after, rows)
             stage.plan, stage.operator = after, operator(after)
             stage.states = {key: tuple(state) for key, *state in moved.rows}
-            BroadcastOperator.cores.clear()
             assert (told(stage, describe), stage.totals()) == before
         stage.rng = random.Random(1000 * seed + batch)  # the same batches for any shards
         stage.batch()
