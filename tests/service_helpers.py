@@ -180,7 +180,7 @@ def run_once(
     kind = Service if cold else WarmService
     with kind(config, "--once", *arguments, **how) as service:
         status = service.wait(limit_s)
-        assert status == 0, service.said()
+        assert status == 0, (status, service.said())
         return service.said()
 
 

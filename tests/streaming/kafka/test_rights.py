@@ -3,7 +3,10 @@
 The table of docs/operations.md is what is granted here.
 """
 
+import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,8 +15,10 @@ import pytest
 from streaming.config import parse_config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import rights
+from streaming.kafka.embedded import EmbeddedBroker
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import called, toml
+from tests.warm import python_path
 
 ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 60
@@ -175,3 +180,30 @@ def test_the_page_lists_what_is_tested_here():
         for operation in rights.BY_ROLE[role]:
             row = next(line for line in section.splitlines() if line.startswith(f"| {role} "))
             assert operation in row
+
+
+ASKED_AT_ONCE = """
+import sys
+from streaming.config import parse_config
+from streaming.kafka import rights
+pipelines = {name: {"discipline": "channel", "input": "in"} for name in ("a", "b", "c")}
+kafka = {"bootstrap_servers": sys.argv[1]}
+tables = {"service": {"name": "s"}, "kafka": kafka, "pipelines": pipelines}
+print(rights.missing(parse_config(tables, {}, "test"), pipelines))
+"""
+
+
+def test_a_cluster_whose_coordinators_are_just_beginning():
+    """To ask librdkafka's admin client for a group's offsets there ended the process (SIGSEGV)."""
+    with EmbeddedBroker() as new:
+        words = [sys.executable, "-c", ASKED_AT_ONCE, new.bootstrap]
+        ended = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": python_path()},
+        )
+    assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
