@@ -15,14 +15,8 @@ def rescale(
         int, typer.Option(min=1, max=1024, help="The new state partitions: cores that step.")
     ],
     to: Annotated[str, typer.Option("--to", help="The new checkpoint: a folder or URI.")],
-    experimental: Annotated[
-        bool, typer.Option("--experimental", help="Move in spite of the fault named below.")
-    ] = False,
 ) -> None:
     """Move the state of a stopped service into a new checkpoint with more or fewer partitions.
-
-    Experimental: in one of its tests' runs two rejects of a multicast pipeline were written again
-    after a move, and why is not known yet. Without --experimental nothing is done.
 
     What is held, given up, counted and remembered goes on, and nothing is delivered twice or lost.
     The new checkpoint is read back and compared before the old one is closed; until then the old
@@ -33,7 +27,7 @@ def rescale(
     Exit status: 0 moved; 1 the service runs, its last batch is not done, or what was moved is not
     what was there; 2 the configuration cannot work.
 
-    Example: sequencer rescale o.toml --shards 64 --state-partitions 8 --to new --experimental
+    Example: sequencer rescale o.toml --shards 64 --state-partitions 8 --to new
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
     from streaming.errors import ConfigError  # noqa: PLC0415
@@ -43,12 +37,6 @@ def rescale(
     from streaming.service.session import local, spark_session  # noqa: PLC0415
 
     settings = load_config(config)
-    if not experimental:
-        raise ConfigError(
-            "rescale is experimental: after a move rejects were seen to be written twice.",
-            "Nothing was changed.",
-            "With --experimental it moves; then judge the topics: sequencer verify.",
-        )
     root = to.rstrip("/")
     if root == settings.service.checkpoint.rstrip("/"):
         raise ConfigError(

@@ -95,11 +95,3 @@ def test_ctrl_c_has_status_130_and_no_traceback(here, monkeypatch, config):
     code, out, err = here("check", config())
     assert (code, out) == (130, "")
     assert "Traceback" not in err
-
-
-def test_what_is_experimental_is_asked_for_by_name(here, config):
-    words = ("--shards", "4", "--state-partitions", "2", "--to", "elsewhere")
-    code, out, err = here("rescale", config(), *words)
-    assert (code, out) == (2, "")
-    assert "rescale is experimental" in err
-    assert "Nothing was changed." in err
