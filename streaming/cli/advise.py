@@ -80,7 +80,7 @@ def _kept(config: Config, name: str) -> Totals:
     from streaming.arrow.totals import Totals  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
 
-    shards = Checkpoint(config.service.checkpoint, name).status().get("shards", {})
+    shards = Checkpoint.of(config, name).status().get("shards", {})
     return Totals.sum(Totals(**fields) for fields in shards.values())
 
 

@@ -21,7 +21,7 @@ def now(config: Config, name: str) -> tuple[dict[str, list[str]], dict[str, int]
     A checkpoint's first membership counts more than the configuration's, as in the service.
     """
     pipeline = config.pipelines[name]
-    pinned = Checkpoint(config.service.checkpoint, name, config.spark).identity()
+    pinned = Checkpoint.of(config, name).identity()
     first = pinned.own["groups"] if pinned is not None else pipeline.groups
     groups = {group: list(members) for group, members in first.items()}
     messages: Counter[str] = Counter()

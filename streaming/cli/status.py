@@ -113,7 +113,7 @@ def _figures(
 
     pipeline = config.pipelines[name]
     discipline = DISCIPLINES[pipeline.discipline]
-    checkpoint = Checkpoint(config.service.checkpoint, name, config.spark)
+    checkpoint = Checkpoint.of(config, name)
     last = checkpoint.status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))
     more: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from typing import IO, Any
 from pyarrow import fs
 
 from streaming import crashes
+from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError, JobFailed, SequencerError
 
@@ -61,6 +62,11 @@ class Checkpoint:
         self.pipeline = pipeline
         self._files, self._path = _open(self.location, spark or {})
         self._lock: IO[str] | None = None
+
+    @classmethod
+    def of(cls, config: Config, pipeline: str) -> Checkpoint:
+        """A pipeline's checkpoint where the configuration says that it is."""
+        return cls(config.service.checkpoint, pipeline, config.spark)
 
     @property
     def lockable(self) -> bool:

@@ -23,7 +23,7 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
 
     See `describe` of the disciplines. Raises JobFailed where there is no state to read.
     """
-    checkpoint = Checkpoint(config.service.checkpoint, name, config.spark)
+    checkpoint = Checkpoint.of(config, name)
     identity = checkpoint.identity()
     if identity is None or not checkpoint.status():
         raise JobFailed(

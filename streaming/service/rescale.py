@@ -86,7 +86,7 @@ def rescale(
     session: SparkSession, config: Config, names: Iterable[str], target: Target, say: Say
 ) -> None:
     """Move these pipelines; JobFailed or ConfigError where one cannot be."""
-    old = [Checkpoint(config.service.checkpoint, name, config.spark) for name in names]
+    old = [Checkpoint.of(config, name) for name in names]
     new = {each.pipeline: Checkpoint(target.root, each.pipeline, config.spark) for each in old}
     there = [each for each in old if new[each.pipeline].identity() is None]
     for each in old:

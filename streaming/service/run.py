@@ -69,8 +69,7 @@ class Service:
             if not self._wait_for_kafka() or not wait_for_master(master, self.stopping, say):
                 return
             self._prepare_topics()
-            root, spark = self.config.service.checkpoint, self.config.spark
-            checkpoints = [Checkpoint(root, name, spark) for name in self.names]
+            checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
             for checkpoint in checkpoints:
                 checkpoint.claim()
             with spark_session(self.config, jvm) as session:

@@ -2,12 +2,14 @@
 
 import pytest
 
+from streaming.arrow.histograms import BOUNDS, DISPLACED
+from streaming.config import load_config
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
 from tests.faults.clusters import Traffic
 from tests.s3 import BUCKET, Endpoint
-from tests.service_helpers import Service, status, verify
+from tests.service_helpers import Service, called_json, status, verify, write_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 LIMIT_S = 300
@@ -27,13 +29,20 @@ def traffic(broker, endpoint, tmp_path):
     return made
 
 
-def test_the_services_own_files(endpoint):
-    checkpoint = Checkpoint(f"s3a://{BUCKET}/own", "p", endpoint.spark())
+def test_the_services_own_files(endpoint, tmp_path):
+    folder = f"s3a://{BUCKET}/own"
+    config = write_config(tmp_path, "localhost:9", {"p": {}}, checkpoint=folder)
+    run_on(config, endpoint.spark())
+    checkpoint = Checkpoint.of(load_config(config), "p")
     assert checkpoint.identity() is None
     identity = Identity("multicast", 4, 2, ["in"], {"order": "batch"})
     assert checkpoint.pin(identity) == identity == checkpoint.identity()
-    checkpoint.write_status({"batch": 1})
-    assert checkpoint.status() == {"batch": 1}
+    measured = {"seen": 3, "histograms": {DISPLACED: [3] + [0] * len(BOUNDS[DISPLACED])}}
+    last = {"batch": 1, "shards": {"0": measured}}
+    checkpoint.write_status(last)
+    assert checkpoint.status() == last
+    advised = called_json("advise", config)
+    assert advised["pipelines"]["p"]["messages"] == 3
     checkpoint.mark_moved("elsewhere", 3)
     with pytest.raises(ConfigError, match="was moved"):
         checkpoint.pin(identity)
