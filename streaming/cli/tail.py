@@ -71,7 +71,6 @@ def _messages(
 ) -> Iterator[Any]:
     from confluent_kafka import (  # noqa: PLC0415  (a quick --help)
         OFFSET_BEGINNING,
-        Consumer,
         KafkaException,
         TopicPartition,
     )
@@ -79,16 +78,7 @@ def _messages(
     from streaming.kafka import connection  # noqa: PLC0415
     from streaming.kafka.topics import end_of  # noqa: PLC0415
 
-    extra = {
-        "group.id": "sequencer-tail",  # never joined: partitions are assigned, nothing is committed
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "error_cb": _tell,
-    }
-    consumer: Any = Consumer(
-        connection.without_producer_settings(connection.confluent(settings, **extra)),
-        logger=connection.quiet(),
-    )
+    consumer = connection.reader(settings, "tail", error_cb=_tell)
     try:
         starts = [TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in places]
         if not from_beginning:
@@ -99,11 +89,7 @@ def _messages(
         last = time.monotonic()
         while not timeout or time.monotonic() - last < timeout:
             message = consumer.poll(POLL_SECONDS)
-            if message is None:
-                continue
-            if (error := connection.failure_of(message)) is not None:
-                raise KafkaException(error)  # noqa: TRY301  (told with the others)
-            if message.error() is not None:
+            if not connection.is_record(message):
                 continue
             yield message
             last = time.monotonic()

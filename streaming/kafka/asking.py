@@ -25,19 +25,11 @@ def ask(
     command or cannot be read, and JobFailed where no answer comes within ``limit_s``; the command
     then stays in its topic.
     """
-    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
     pipeline = config.pipelines[name]
     counts = topics.partitions(config, (pipeline.events, pipeline.commands))
-    settings = {
-        "group.id": "sequencer-ask",  # never joined
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-    }
-    consumer = Consumer(
-        connection.without_producer_settings(connection.confluent(config, **settings)),
-        logger=connection.quiet(),
-    )
+    consumer = connection.reader(config, "ask")
     try:
         places = [
             TopicPartition(pipeline.events, partition)
@@ -91,15 +83,9 @@ def _send(
 
 
 def _answer(consumer: Any, place: tuple[str, int, int], deadline: float) -> dict[str, Any] | None:
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
     while time.monotonic() < deadline:
         message = consumer.poll(POLL_SECONDS)
-        if message is None:
-            continue
-        if (error := connection.failure_of(message)) is not None:
-            raise KafkaException(error)
-        if message.error() is not None:
+        if not connection.is_record(message):
             continue
         event = json.loads(message.value() or b"{}")
         if event.get("event") not in ANSWERS:

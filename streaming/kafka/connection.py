@@ -104,6 +104,26 @@ def admin(config: Config, **extra: Any) -> Any:
         raise _refused(config, error) from error
 
 
+def reader(config: Config, name: str, **extra: Any) -> Any:
+    """A consumer for who assigns partitions, joins no group and commits nothing; read_committed.
+
+    ``name`` tells it from others where it asks. Ask :func:`is_record` of what it polls, and close
+    it. ConfigError where librdkafka refuses the properties.
+    """
+    from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
+
+    settings = {
+        "group.id": f"sequencer-{name}",  # never joined
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        **extra,
+    }
+    try:
+        return Consumer(without_producer_settings(confluent(config, **settings)), logger=quiet())
+    except KafkaException as error:
+        raise _refused(config, error) from error
+
+
 def _refused(config: Config, error: Any) -> ConfigError:
     return ConfigError(
         config.hide(f"kafka.properties are refused: {error.args[0].str()}."),
@@ -157,18 +177,29 @@ def _most_telling(met: dict[str, str]) -> str:
     return ""
 
 
-def failure_of(message: Any) -> Any:
-    """What went wrong with reading, by confluent-kafka's message; None where nothing did.
+def is_record(message: Any) -> bool:
+    """Whether what a :func:`reader` polled is a record; it polls None where nothing came.
 
-    Who is assigned partitions and commits nothing needs no group; that it may not read one is
-    nothing to it, but librdkafka tells it.
+    Raises KafkaException where reading failed. That the user may not read the reader's group is no
+    failure, as it needs none; librdkafka tells it all the same.
     """
-    from confluent_kafka import KafkaError  # noqa: PLC0415  (a quick --help)
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
 
-    error = message.error()
-    if error is None or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return None
-    return error
+    error = message.error() if message is not None else None
+    if error is not None and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+        raise KafkaException(error)
+    return message is not None and error is None
+
+
+def is_end(message: Any) -> bool:
+    """Whether what a :func:`reader` polled says that a partition is at its end.
+
+    Only one with `enable.partition.eof` hears of it.
+    """
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    error = message.error() if message is not None else None
+    return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001
 
 
 def quiet() -> Any:

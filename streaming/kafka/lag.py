@@ -33,17 +33,8 @@ class LagReader:
     """Asks Kafka for the lag of some topics, again and again over the same connections."""
 
     def __init__(self, config: Config, names: tuple[str, ...]) -> None:
-        from confluent_kafka import Consumer  # noqa: PLC0415  (a quick --help)
-
-        settings = connection.without_producer_settings(connection.confluent(config))
-        properties = {
-            "group.id": "sequencer-lag",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "fetch.message.max.bytes": FETCH_BYTES,
-        }
-        self._consumer = Consumer({**settings, **properties}, logger=connection.quiet())
+        fetch = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": FETCH_BYTES}
+        self._consumer = connection.reader(config, "lag", **fetch)
         self._admin = connection.admin(config)
         self._places = [
             (name, partition)
@@ -84,7 +75,7 @@ class LagReader:
 
     def _first_ms(self, behind: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """The timestamp of the first record from these offsets on, in each partition."""
-        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
 
         self._consumer.assign([TopicPartition(*place, at) for place, at in behind.items()])
         first_ms: dict[tuple[str, int], int] = {}
@@ -92,10 +83,8 @@ class LagReader:
         try:
             while len(first_ms) < len(behind) and time.monotonic() < deadline:
                 message = self._consumer.poll(0.1)
-                if message is None:
+                if not connection.is_record(message):
                     continue
-                if message.error():
-                    raise KafkaException(message.error())
                 place = (message.topic(), message.partition())
                 if place not in first_ms:
                     first_ms[place] = message.timestamp()[1]

@@ -211,13 +211,9 @@ def existing(config: Config) -> dict[str, int]:
 
 def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     """For each (topic, partition) the offset after the last committed record."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
 
-    settings = connection.without_producer_settings(connection.confluent(config))
-    consumer = Consumer(
-        {**settings, "group.id": "sequencer-ends", "isolation.level": "read_committed"},
-        logger=connection.quiet(),
-    )
+    consumer = connection.reader(config, "ends")
     offsets: dict[tuple[str, int], int] = {}
     try:
         for name, count in partitions(config, list(names)).items():

@@ -115,25 +115,10 @@ def messages(config: Config, topic: str) -> Iterator[Any]:
 
     KafkaUnavailable where it cannot be read.
     """
-    from confluent_kafka import (  # noqa: PLC0415
-        OFFSET_BEGINNING,
-        Consumer,
-        KafkaError,
-        KafkaException,
-        TopicPartition,
-    )
+    from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition  # noqa: PLC0415
 
     ends = topics.ends(config, (topic,))
-    settings = {
-        "group.id": "sequencer-resend",  # never joined
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-    }
-    consumer: Any = Consumer(
-        connection.without_producer_settings(connection.confluent(config, **settings)),
-        logger=connection.quiet(),
-    )
+    consumer = connection.reader(config, "resend", **{"enable.partition.eof": True})
     try:
         for (_, partition), end in sorted(ends.items()):
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
@@ -141,12 +126,9 @@ def messages(config: Config, topic: str) -> Iterator[Any]:
                 message = consumer.poll(READ_SECONDS_MAX)
                 if message is None:
                     raise _unreadable(topic, f"nothing came within {READ_SECONDS_MAX} s")
-                error = connection.failure_of(message)
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    raise KafkaException(error)  # noqa: TRY301  (told with the others)
-                if error is not None:
+                if connection.is_end(message):
                     break
-                if message.error() is not None:
+                if not connection.is_record(message):
                     continue
                 if message.offset() >= end:
                     break

@@ -37,6 +37,8 @@ class Recorded:
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         """(clock, record), clocks rising; KafkaUnavailable where Kafka stops answering."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
+
         consumer = self._consumer()
         try:
             heard = time.monotonic()
@@ -50,21 +52,17 @@ class Recorded:
                     self._put(message)
                 yield from self._ready()
                 self._hold_back(consumer)
+        except KafkaException as error:
+            why = self.config.hide(error.args[0].str())
+            raise KafkaUnavailable(f"The input could not be read: {why}.") from error
         finally:
             consumer.close()
 
     def _consumer(self) -> Any:
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition  # noqa: PLC0415
 
-        settings = connection.without_producer_settings(connection.confluent(self.config))
-        own = {
-            "group.id": "sequencer-recorded",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-        consumer = Consumer({**settings, **own}, logger=connection.quiet())
+        start = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
+        consumer = connection.reader(self.config, "recorded", **start)
         for name, count in topics.partitions(self.config, self.inputs).items():
             for partition in range(count):
                 self._open.add((name, partition))
@@ -74,17 +72,12 @@ class Recorded:
         return consumer
 
     def _put(self, message: Any) -> None:
-        from confluent_kafka import KafkaError  # noqa: PLC0415
-
         place = (message.topic(), message.partition())
-        error = message.error()
-        if error is not None:
-            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its public name)
-                raise KafkaUnavailable(f"The input could not be read: {error.str()}.")
+        if connection.is_end(message):
             self._open.discard(place)
             return
-        if place not in self._open:
-            return  # it came after the end was met
+        if not connection.is_record(message) or place not in self._open:
+            return  # in the latter case it came after the end was met
         stamp = message.timestamp()[1]
         clock = self._clocks[place] = max(stamp, self._clocks.get(place, stamp))
         headers = [{"key": name, "value": value} for name, value in message.headers() or ()]

@@ -16,6 +16,9 @@ from streaming.config import parse_config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import rights
 from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.lag import Lag, LagReader
+from streaming.kafka.topics import existing
+from streaming.service.recorded import Recorded
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import called, toml
 from tests.warm import python_path
@@ -164,6 +167,25 @@ def test_resend_takes_these_rights(secure_broker, topics, tmp_path, left_out):
     poll(path, lambda code, _: code == 0)
     (sent,) = read_all(secure_broker.bootstrap, f"{topics}in")
     assert sent.value == b"v"
+
+
+def test_to_see_the_lag_and_to_replay_takes_no_group(secure_broker, topics, monkeypatch):
+    monkeypatch.setattr("streaming.kafka.lag.FIRST_SECONDS_MAX", SECONDS_MAX)
+    topic = f"{topics}in"
+    times = (1_000_000, 1_001_000, 1_004_000)
+    produce(secure_broker.bootstrap, topic, [Record(b"k", b"v", timestamp=each) for each in times])
+    user = User(secure_broker, topics, [("Read", "Topic", "in")])
+    config = parse_config(user.tables, {}, "test")
+    deadline = time.monotonic() + SECONDS_MAX
+    while topic not in existing(config):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    reader = LagReader(config, (topic,))
+    try:
+        assert reader({topic: {"0": 1}}) == Lag(2, 3.0)
+    finally:
+        reader.close()
+    assert [clock for clock, _ in Recorded(config, (topic,))] == list(times)
 
 
 def poll(path, good):
