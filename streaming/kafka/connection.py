@@ -202,6 +202,17 @@ def is_end(message: Any) -> bool:
     return error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001
 
 
+def is_fenced(error: Any) -> bool:
+    """Whether another producer has taken our transactional id, by a KafkaError."""
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    return error.code() in (
+        KafkaError._FENCED,  # noqa: SLF001  (librdkafka's own name)
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    )
+
+
 def quiet() -> Any:
     """A logger for librdkafka's own lines, which say every second that a broker is away.
 

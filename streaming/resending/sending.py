@@ -209,19 +209,14 @@ class Resending:
 
     def _ask(self, doing: str, call: Callable[[Any], Any], argument: Any) -> None:
         """Call something of the producer's; its errors as ours."""
-        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+        from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        fenced = (
-            KafkaError._FENCED,  # noqa: SLF001  (librdkafka's own name)
-            KafkaError.INVALID_PRODUCER_EPOCH,
-            KafkaError.PRODUCER_FENCED,
-        )
         effect = f"{self._sent():,} rejects were sent back and noted; of the others none."
         try:
             call(argument)
         except (KafkaException, BufferError) as failure:
             error = failure.args[0] if isinstance(failure, KafkaException) else None
-            if error is not None and error.code() in fenced:
+            if error is not None and connection.is_fenced(error):
                 raise Fenced(
                     "Another `sequencer resend` of these rejects took over.",
                     effect,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.disciplines.plan import Plan
-from streaming.kafka.connection import without_producer_settings
-from streaming.sink.librdkafka import KAFKA_SECONDS_MAX, quiet, translated
+from streaming.kafka.connection import quiet, without_producer_settings
+from streaming.sink.librdkafka import KAFKA_SECONDS_MAX, translated
 
 
 class Claim:

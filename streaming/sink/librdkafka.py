@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
 from streaming.disciplines.plan import Plan
+from streaming.kafka.connection import is_fenced, quiet
 from streaming.sink import failures
 from streaming.sink.choice import COMPRESSION, TRANSACTION_TIMEOUT_MS
 from streaming.sink.objects import each, objects, texts, with_headers
@@ -201,12 +201,7 @@ def translated(doing: str, *, transactional: bool) -> Iterator[None]:
         yield
     except KafkaException as failure:
         error = failure.args[0]
-        fenced = (
-            KafkaError._FENCED,  # noqa: SLF001  (librdkafka's own name)
-            KafkaError.INVALID_PRODUCER_EPOCH,
-            KafkaError.PRODUCER_FENCED,
-        )
-        if error.code() in fenced:
+        if is_fenced(error):
             raise failures.fenced() from failure
         large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE or "too large" in error.str()
         raise failures.unavailable(
@@ -250,10 +245,3 @@ def committed(consumer: Any, topic: str) -> Any:
         if error.code() not in moving or time.monotonic() > deadline:
             raise KafkaException(error)
         time.sleep(0.1)
-
-
-def quiet() -> logging.Logger:
-    """Librdkafka's own log lines, for whoever turns them on."""
-    logger = logging.getLogger("streaming.librdkafka")
-    logger.setLevel(logging.ERROR)
-    return logger

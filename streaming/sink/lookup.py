@@ -30,7 +30,7 @@ def look_up(plan: Plan, topic: str) -> int:
 def _ask(plan: Plan, topic: str) -> int:
     from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
 
-    from streaming.sink.librdkafka import quiet  # noqa: PLC0415
+    from streaming.kafka.connection import quiet  # noqa: PLC0415
 
     deadline = time.monotonic() + KAFKA_SECONDS_MAX
     admin = AdminClient(dict(plan.producer), logger=quiet())

@@ -105,7 +105,7 @@ class Sink:
     ) -> Written:
         """Write one partition's part of the batch, unless it is there: a row and those behind it.
 
-        Totals on the way go to ``told``.
+        Totals on the way go to ``reports``.
         """
         row: Row | None = first
         stamps: list[NDArray[np.int64]] = []
