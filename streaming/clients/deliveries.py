@@ -19,6 +19,11 @@ MULTICAST = ("from", "destination", "timestamp", "handles", "handles-invalid", "
 OPTIONAL = {"stamps", "handles", "handles-invalid", "notice"}
 
 
+def to_bytes(name: bytes | str) -> bytes:
+    """A key as Kafka has it; text as UTF-8."""
+    return name.encode() if isinstance(name, str) else name
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """An ordered record; ``headers`` without those that the service added, ``timestamp`` in ms."""

@@ -16,6 +16,7 @@ from streaming.clients.deliveries import (
     MulticastDelivery,
     Notice,
     read,
+    to_bytes,
 )
 from streaming.clients.lines import LINES, Disorder, Hole, Line
 from streaming.errors import ConfigError, KafkaUnavailable
@@ -143,7 +144,7 @@ class OrderedConsumer(Generic[D]):
         self._consumer.subscribe(list(topics), on_revoke=self._forget, on_lost=self._forget)
         self._discipline = discipline
         self._prefix = header_prefix
-        self._keys = None if keys is None else {_bytes(key) for key in keys}
+        self._keys = None if keys is None else {to_bytes(key) for key in keys}
         self._resume = resume
         self._on_hole = on_hole
         self._on_disorder = on_disorder
@@ -184,14 +185,14 @@ class OrderedConsumer(Generic[D]):
 
     def handles(self, peer: bytes | str) -> frozenset[str]:
         """The nodes whose handles a peer holds, by the deliveries that were read."""
-        key = _bytes(peer)
+        key = to_bytes(peer)
         return frozenset().union(
             *(known.line.handles for (_, _, name), known in self._known.items() if name == key)
         )
 
     def released(self, peer: bytes | str, node: str) -> None:
         """Note that a peer gave a handle back (command `release`), of which no delivery tells."""
-        key = _bytes(peer)
+        key = to_bytes(peer)
         for (_, _, name), known in self._known.items():
             if name == key:
                 known.line.handles.discard(node)
@@ -280,7 +281,3 @@ class OrderedConsumer(Generic[D]):
         gone = {(place.topic, place.partition) for place in places}
         for name in [name for name in self._known if name[:2] in gone]:
             del self._known[name]
-
-
-def _bytes(name: bytes | str) -> bytes:
-    return name.encode() if isinstance(name, str) else name

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from sequencer.labels import LinearLabels
 from sequencer.proxy import LabelProxy
-from streaming.clients.deliveries import Delivery, Header
+from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import KafkaUnavailable, SequencerError
 
@@ -132,7 +132,7 @@ class LabelledProducer(Sender):
     ) -> Any:
         """Send the next message of a channel; its label. ``timestamp`` in ms; ``fin``: the last."""
         self._raise_failures()
-        key = _bytes(channel)
+        key = to_bytes(channel)
         proxy = self._proxies.get(key)
         if proxy is None:
             if len(self._proxies) >= CHANNELS_MAX:
@@ -174,7 +174,7 @@ class CausalSender(Sender):
         causes: str = "causes",
     ) -> None:
         super().__init__(kafka, topic)
-        self.sender = _bytes(sender)
+        self.sender = to_bytes(sender)
         self._reads = reads
         self._causes = causes
 
@@ -252,7 +252,7 @@ def _listed(names: Sequence[bytes | str], what: str, least: int, most: int) -> b
     """Names as a header lists them; SequencerError where they cannot be written so."""
     if isinstance(names, (bytes, str)):
         names = [names]
-    found = [_bytes(name) for name in names]
+    found = [to_bytes(name) for name in names]
     wrong = next((name for name in found if name in {b"", b"@"} or b"," in name), None)
     long = next((name for name in found if len(name) > NAME_BYTES_MAX), None)
     if wrong is not None:
@@ -269,7 +269,3 @@ def _listed(names: Sequence[bytes | str], what: str, least: int, most: int) -> b
     else:
         return b",".join(found)
     raise SequencerError(f"{problem}.", "The message was not sent.", remedy)
-
-
-def _bytes(name: bytes | str) -> bytes:
-    return name.encode() if isinstance(name, str) else name
