@@ -25,7 +25,7 @@ from streaming.disciplines import operators
 from streaming.errors import ConfigError, SequencerError
 from streaming.kafka import connection
 from streaming.service.cluster import Cluster
-from streaming.service.failures import as_sequencer_error
+from streaming.service.failures import PACK, as_sequencer_error
 from streaming.service.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ PACKAGES = ("numpy", "pandas", "pyarrow", "kafka-python", "lz4")
 """Whose versions are compared: what the driver's plan and bytes go through on executors."""
 KAFKA_SECONDS_MAX = 10
 NOTHING = "Nothing was started."
-PACK = "Build the archive with `sequencer pack CONFIG` and name it as that says (docs/cluster.md)."
 
 
 @dataclass(frozen=True, slots=True)
