@@ -26,36 +26,27 @@ LimitOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="The answer as it stands in Kafka.")]
 
 
-def load_pipeline(config: Path, pipeline: str | None, discipline: str) -> tuple[Config, str]:
-    """The configuration, and the pipeline that is meant."""
+def load_pipeline(
+    config: Path, pipeline: str | None, discipline: str | None = None
+) -> tuple[Config, str]:
+    """The configuration, and the pipeline that is meant; of this discipline (None: of any)."""
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
 
     settings = load_config(config)
-    names = settings.named([pipeline] if pipeline else [])
-    fitting = [name for name in names if settings.pipelines[name].discipline == discipline]
+    fitting = [
+        name
+        for name in settings.named([pipeline] if pipeline else [])
+        if discipline in (None, settings.pipelines[name].discipline)
+    ]
     if len(fitting) != 1:
         known = ", ".join(sorted(fitting)) or "none"
+        among = f"of discipline {discipline!r}" if discipline else "there"
         raise ConfigError(
-            f"It is not clear which pipeline is meant: of discipline {discipline!r} are {known}.",
+            f"It is not clear which pipeline is meant: {among} are {known}.",
             "Nothing was sent.",
             "Name one with --pipeline.",
         )
     return settings, fitting[0]
-
-
-def one_pipeline(config: Path, pipeline: str | None) -> tuple[Config, str]:
-    """The configuration, and the pipeline that is meant, of whatever discipline."""
-    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-
-    settings = load_config(config)
-    names = settings.named([pipeline] if pipeline else [])
-    if len(names) != 1:
-        raise ConfigError(
-            f"It is not clear which pipeline is meant: there are {', '.join(sorted(names))}.",
-            "Nothing was sent.",
-            "Name one with --pipeline.",
-        )
-    return settings, names[0]
 
 
 def tell(answer: dict[str, Any], *, as_json: bool) -> None:

@@ -74,12 +74,12 @@ def resend(
     Example: sequencer resend orders.toml --reason buffer-full --where "key = IBM" --dry-run
     """
     from streaming import crashes  # noqa: PLC0415  (a quick --help)
-    from streaming.cli.asking import one_pipeline  # noqa: PLC0415
+    from streaming.cli.asking import load_pipeline  # noqa: PLC0415
     from streaming.resending.choice import Choice  # noqa: PLC0415
     from streaming.resending.sending import Resending  # noqa: PLC0415
 
     crashes.arm()
-    settings, name = one_pipeline(config, pipeline)
+    settings, name = load_pipeline(config, pipeline)
     choice = Choice.of(reason or (), where or (), to=to, again=again, most=most)
     dry = dry_run or not reason
     counts = Resending(settings, name, choice, _tell).run(dry=dry)
