@@ -190,8 +190,7 @@ def _refused(error: Exception, config: Config) -> ConfigError:
 def remarks(config: Config) -> list[str]:
     """What the configuration says to Spark in vain, or at a price; a line each."""
     told = [
-        f"spark.{name.removeprefix('spark.')} = {config.spark[name]} is passed over: exactly-once "
-        f"and the order rest on {value}"
+        f"{name} = {config.spark[name]} is passed over: exactly-once and the order rest on {value}"
         for name, value in SESSION.items()
         if config.spark.get(name, value) != value
     ]
