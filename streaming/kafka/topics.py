@@ -56,8 +56,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     else 8 (one of commands: 1), the brokers' own replication, and room for records as large as
     inputs have.
     """
-    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
-    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     there = existing(config)
     wanted = [
@@ -67,7 +66,6 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     ]
     if not wanted:
         return []
-    admin = connection.admin(config)
     room = str(record_bytes_max(config, there) + ADDED_BYTES)
     new = [
         NewTopic(
@@ -77,7 +75,24 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         )
         for topic in wanted
     ]
-    futures = admin.create_topics(new, request_timeout=SECONDS_MAX, operation_timeout=SECONDS_MAX)
+    return make(config, new)
+
+
+def make(
+    config: Config,
+    new: Iterable[Any],
+    remedy: str = "Create them yourself, or give this user the right to.",
+) -> list[str]:
+    """Have Kafka make topics (confluent-kafka's NewTopic); the names of those that were not there.
+
+    KafkaUnavailable where it does not.
+    """
+    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+    admin = connection.admin(config)
+    futures = admin.create_topics(
+        list(new), request_timeout=SECONDS_MAX, operation_timeout=SECONDS_MAX
+    )
     made: list[str] = []
     refused: list[str] = []
     for name, future in futures.items():
@@ -92,9 +107,9 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         raise KafkaUnavailable(
             f"Topics could not be created: {config.hide(', '.join(refused))}.",
             f"Created: {', '.join(made) or 'none'}.",
-            "Create them yourself, or give this user the right to.",
+            remedy,
         )
-    wait_for(config, {topic.name for topic in wanted})
+    wait_for(config, set(futures))
     return made
 
 

@@ -86,28 +86,15 @@ def record(origin: Place, reason: str, now: Place) -> dict[str, bytes]:
 
 def make(config: Config, topic: str) -> None:
     """Create the ledger's topic where it is missing."""
-    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
-    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
+    from confluent_kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     if topic in topics.existing(config):
         return
     remedy = f"Create {topic}: one partition, cleanup.policy=compact; or give this user the right."
     if not config.service.create_topics:
         raise ConfigError(f"The topic {topic} is missing.", "Nothing was sent.", remedy)
-    admin = connection.admin(config)
     new = NewTopic(topic, num_partitions=1, config={"cleanup.policy": "compact"})
-    try:
-        admin.create_topics([new])[topic].result(topics.SECONDS_MAX)
-    except (KafkaException, TimeoutError) as error:
-        cause = error.args[0] if isinstance(error, KafkaException) else None
-        if cause is None or cause.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            why = cause.str() if cause else "Kafka did not answer"
-            raise KafkaUnavailable(
-                config.hide(f"The topic {topic} could not be created: {why}."),
-                "Nothing was sent.",
-                remedy,
-            ) from error
-    topics.wait_for(config, {topic})
+    topics.make(config, [new], remedy)
 
 
 def messages(config: Config, topic: str) -> Iterator[Any]:
