@@ -1,0 +1,128 @@
+"""Faults of answers and events of discipline `group`: planted, and found under their own names."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.streaming.verify.market import event_at, find, market, require_found, verdict_on
+from tests.streaming.verify.plants import Lists
+from tests.streaming.verify.worlds import material_for
+
+
+def no_answer(m):
+    del m.events[event_at(m, "command-done")]
+
+
+def two_answers(m):
+    at = event_at(m, "command-done")
+    again = m.events[at].value.replace(b'"id": "e', b'"id": "f')
+    m.events.append(replace(m.events[at], value=again, offset=999))
+
+
+def event_repeated(m):
+    m.events.append(m.events[event_at(m, "command-done")])
+
+
+def answer_to_nothing(m):
+    at = event_at(m, "command-done")
+    fields = json.loads(m.events[at].value) | {"offset": 999}
+    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+
+
+def done_instead(m):
+    at = event_at(m, "command-refused")
+    m.events[at] = replace(m.events[at], value=m.events[at].value.replace(b"refused", b"done"))
+
+
+def refused_without_reason(m):
+    at = event_at(m, "command-refused")
+    fields = json.loads(m.events[at].value)
+    del fields["reason"]
+    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+
+
+def no_change_event(m):
+    del m.events[event_at(m, "group-changed")]
+
+
+def no_removed_event(m):
+    del m.events[event_at(m, "group-removed")]
+
+
+def event_of_nothing(m):
+    at = event_at(m, "group-changed")
+    m.events[at] = replace(
+        m.events[at], key=b"G1", value=m.events[at].value.replace(b"changed", b"removed")
+    )
+
+
+def event_with_other_members(m):
+    at = event_at(m, "group-changed")
+    fields = json.loads(m.events[at].value) | {"members": ["A", "Q"]}
+    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+
+
+def unreadable_event(m):
+    m.events[0] = replace(m.events[0], value=b"{")
+
+
+PLANTS = [
+    (no_answer, "unanswered"),
+    (two_answers, "answered-twice"),
+    (event_repeated, "event-repeat"),
+    (answer_to_nothing, "invented-answer"),
+    (done_instead, "wrong-answer"),
+    (refused_without_reason, "wrong-answer"),
+    (no_change_event, "missing-event"),
+    (no_removed_event, "missing-event"),
+    (event_of_nothing, "invented-event"),
+    (event_with_other_members, "wrong-event"),
+    (unreadable_event, "bad-event"),
+]
+
+
+@pytest.mark.parametrize(("plant", "name"), PLANTS)
+def test_planted_faults_are_found(plant, name):
+    require_found(plant, name)
+
+
+def told(kind, key, **fields):
+    def edit(m):
+        count = len(m.events)
+        value = json.dumps({"event": kind, "id": f"x{count}", "at": "", **fields}).encode()
+        m.events.append(replace(m.events[0], key=key, value=value, offset=900 + count))
+
+    return edit
+
+
+@pytest.mark.parametrize("members", [None, ["A", "B", "C"]])
+def test_events_of_versions_without_a_change_of_members_are_right(members):
+    """The configuration's groups may have one at the start, and those that overlap later on."""
+    m = Lists.of(material_for(market()))
+    fields = {"members": members} if members else {}
+    told("group-added", b"G0", **fields)(m)
+    told("group-changed", b"G0", **fields)(m)
+    assert verdict_on(m).good
+
+
+def test_a_set_of_the_same_members_needs_no_event():
+    world = market()
+    world.do({"op": "set", "group": "X", "members": ["L", "K"], "id": "c9"})
+    m = Lists.of(material_for(world))
+    assert verdict_on(m).good
+    del m.events[event_at(m, "group-changed", 1)]
+    assert verdict_on(m).good
+
+
+def test_events_may_name_versions():
+    """Then a version's members are known, whoever got its messages."""
+    m = Lists.of(material_for(market()))
+    at = find(m, b"D", b"G2")
+    version = int(m.outputs[at].header("group-version")[1])
+    place = event_at(m, "group-changed")
+    fields = json.loads(m.events[place].value) | {"members": ["B", "C", "D"], "version": version}
+    m.events[place] = replace(m.events[place], value=json.dumps(fields).encode())
+    assert verdict_on(m).good
+    m.outputs = [r for r in m.outputs if not (r.key == b"D" and r.header("group")[1] == b"G2")]
+    assert "unfinished" in verdict_on(m).counts or "missing-delivery" in verdict_on(m).counts
