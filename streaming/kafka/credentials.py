@@ -32,6 +32,8 @@ WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 JAAS = re.compile(
     r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))"""
 )
+SYSTEM = "probe"
+"""librdkafka's word for the system's own authorities."""
 OLD_KEY = re.compile(r"-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----")
 PEM_REMEDY = (
     "Write PEM files instead: ssl.ca.location (and ssl.certificate.location, ssl.key.location); "
@@ -106,7 +108,6 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
         "sasl.username": "sasl_plain_username",
         "sasl.password": "sasl_plain_password",
         "ssl.ca.location": "ssl_cafile",
-        "ssl.crl.location": "ssl_crlfile",
         "ssl.certificate.location": "ssl_certfile",
         "ssl.key.location": "ssl_keyfile",
         "ssl.key.password": "ssl_password",
@@ -116,12 +117,14 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
         from streaming.kafka import tokens  # noqa: PLC0415  (imports kafka-python)
 
         arguments["sasl_oauth_token_provider"] = tokens.provider(out)
-    if arguments.get("ssl_cafile") == "probe":  # librdkafka's word for the system's own
+    authorities = arguments.get("ssl_cafile")
+    if authorities == SYSTEM:
         del arguments["ssl_cafile"]
     named = out.get("ssl.endpoint.identification.algorithm") != "none"
     if not named:
         arguments["ssl_check_hostname"] = False
-    if any(name.endswith(".pem") for name in out):
+    is_folder = authorities is not None and Path(authorities).is_dir()
+    if is_folder or "ssl.crl.location" in out or any(name.endswith(".pem") for name in out):
         arguments["ssl_context"] = _context(out, named=named)
     return arguments
 
@@ -159,7 +162,7 @@ def _java_truststore(properties: Given) -> dict[str, str]:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": properties["ssl.ca.pem"],
         }
-    if properties.get("ssl.ca.location", "probe") == "probe":
+    if properties.get("ssl.ca.location", SYSTEM) == SYSTEM:
         return {}
     _text(properties, "ssl.ca.location")
     return {"ssl.truststore.type": "PEM", "ssl.truststore.location": properties["ssl.ca.location"]}
@@ -224,10 +227,18 @@ def _text(properties: Given, prefix: str) -> str:
 
 
 def _context(out: Mapping[str, str], *, named: bool) -> ssl.SSLContext:
-    """Python's TLS settings from PEM texts. It reads keys from files alone: short-lived ones."""
+    """Python's TLS settings, where kafka-python cannot make them by itself.
+
+    Python reads keys from files alone: texts go to short-lived ones.
+    """
+    file = out.get("ssl.ca.location") if out.get("ssl.ca.location") != SYSTEM else None
+    folder = file if file is not None and Path(file).is_dir() else None
     context = ssl.create_default_context(
-        cafile=out.get("ssl.ca.location"), cadata=out.get("ssl.ca.pem")
+        cafile=None if folder else file, capath=folder, cadata=out.get("ssl.ca.pem")
     )
+    if "ssl.crl.location" in out:
+        context.load_verify_locations(out["ssl.crl.location"])
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     context.check_hostname = named
     if _any(out, "ssl.certificate."):
         with tempfile.TemporaryDirectory() as folder:  # of this user alone

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
-
 import pytest
 
-from streaming.config import parse_config
 from streaming.config.properties import JAVA, LIBRDKAFKA, LIBRDKAFKA_PRODUCER, OWNED
 from streaming.errors import ConfigError
 from streaming.kafka import connection
-from tests.secure_broker import KEY_PASSWORD, make_certificates, missing
+from tests.streaming.kafka.clients import config, told
 
 LOGIN = "org.apache.kafka.common.security"
-
-
-def config(properties, address="a:1,b:2", environ=None):
-    tables = {
-        "kafka": {"bootstrap_servers": address, "properties": properties},
-        "pipelines": {"p": {"discipline": "channel"}},
-    }
-    return parse_config(tables, environ or {}, "test")
-
-
-def told(client, properties):
-    """What a client is told, but for the address."""
-    out = client(config(properties))
-    address = out.pop("bootstrap_servers", None) or out.pop("bootstrap.servers").split(",")
-    assert address == ["a:1", "b:2"]
-    return out
 
 
 def test_nothing_given_is_nothing_told():
@@ -185,161 +166,6 @@ def test_other_mechanisms_keep_their_words():
         name: given[name]
         for name in ("sasl.mechanism", "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url")
     }
-
-
-# Certificates
-
-
-@pytest.fixture(scope="module")
-def pem(tmp_path_factory):
-    if lacks := missing():
-        pytest.skip(f"there is no {lacks} to make certificates with")
-    return make_certificates(tmp_path_factory.mktemp("pem") / "certificates")[0]
-
-
-def test_certificates_in_files(pem):
-    given = {
-        "ssl.ca.location": str(pem.authority),
-        "ssl.certificate.location": str(pem.client),
-        "ssl.key.location": str(pem.client_key_encrypted),
-        "ssl.key.password": KEY_PASSWORD,
-    }
-    assert told(connection.confluent, given) == given
-    for_java = told(connection.java, given)
-    assert for_java == {
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(pem.authority),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": pem.client.read_text(),
-        "ssl.keystore.key": pem.client_key_encrypted.read_text(),
-        "ssl.key.password": KEY_PASSWORD,
-    }
-    assert told(connection.java, for_java) == for_java
-    assert told(connection.confluent, for_java) == {
-        "ssl.ca.location": str(pem.authority),
-        "ssl.certificate.pem": pem.client.read_text(),
-        "ssl.key.pem": pem.client_key_encrypted.read_text(),
-        "ssl.key.password": KEY_PASSWORD,
-    }
-    assert told(connection.kafka_python, given) == {
-        "ssl_cafile": str(pem.authority),
-        "ssl_certfile": str(pem.client),
-        "ssl_keyfile": str(pem.client_key_encrypted),
-        "ssl_password": KEY_PASSWORD,
-    }
-
-
-def test_certificates_as_text(pem):
-    given = {
-        "ssl.ca.pem": pem.authority.read_text(),
-        "ssl.certificate.pem": pem.client.read_text(),
-        "ssl.key.pem": pem.client_key_encrypted.read_text(),
-        "ssl.key.password": KEY_PASSWORD,
-    }
-    for_java = told(connection.java, given)
-    assert for_java == {
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": given["ssl.ca.pem"],
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": given["ssl.certificate.pem"],
-        "ssl.keystore.key": given["ssl.key.pem"],
-        "ssl.key.password": KEY_PASSWORD,
-    }
-    assert told(connection.confluent, for_java) == given
-    context = told(connection.kafka_python, given)["ssl_context"]
-    assert context.verify_mode == ssl.CERT_REQUIRED
-    assert context.check_hostname
-    (authority,) = context.get_ca_certs()
-    assert dict(each[0] for each in authority["subject"])["commonName"] == "authority"
-
-
-def test_a_java_key_store_of_pem_is_both_certificate_and_key(pem, tmp_path):
-    both = tmp_path / "both.pem"
-    both.write_text(pem.client_key.read_text() + pem.client.read_text())
-    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)}
-    assert told(connection.java, given) == given
-    assert told(connection.confluent, given) == {
-        "ssl.certificate.location": str(both),
-        "ssl.key.location": str(both),
-    }
-
-
-def test_pkcs12_is_read_by_two_of_three():
-    given = {
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": "a.p12",
-        "ssl.keystore.password": "geheim",
-    }
-    assert told(connection.java, given) == given
-    assert told(connection.confluent, given) == {
-        "ssl.keystore.location": "a.p12",
-        "ssl.keystore.password": "geheim",
-    }
-    with pytest.raises(ConfigError, match=r"openssl pkcs12"):
-        connection.kafka_python(config(given))
-
-
-def test_each_client_gets_its_own_words_where_both_are_given(pem):
-    for_java = {
-        "ssl.truststore.location": "a.jks",
-        "ssl.truststore.password": "p",
-        "ssl.keystore.location": "b.jks",
-        "ssl.keystore.password": "p",
-    }
-    for_others = {
-        "ssl.ca.location": str(pem.authority),
-        "ssl.certificate.location": str(pem.client),
-        "ssl.key.location": str(pem.client_key),
-    }
-    assert told(connection.java, for_java | for_others) == for_java
-    assert told(connection.confluent, for_java | for_others) == for_others
-
-
-@pytest.mark.parametrize("kind", [None, "JKS", "PKCS12"])
-def test_a_trust_store_that_only_java_reads(kind):
-    given = {"ssl.truststore.location": "a.jks", "ssl.truststore.password": "geheim"}
-    given |= {"ssl.truststore.type": kind} if kind else {}
-    assert told(connection.java, given) == given
-    with pytest.raises(ConfigError, match=r"keytool -importkeystore .* openssl") as refused:
-        connection.confluent(config(given))
-    assert "geheim" not in str(refused.value)
-
-
-def test_the_system_s_authorities():
-    assert told(connection.java, {"ssl.ca.location": "probe"}) == {}
-    assert told(connection.confluent, {"ssl.ca.location": "probe"}) == {"ssl.ca.location": "probe"}
-    assert told(connection.kafka_python, {"ssl.ca.location": "probe"}) == {}
-
-
-@pytest.mark.parametrize("spelling", ["", "none"])
-def test_not_looking_at_the_broker_s_name(spelling):
-    given = {"ssl.endpoint.identification.algorithm": spelling}
-    assert told(connection.java, given) == {"ssl.endpoint.identification.algorithm": ""}
-    assert told(connection.confluent, given) == {"ssl.endpoint.identification.algorithm": "none"}
-    assert told(connection.kafka_python, given) == {"ssl_check_hostname": False}
-
-
-@pytest.mark.parametrize("kind", ["RSA", "EC"])
-def test_a_key_in_a_format_that_java_does_not_read(pem, tmp_path, kind):
-    key = tmp_path / "old.key"
-    key.write_text(f"-----BEGIN {kind} PRIVATE KEY-----\ngeheim\n-----END {kind} PRIVATE KEY-----")
-    given = {"ssl.certificate.location": str(pem.client), "ssl.key.location": str(key)}
-    with pytest.raises(ConfigError, match=rf"{kind} PRIVATE KEY.*openssl pkcs8 -topk8") as refused:
-        connection.java(config(given))
-    assert "geheim" not in str(refused.value)
-
-
-def test_files_that_are_not_there_or_no_pem(pem, tmp_path):
-    gone = {"ssl.ca.location": str(tmp_path / "ca.pem")}
-    with pytest.raises(ConfigError, match=r"ssl\.ca\.location: .*ca\.pem cannot be read: No such"):
-        connection.java(config(gone))
-    lacking = {"ssl.certificate.location": str(pem.client)}
-    with pytest.raises(ConfigError, match=r"ssl\.key\.location: is missing"):
-        connection.java(config(lacking))
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    binary = {"ssl.ca.location": str(tmp_path / "binary")}
-    with pytest.raises(ConfigError, match="cannot be read: it is no PEM file"):
-        connection.java(config(binary))
 
 
 # Before anything starts
