@@ -17,6 +17,9 @@ ANSWER_POINTS = ("5-answers", "answers-6")
 RESEND_POINTS = ("resend-sent", "resend-noted", "resend-committed")
 """In `sequencer resend`: around the two halves of a transaction, and behind it."""
 
+RESCALE_POINTS = ("rescale-begun", "rescale-written", "rescale-whole", "rescale-closed")
+"""In `sequencer rescale`: as the steps in `streaming.service.rescale` end."""
+
 
 def arm() -> None:
     """Remember the service's process group for its workers, which Spark puts into another."""

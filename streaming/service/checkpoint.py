@@ -26,6 +26,7 @@ IDENTITY = "identity.json"
 STATUS = "status.json"
 WAITING = "waiting.json"
 MOVED = "moved.json"
+MOVING = "moving.json"
 
 
 S3 = ("s3", "s3a", "s3n")
@@ -97,7 +98,16 @@ class Checkpoint:
         self._write(IDENTITY, {**plain.pop("own"), **plain})
 
     def require_here(self) -> None:
-        """ConfigError where the state was moved to another checkpoint."""
+        """ConfigError where the state was moved to another checkpoint, or not all the way here."""
+        moving = self._read(MOVING)
+        if moving is not None:
+            raise ConfigError(
+                f"The state of pipeline {self.pipeline} was not moved all the way from "
+                f"{moving['from']} to {self.location}.",
+                "Nothing was started: what is here is not whole.",
+                "Give the `sequencer rescale` that was interrupted again, or start the service "
+                "with the checkpoint that it had.",
+            )
         moved = self._read(MOVED)
         if moved is not None:
             raise ConfigError(
@@ -110,6 +120,29 @@ class Checkpoint:
     def mark_moved(self, to: str, shards: int) -> None:
         """Nobody starts here any more; see :meth:`require_here`."""
         self._write(MOVED, {"to": to, "shards": shards})
+
+    def was_moved_to(self, to: str) -> bool:
+        """Whether it was closed for that one; see :meth:`mark_moved`."""
+        return (self._read(MOVED) or {}).get("to") == to
+
+    def begin_move(self, origin: str) -> None:
+        """Nobody starts here until it ends; what another left that was interrupted is removed."""
+        self._write(MOVING, {"from": origin})
+        for entry in self._files.get_file_info(fs.FileSelector(self._path)):
+            if entry.type == fs.FileType.Directory:
+                self._files.delete_dir(entry.path)
+            elif entry.base_name != MOVING:
+                self._files.delete_file(entry.path)
+
+    @property
+    def moving(self) -> bool:
+        """Whether a move to here was begun and did not end."""
+        return self._read(MOVING) is not None
+
+    def end_move(self) -> None:
+        """All is here; see :meth:`require_here`."""
+        if self.moving:
+            self._files.delete_file(f"{self._path}/{MOVING}")
 
     def _compare(self, name: str, was: Any, now: Any, remedy: str) -> None:
         if was != now:
@@ -196,9 +229,9 @@ class Checkpoint:
                     inside = entry.path.removeprefix(f"{other._path}/")
                     self._put(inside, stream.read())
 
-    def forget(self, name: str = "") -> None:
-        """Remove a folder inside, or all of the pipeline's, with what is in it."""
-        path = f"{self._path}/{name}".rstrip("/")
+    def forget(self, name: str) -> None:
+        """Remove a folder inside, with what is in it."""
+        path = f"{self._path}/{name}"
         if self._files.get_file_info(path).type != fs.FileType.NotFound:
             self._files.delete_dir(path)
 

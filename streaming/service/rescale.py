@@ -6,10 +6,11 @@ For each pipeline:
 2. A query with the same stateful operator writes it as batch 0 of the new checkpoint.
 3. The new checkpoint gets the old one's place in Kafka: the next batch begins where the last ended.
 4. It is read back: every channel, subscriber and peer has to be as it was, and the counts' sum.
-5. The new checkpoint is complete (its identity is written), then the old one is closed.
+5. The new checkpoint's identity is written.
 
-What is interrupted before 5 is begun anew; what is complete stays. Until then the old one is not
-touched.
+When all pipelines are there, the old checkpoints are closed, then the new ones opened: until then
+no service starts on them. What is interrupted before its old one is closed is begun anew; until
+then the old one is not touched, and the service may go on there.
 Transactional ids stay; their progress is another query's, so the new one's first batch is written
 whatever number the old one's last batch had.
 """
@@ -26,6 +27,7 @@ import pandas as pd
 
 from streaming.arrow.totals import Totals
 from streaming.config import Config
+from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import StateMove
 from streaming.disciplines.plan import Plan
@@ -35,7 +37,7 @@ from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.failures import as_sequencer_error
 from streaming.service.insight import described, state_rows
 from streaming.service.planning import make_plan
-from streaming.sink.librdkafka import RecordProducer
+from streaming.sink.writer import make_producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,25 +90,40 @@ def rescale(
     """Move these pipelines; JobFailed or ConfigError where one cannot be."""
     old = [Checkpoint.of(config, name) for name in names]
     new = {each.pipeline: Checkpoint(target.root, each.pipeline, config.spark) for each in old}
-    there = [each for each in old if new[each.pipeline].identity() is None]
+    here = []
     for each in old:
-        if each not in there:
+        if each.was_moved_to(target.root):
             say(f"{each.pipeline}: moved before")
-            _close(each, target)
-    begun = [each for each in there if each.identity() is not None]
-    for each in there:
-        if each not in begun:
+            new[each.pipeline].end_move()
+        elif each.identity() is None:
             say(f"{each.pipeline}: has no checkpoint; it begins anew where it is started")
-    for each in begun:
+        else:
+            here.append(each)
+    for each in here:
         each.require_here()
+        _require_free(new[each.pipeline])
         each.claim()
-    for each in begun:
+    for each in here:
+        new[each.pipeline].begin_move(each.location)
+    crash_point("rescale-begun")
+    for each in here:
         _move(session, config, each, new[each.pipeline], target, say)
-        _close(each, target)
+    crash_point("rescale-whole")
+    for each in here:
+        each.mark_moved(target.root, target.shards)
+        crash_point("rescale-closed")
+    for each in here:
+        new[each.pipeline].end_move()
 
 
-def _close(old: Checkpoint, target: Target) -> None:
-    old.mark_moved(target.root, target.shards)
+def _require_free(new: Checkpoint) -> None:
+    """ConfigError where a service has its state already: it would be lost."""
+    if new.identity() is not None and not new.moving:
+        raise ConfigError(
+            f"{new.location} is the checkpoint of a pipeline, and not of this move.",
+            UNCHANGED,
+            "Name a new folder or URI with --to.",
+        )
 
 
 def _move(
@@ -137,8 +154,8 @@ def _move(
             "Keep service.shards and the state partitions for it, or move the others to a service "
             "of their own.",
         ) from error
-    new.forget()
     _write(session, move, moved, new.location, wanted.state_partitions)
+    crash_point("rescale-written")
     new.forget(ROWS)
     new.take_place_of(old, wanted.state_partitions)
     found = state_rows(session, new.location)
@@ -159,7 +176,7 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
     One that was only planned, as by a stop, is planned anew.
     """
     status, doubtful = old.status(), old.batch_in_doubt()
-    known = [RecordProducer(plan, each) for each in range(plan.state_partitions + 1)]
+    known = [make_producer(plan, each) for each in range(plan.state_partitions + 1)]
     found = []
     for each in known if doubtful >= 0 and plan.delivery == "exactly-once" else ():
         with each.errors("ask how far it wrote"):

@@ -7,19 +7,12 @@ from streaming.config import load_config
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
-from tests.faults.clusters import Traffic
-from tests.s3 import BUCKET, Endpoint
-from tests.service_helpers import Service, called_json, status, verify, write_config
+from tests.faults.clusters import LIMIT_S, Traffic, kill_executor, kill_service, packed
+from tests.s3 import BUCKET
+from tests.service_helpers import Service, called_json, write_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-LIMIT_S = 300
 LOCAL = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
-
-
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory):
-    with Endpoint(tmp_path_factory.mktemp("s3")) as started:
-        yield started
 
 
 @pytest.fixture
@@ -46,25 +39,31 @@ def test_the_services_own_files(endpoint, tmp_path):
     checkpoint.mark_moved("elsewhere", 3)
     with pytest.raises(ConfigError, match="was moved"):
         checkpoint.pin(identity)
-    checkpoint.forget()
+    checkpoint.begin_move("elsewhere")
     assert checkpoint.identity() is None
+    with pytest.raises(ConfigError, match="not moved all the way"):
+        checkpoint.pin(identity)
+    checkpoint.end_move()
+    assert checkpoint.pin(identity) == identity
 
 
 def test_the_driver_is_killed(endpoint, traffic, tmp_path):
     for _ in range(2):
-        traffic.send(20)
-        before = traffic.delivered() if status(traffic.config) else {}
-        with Service(traffic.config) as service:
-            service.until(lambda known=before: traffic.moved_since(known), LIMIT_S)
-            service.kill()
+        traffic.through(kill_service)
     traffic.send(5)
-    with Service(traffic.config) as service:
-        service.until(traffic.done, LIMIT_S)
-        assert service.stop() == 0, service.said()
-    code, said = verify(traffic.config)
-    assert code == 0, said
+    traffic.finish()
     kept = Checkpoint(f"s3a://{BUCKET}/{tmp_path.name}", "channels", endpoint.spark())
-    assert kept.batch_in_doubt() == -1
+    read = kept.read_up_to()[traffic.inputs["channels"]]
+    assert sum(read.values()) == traffic.sent["channels"]
+
+
+def test_on_a_cluster_an_executor_and_the_driver_are_killed(cluster, endpoint, traffic):
+    spark = cluster.spark(packed(cluster, traffic.config))
+    run_on(traffic.config, {**spark, **endpoint.spark()})
+    traffic.through(lambda _: kill_executor(cluster))
+    traffic.through(kill_service)
+    traffic.send(5)
+    traffic.finish()
 
 
 def test_the_newer_of_two_copies_goes_on(traffic):
@@ -78,5 +77,4 @@ def test_the_newer_of_two_copies_goes_on(traffic):
             assert "Another copy of this service" in first.said()
             second.until(traffic.done, LIMIT_S)
             assert second.stop() == 0, second.said()
-    code, said = verify(traffic.config)
-    assert code == 0, said
+    traffic.judge()
