@@ -94,7 +94,8 @@ class Running:
         """Wait for a condition (a function) to give something true; its value."""
         deadline = time.monotonic() + limit_s
         while not (found := condition()):
-            assert self.poll() is None, f"the service ended:\n{self.said()}"
+            ended = self.poll()
+            assert ended is None, f"the service ended with status {ended}:\n{self.said()}"
             assert time.monotonic() < deadline, f"nothing within {limit_s} s:\n{self.said()}"
             time.sleep(0.2)
         return found

@@ -1,11 +1,17 @@
-"""Channels, groups and multicasts in one service: traffic for tests on a cluster."""
+"""Channels, groups and multicasts in one service: traffic, and what is killed, on a cluster."""
 
+import os
 import random
+import signal
+import time
 import uuid
 
+from tests.cluster import ARCHIVE
 from tests.faults.channels import some_messages
 from tests.kafka_helpers import Record, create_topics, produce
-from tests.service_helpers import channel_topics, status, write_config
+from tests.service_helpers import Service, called, channel_topics, status, verify, write_config
+
+LIMIT_S = 400
 
 GROUPS = {"G0": ["A", "B", "C"], "G1": ["B", "C", "D"], "G2": ["A", "D"]}
 SENDERS = [b"s%d" % n for n in range(6)]
@@ -70,3 +76,63 @@ class Traffic:
     def moved_since(self, before):
         """Whether every pipeline delivered more; nothing of one is 0."""
         return all(count > before.get(name, 0) for name, count in self.delivered().items())
+
+    def through(self, kill, count=20):
+        """Send, run until every pipeline delivered some, ``kill`` something.
+
+        Where that was not the service itself, it has to take what is sent then, and to stop.
+        """
+        before = self.delivered() if status(self.config) else {}
+        self.send(count)
+        with Service(self.config) as service:
+            service.until(lambda: self.moved_since(before), LIMIT_S)
+            kill(service)
+            if service.poll() is None:
+                self.send(count)
+                self._finish(service)
+
+    def finish(self):
+        """Run until all is done; judged from the topics."""
+        with Service(self.config) as service:
+            self._finish(service)
+        self.judge()
+
+    def judge(self):
+        """What `sequencer verify` says."""
+        code, said = verify(self.config)
+        assert code == 0, said
+
+    def _finish(self, service):
+        service.until(self.done, LIMIT_S)
+        assert service.stop() == 0, service.said()
+
+
+def packed(cluster, config):
+    """The archive of `sequencer pack`, made once."""
+    archive = cluster.folder / ARCHIVE
+    if not archive.exists():
+        code, out, err = called("pack", config, "-o", archive)
+        assert code == 0, err
+        assert f"{archive}#workers" in out
+    return archive
+
+
+def kill_executor(cluster):
+    """kill -9 of one executor; returns when it is gone."""
+    (pid, *_) = [each for worker in cluster.workers for each in worker.executors()]
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + LIMIT_S
+    while any(pid in worker.executors() for worker in cluster.workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def kill_worker(cluster):
+    """kill -9 of one worker with its executors; another one takes its place."""
+    cluster.workers.pop(0).kill()
+    cluster.add_worker()
+
+
+def kill_service(service):
+    """kill -9 of the service: driver and JVM."""
+    service.kill()

@@ -1,23 +1,19 @@
 """A Spark standalone cluster whose hosts lack the project: all disciplines, through kill -9."""
 
-import os
-import signal
 import subprocess
-import time
 
 import pytest
 
-from tests.cluster import ARCHIVE, Standalone, run_on
-from tests.faults.clusters import Traffic
-from tests.service_helpers import Service, called, inspect, verify
-
-LIMIT_S = 400
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with Standalone(tmp_path_factory.mktemp("standalone")) as standalone:
-        yield standalone
+from tests.cluster import Standalone, run_on
+from tests.faults.clusters import (
+    LIMIT_S,
+    Traffic,
+    kill_executor,
+    kill_service,
+    kill_worker,
+    packed,
+)
+from tests.service_helpers import Service, inspect
 
 
 @pytest.fixture
@@ -28,66 +24,20 @@ def traffic(broker, cluster, tmp_path):
     return made
 
 
-def packed(cluster, config):
-    """The archive of `sequencer pack`, made once."""
-    archive = cluster.folder / ARCHIVE
-    if not archive.exists():
-        code, out, err = called("pack", config, "-o", archive)
-        assert code == 0, err
-        assert f"{archive}#workers" in out
-    return archive
-
-
-def kill_executor(cluster):
-    """kill -9 of one executor; returns when it is gone."""
-    (pid, *_) = [each for worker in cluster.workers for each in worker.executors()]
-    os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + LIMIT_S
-    while any(pid in worker.executors() for worker in cluster.workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.mark.timeout(1500)
 def test_an_executor_is_killed(cluster, traffic):
-    traffic.send(30)
-    with Service(traffic.config) as service:
-        service.until(lambda: traffic.moved_since({}), LIMIT_S)
-        kill_executor(cluster)
-        traffic.send(30)
-        service.until(traffic.done, LIMIT_S)
-        assert service.stop() == 0, service.said()
-    code, said = verify(traffic.config)
-    assert code == 0, said
+    traffic.through(lambda _: kill_executor(cluster), 30)
+    traffic.judge()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_an_executor_a_worker_and_the_driver_are_killed(cluster, traffic):
-    for kill in (kill_executor, kill_worker, None):
-        traffic.send(20)
-        before = traffic.delivered()
-        with Service(traffic.config) as service:
-            service.until(lambda known=before: traffic.moved_since(known), LIMIT_S)
-            if kill is None:
-                service.kill()
-            else:
-                kill(cluster)
-                traffic.send(20)
-                service.until(traffic.done, LIMIT_S)
-                assert service.stop() == 0, service.said()
+    traffic.through(lambda _: kill_executor(cluster))
+    traffic.through(lambda _: kill_worker(cluster))
+    traffic.through(kill_service)
     traffic.send(5)
-    with Service(traffic.config) as service:
-        service.until(traffic.done, LIMIT_S)
-        assert service.stop() == 0, service.said()
-    code, said = verify(traffic.config)
-    assert code == 0, said
-
-
-def kill_worker(cluster):
-    """kill -9 of one worker with its executors; another one takes its place."""
-    cluster.workers.pop(0).kill()
-    cluster.add_worker()
+    traffic.finish()
 
 
 WRONG = {
