@@ -59,8 +59,11 @@ def create(bootstrap, *names):
         future.result(60)
 
 
-def fill(bootstrap, topic, records, size=SIZE):
-    """Write messages of so many bytes, (key, headers) each, as fast as it goes."""
+def fill(bootstrap, topic, records, size=SIZE, *, distinct=False):
+    """Write messages of so many bytes, (key, headers) each, as fast as it goes.
+
+    Their values are one and the same, or ``distinct``: then nothing makes them smaller.
+    """
     create(bootstrap, topic)
     producer = Producer(
         {
@@ -70,8 +73,10 @@ def fill(bootstrap, topic, records, size=SIZE):
             "partitioner": "murmur2_random",
         }
     )
-    value = random.Random(1).randbytes(size)
+    rng = random.Random(1)
+    value = rng.randbytes(size)
     for key, headers in records:
+        value = rng.randbytes(size) if distinct else value
         while True:
             try:
                 producer.produce(topic, value, key, headers=headers)

@@ -57,6 +57,7 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--state-partitions", type=int, default=2)
     parser.add_argument("--until", type=int, default=0, help="stop after so many records written")
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--linger", type=int, default=20)
@@ -185,7 +186,8 @@ class Ordered:
 
     def start(self, folder):
         plan = self.plan()
-        self.session.conf.set("spark.sql.shuffle.partitions", "2")
+        partitions = str(self.given.state_partitions)
+        self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         self.carrier = carrier = Carrier(plan, Progress(), self.note)
         frame = build(self.session, plan, options(self.given))
         query = start(frame, plan, folder, carrier, trigger_ms=0)
@@ -216,7 +218,7 @@ class Ordered:
             "events": events,
             "partitions": dict.fromkeys(names, given.partitions),
             "delivery": given.kind,
-            "state_partitions": 2,
+            "state_partitions": given.state_partitions,
             "producer": {"bootstrap.servers": given.bootstrap},
         }
         topics = {"commands": commands, "transit": transit}
@@ -225,8 +227,8 @@ class Ordered:
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
-            rules = Rules(LinearLabels())
-            return ChannelPlan(**common, shards=16, commands=commands, rules=rules)
+            rules, shards = Rules(LinearLabels()), max(16, given.state_partitions)
+            return ChannelPlan(**common, shards=shards, commands=commands, rules=rules)
         groups = {name: tuple(members) for name, members in given.groups.items()}
         if given.sequencing == "batch":
             membership = encode_first(groups)
