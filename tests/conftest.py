@@ -2,7 +2,7 @@
 
 In this order: the broker that SEQUENCER_BOOTSTRAP_SERVERS (or KAFKA_BOOTSTRAP_SERVERS) names; a
 container where SEQUENCER_TEST_CONTAINERS=1 and a Docker engine answers; else an embedded broker,
-started once for the whole run.
+started once for the whole run, also where that has several processes (pytest -n).
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from streaming.kafka.embedded import EmbeddedBroker
 from tests import secure_broker as secure
@@ -31,8 +36,52 @@ PROPERTIES = {
 transaction that took too long is ended a second later; by default after up to ten."""
 
 
+ROOT = Path(__file__).parents[1]
+SHARED = "broker"
+"""Where the process that hands out the tests tells the others of their broker."""
+
+
 def pytest_configure() -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Before a process starts that runs tests: it gets the one broker of all."""
+    if named_broker() or os.environ.get(CONTAINERS) == "1":
+        return
+    if not hasattr(node.config, SHARED):
+        stack = ExitStack()
+        embedded = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
+        node.config.add_cleanup(stack.close)
+        setattr(node.config, SHARED, embedded.bootstrap)
+    node.workerinput[SHARED] = getattr(node.config, SHARED)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that need Kafka come first: they take longest, and the short ones fill the end."""
+    kafka = {item.path for item in items if "broker" in item.fixturenames}
+    items.sort(key=lambda item: item.path not in kafka)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    config.option.loadscopereorder = False
+    return ByModule(config, log)
+
+
+class ByModule(LoadScopeScheduling):
+    """Hands out tests module by module, in the order in which they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        return "secure" if needs_security(module) else module
+
+
+@cache
+def needs_security(module: str) -> bool:
+    """Whether a module needs the broker with passwords, which is then started in one process."""
+    return "secure_broker" in (ROOT / module).read_text()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,11 +98,11 @@ class Broker:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A real Kafka for the whole run; tests keep apart by ``topic_prefix``."""
-    given = next(filter(None, map(os.environ.get, GIVEN)), None)
-    if given:
-        yield Broker(given)
+    named = named_broker() or getattr(request.config, "workerinput", {}).get(SHARED)
+    if named:
+        yield Broker(named)
     elif os.environ.get(CONTAINERS) == "1":
         yield from _container()
     else:
@@ -75,6 +124,11 @@ def topic_prefix(request: pytest.FixtureRequest) -> str:
     """Begins the names of a test's topics; unique to the test, also on a broker that others use."""
     name = "".join(each if each.isalnum() else "-" for each in request.node.name)[:40]
     return f"{name}-{uuid.uuid4().hex[:8]}."
+
+
+def named_broker() -> str | None:
+    """The broker that the environment names."""
+    return next(filter(None, map(os.environ.get, GIVEN)), None)
 
 
 def _container() -> Iterator[Broker]:
