@@ -15,8 +15,14 @@ from tests.kafka_helpers import produce, read_all
 from tests.service_helpers import Service, channel_topics, run_once, status, verify, write_config
 
 SEED = 1
-PER_KEY, PUBLISHED, MULTICAST = 30, 250, 120
-"""New in each turn: messages of each channel; of each pipeline of groups; of each of multicasts."""
+PER_KEY, PUBLISHED, MULTICAST = 30, 100, 40
+"""New in each turn: messages of each channel; of each pipeline of groups; of each of multicasts.
+
+Enough for a service to be in the middle of them when it ends: a multicast makes a hundred records.
+The long forms are `test_kill_groups.py` and `test_kill_multicast.py`.
+"""
+HANDLES = 0.3
+"""The share of multicasts that pass a handle on: each node has holders when it is destroyed."""
 
 
 class Everything:
@@ -30,7 +36,7 @@ class Everything:
         every = groups.memberships()
         mine = {name: every[name] for name in ("zipf32", "triple")}
         self.groups = groups.Traffic(broker, self.prefix, mine, SEED)
-        self.multicasts = multicasts.Traffic(broker, self.prefix, ["batch", "clock"], SEED, 0.1)
+        self.multicasts = multicasts.Traffic(broker, self.prefix, ["batch", "clock"], SEED, HANDLES)
         made = {
             "p": channel_topics(self.prefix),
             **groups.pipelines(broker, self.prefix, mine, network=("triple",)),
@@ -91,7 +97,7 @@ def test_a_service_goes_on_after_every_end(broker, tmp_path):
         for end in (kill_driver, Service.kill):
             every.turn()
             with Service(config) as service:
-                wait_at_random(service, rng, seconds=4)
+                wait_at_random(service, rng, seconds=2)
                 end(service)
         every.turn()
     run_once(config)
