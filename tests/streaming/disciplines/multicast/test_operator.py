@@ -10,7 +10,7 @@ import pytest
 from sequencer.multicast.nodes import OwnedNodes
 from streaming.arrow import payload
 from streaming.disciplines.exchange import home
-from streaming.disciplines.multicast import operator
+from streaming.disciplines.multicast import operator, records
 from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
 from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator
@@ -245,20 +245,21 @@ def test_commands_are_answered_once(order):
     assert all("detail" in each for each in answers.values() if "reason" in each)
 
 
-@pytest.mark.parametrize("order", ["clock", pytest.param("counter", marks=pytest.mark.slow)])
-def test_limits_of_one_message(order):
+@pytest.mark.parametrize("order", ["clock", "counter"])
+@pytest.mark.parametrize("most", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_limits_of_one_message(order, most, monkeypatch):
+    """The real limit, 10,000, in the long form; in the short one in `test_batched.py`."""
+    monkeypatch.setattr(records, "DESTINATIONS_MAX", most)
     world = world_of(order)
-    wide = b",".join(b"p%d" % n for n in range(1000))
-    world.send(b"s", wide, ..., b"wide")
+    many = [b"p%d" % n for n in range(most + 1)]
+    world.send(b"s", b",".join(many[:most]), ..., b"fits")
     floor, verdict = work(world, 1)
     assert verdict.good, verdict.faults
-    assert len(floor.topics.all("out")) == 1000
-    many = b",".join(b"p%d" % n for n in range(10_001))
-    floor.topics.put("in", 0, 1, b"s", b"many", [("to", many)])
+    assert len(floor.topics.all("out")) == most
+    floor.topics.put("in", 0, 1, b"s", b"many", [("to", b",".join(many))])
     floor.topics.put("in", 0, 1, b"s", b"long", [("to", b"p" * 10_001)])
-    floor.topics.put("in", 0, 1, b"s", b"fits", [("to", many[: many.rindex(b",")])])
     floor.run()
-    assert len(floor.topics.all("out")) == 11_000
+    assert len(floor.topics.all("out")) == most
     reasons = [dict(each.headers)["reject-reason"] for each in floor.topics.all("rejects")]
     assert reasons == [b"too-many-destinations", b"bad-destination"]
     assert floor.totals().held == 0
