@@ -1,7 +1,5 @@
 """A history of discipline `group` with something of everything, to plant faults in."""
 
-import json
-
 from streaming.verify.group import GroupSettings, judge
 from tests.streaming.verify.plants import Lists
 from tests.streaming.verify.worlds import Groups, material_for, settings_for
@@ -48,12 +46,6 @@ def find(m, key, group, nth=0):
         for at, r in enumerate(m.outputs)
         if r.key == key and r.header("group")[1] == group and r.header("sender")[1]
     ][nth]
-
-
-def event_at(m, kind, nth=0):
-    """The n-th event of a kind, by batch time."""
-    found = [(json.loads(r.value)["at"], n) for n, r in enumerate(m.events) if kind in str(r.value)]
-    return sorted(found)[nth][1]
 
 
 def verdict_on(m, **more):

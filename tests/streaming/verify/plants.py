@@ -1,5 +1,6 @@
 """Small changes to the records of topics, as a broken service could have made them."""
 
+import json
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -91,6 +92,10 @@ def reject_lost(m):
     m.rejects.pop()
 
 
+def reject_altered(m):
+    m.rejects[0] = replace(m.rejects[0], value=b"other")
+
+
 def reject_doubled(m):
     m.rejects.append(replace(m.rejects[0], offset=99))
 
@@ -101,3 +106,18 @@ def reason(old, new):
         m.rejects[at] = with_header(m.rejects[at], "reject-reason", new)
 
     return plant
+
+
+def event_at(m, kind, nth=0):
+    """The n-th event of a kind, by batch time."""
+    found = [(json.loads(r.value)["at"], n) for n, r in enumerate(m.events) if kind in str(r.value)]
+    return sorted(found)[nth][1]
+
+
+def no_answer(m):
+    del m.events[event_at(m, "command-done")]
+
+
+def done_instead(m):
+    at = event_at(m, "command-refused")
+    m.events[at] = replace(m.events[at], value=m.events[at].value.replace(b"refused", b"done"))

@@ -5,13 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.streaming.verify.market import event_at, find, market, require_found, verdict_on
-from tests.streaming.verify.plants import Lists
+from tests.streaming.verify.market import find, market, require_found, verdict_on
+from tests.streaming.verify.plants import Lists, done_instead, event_at, no_answer
 from tests.streaming.verify.worlds import material_for
-
-
-def no_answer(m):
-    del m.events[event_at(m, "command-done")]
 
 
 def two_answers(m):
@@ -28,11 +24,6 @@ def answer_to_nothing(m):
     at = event_at(m, "command-done")
     fields = json.loads(m.events[at].value) | {"offset": 999}
     m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
-
-
-def done_instead(m):
-    at = event_at(m, "command-refused")
-    m.events[at] = replace(m.events[at], value=m.events[at].value.replace(b"refused", b"done"))
 
 
 def refused_without_reason(m):

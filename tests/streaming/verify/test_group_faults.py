@@ -13,6 +13,7 @@ from tests.streaming.verify.plants import (
     drop,
     insert,
     reason,
+    reject_altered,
     reject_doubled,
     reject_lost,
     swap,
@@ -168,10 +169,6 @@ def sender_overtaken(m):
     one, two = (m.inputs[n] for n in mine[:2])
     m.inputs[mine[0]] = replace(two, offset=one.offset)
     m.inputs[mine[1]] = replace(one, offset=two.offset)
-
-
-def reject_altered(m):
-    m.rejects[0] = replace(m.rejects[0], value=b"other")
 
 
 def reject_of_nothing(m):

@@ -10,9 +10,13 @@ from streaming.verify.multicast import judge
 from tests.streaming.verify.plants import (
     Lists,
     append,
+    done_instead,
     drop,
+    event_at,
     insert,
+    no_answer,
     reason,
+    reject_altered,
     reject_doubled,
     reject_lost,
     swap,
@@ -280,30 +284,12 @@ def released_before_it_was_given(m):
     edit_event('"sequence"', sequence=0)(m)
 
 
-def reject_altered(m):
-    m.rejects[0] = replace(m.rejects[0], value=b"!")
-
-
 def reject_of_delivered(m):
     record = next(r for r in m.inputs if r.value == b"2")
     added = m.rejects[0].headers[-4:-1]
     added = (*added[:1], ("reject-topic", b"in"), ("reject-partition", b"%d" % record.partition))
     added = (*added, ("reject-offset", b"%d" % record.offset))
     m.rejects.append(replace(record, topic="rejects", offset=99, headers=record.headers + added))
-
-
-def event_at(m, kind):
-    found = [(json.loads(r.value)["at"], n) for n, r in enumerate(m.events) if kind in str(r.value)]
-    return min(found)[1]
-
-
-def no_answer(m):
-    del m.events[event_at(m, "command-done")]
-
-
-def done_instead(m):
-    at = event_at(m, "command-refused")
-    m.events[at] = replace(m.events[at], value=m.events[at].value.replace(b"refused", b"done"))
 
 
 PLANTS = [
