@@ -202,5 +202,6 @@ def test_the_unit_waits_for_a_clean_stop():
     unit.read(DEPLOY / "systemd" / "sequencer@.service")
     service = unit["Service"]
     assert int(service["TimeoutStopSec"]) > 60
-    assert service["RestartPreventExitStatus"] == "2"
+    assert service["RestartPreventExitStatus"] == "2"  # of the main process; of no other
+    assert "ExecStartPre" not in service
     assert service["ExecStart"].endswith("run /etc/sequencer/%i.toml")
