@@ -150,8 +150,8 @@ class Checkpoint:
                 f"pipelines.{self.pipeline}: {name} is {_show(now)}, but the checkpoint "
                 f"{self.location} was made with {_show(was)}.",
                 "Nothing was started.",
-                f"Either {remedy}, or start with a new checkpoint folder (all input is then "
-                "read again, under new incarnations).",
+                f"Either {remedy.format(was=_show(was))}, or start with a new checkpoint folder "
+                "(all input is then read again, under new incarnations).",
             )
 
     def identity(self) -> Identity | None:

@@ -126,7 +126,7 @@ GROUP = Discipline(
     fixed={
         "groups": Fixed(instead="Change groups by commands on the pipeline's commands topic."),
         "sequencing": Fixed(
-            'set the pipeline\'s sequencing back ("network" where it was never set)',
+            'write sequencing = {was} into its table (without it, it is "batch")',
             before=NETWORK,
         ),
         "nodes": Fixed("set the pipeline's nodes back"),

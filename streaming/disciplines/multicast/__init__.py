@@ -95,7 +95,9 @@ MULTICAST = Discipline(
     ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
     counted=("transit", "undelivered", "notices"),
-    fixed={"order": Fixed("set the pipeline's order back")},
+    fixed={
+        "order": Fixed('write order = {was} into its table (without it, it is "batch")'),
+    },
     identity=_identity,
     plan=_plan,
     build=_build,

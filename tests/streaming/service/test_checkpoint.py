@@ -7,6 +7,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.disciplines.groups import GROUP
+from streaming.disciplines.multicast import MULTICAST
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity, _s3_options
 
@@ -75,7 +76,22 @@ def test_groups_of_an_older_version_stay_on_the_network(tmp_path):
     assert checkpoint.pin(wanted("network")).own["sequencing"] == "network"
     with pytest.raises(ConfigError, match='sequencing is "batch".* made with "network"') as refused:
         checkpoint.pin(wanted("batch"))
-    assert "set the pipeline's sequencing back" in refused.value.remedy
+    assert 'write sequencing = "network" into its table' in refused.value.remedy
+
+
+def test_multicasts_of_an_older_version_stay_in_their_order(tmp_path):
+    """A file that says nothing of the order meant the clock then, and the batch now."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+
+    def wanted(**table):
+        config = parse_config({"pipelines": {"p": {"discipline": "multicast", **table}}}, {}, "c")
+        return Identity("multicast", 16, 2, ["in"], MULTICAST.identity(config.pipelines["p"]))
+
+    checkpoint.write_identity(wanted(order="clock"))
+    assert checkpoint.pin(wanted(order="clock")).own["order"] == "clock"
+    with pytest.raises(ConfigError, match='order is "batch".* made with "clock"') as refused:
+        checkpoint.pin(wanted())
+    assert 'write order = "clock" into its table' in refused.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -132,3 +148,17 @@ def test_a_checkpoint_that_was_moved_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="was moved from") as refused:
         checkpoint.pin(identity)
     assert "service.shards = 32" in refused.value.remedy
+
+
+def test_a_checkpoint_that_is_being_moved_to_is_refused(tmp_path):
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    identity = Identity("channel", 16, 2, ["in"], LINEAR)
+    (tmp_path / "p" / "state" / "0").mkdir(parents=True)
+    checkpoint.write_identity(identity)
+    checkpoint.begin_move("elsewhere")
+    assert [path.name for path in (tmp_path / "p").iterdir()] == ["moving.json"]
+    checkpoint.write_identity(identity)
+    with pytest.raises(ConfigError, match="not moved all the way from elsewhere"):
+        checkpoint.pin(identity)
+    checkpoint.end_move()
+    assert checkpoint.pin(identity) == identity
