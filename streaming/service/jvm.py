@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from streaming import logs
-from streaming.errors import JobFailed
+from streaming.errors import ConfigError, JobFailed
 from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
 
@@ -36,17 +36,21 @@ class Jvm:
     """A JVM process for one Spark session; a context manager that leaves nothing behind.
 
     ``settings`` are the session's; of them the JVM takes its memory, class path and options.
+    ConfigError in a process that spark-submit started.
     """
 
     def __init__(self, settings: Mapping[str, str], archive: ClassArchive | None = None) -> None:
+        if "PYSPARK_GATEWAY_PORT" in os.environ:  # its class path is without Kafka's client
+            raise ConfigError(
+                "spark-submit started this process, with a JVM of its own.",
+                "Nothing was started.",
+                'Start `sequencer` itself: it starts Spark, where [spark] "spark.master" says.',
+            )
         self.settings = settings
         self._archive = archive
         self._gateway: Any = None
         self._folder = tempfile.TemporaryDirectory(prefix="sequencer-jvm-")
         self._address = Path(self._folder.name, "address")
-        self._process: subprocess.Popen[bytes] | None = None
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
-            return  # spark-submit started us, and the JVM before
         home = str(spark_home())
         command = [*UNHEARD, str(Path(home, "bin", "spark-submit"))]
         for name, value in settings.items():
@@ -71,7 +75,7 @@ class Jvm:
         from pyspark import SparkContext  # noqa: PLC0415  (imported while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-        listening = self._listening(self._process) if self._process is not None else {}
+        listening = self._listening(self._process)
         os.environ.update(listening)
         try:
             gateway = launch_gateway()
@@ -118,8 +122,7 @@ class Jvm:
             SparkContext._gateway = None  # noqa: SLF001
             SparkContext._jvm = None  # noqa: SLF001
             self._gateway = None
-        if self._process is not None:
-            self._end(self._process)
+        self._end(self._process)
         self._folder.cleanup()
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:

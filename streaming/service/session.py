@@ -104,12 +104,11 @@ def start_jvm(config: Config) -> Jvm:
     if python := own.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which knows the master
-    master = own.get("spark.master", "" if submitted else DEFAULT_MASTER)
+    master = own.get("spark.master", DEFAULT_MASTER)
     if is_local_master(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {
-        **({"spark.master": master} if master else {}),
+        "spark.master": master,
         "spark.app.name": config.service.name,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
@@ -123,7 +122,7 @@ def start_jvm(config: Config) -> Jvm:
     if is_s3(config.service.checkpoint):
         jars = [*jars, *s3_jars()]
         settings = {**S3_CHECKPOINT, **settings}
-    if is_local_master(master) and not submitted:
+    if is_local_master(master):
         # On the class path of Java itself: only from there are classes kept (ClassArchive), and
         # Spark needs the file system before it has jars of its own.
         path = [*map(str, jars), *filter(None, [own.get("spark.driver.extraClassPath")])]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from streaming.errors import JobFailed
+from streaming.errors import ConfigError, JobFailed
 from streaming.service import session
 from streaming.service.jvm import Jvm
 
@@ -29,6 +29,13 @@ assert not any("PYSPARK_GATEWAY" in name for name in os.environ)
 def test_a_jvm_that_cannot_start_is_told():
     with Jvm({"spark.driver.memory": "no size"}) as jvm, pytest.raises(JobFailed, match="JVM"):
         jvm.connect()
+
+
+def test_a_jvm_of_spark_submit_is_refused(monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(ConfigError, match="spark-submit started this process") as refused:
+        Jvm({})
+    assert "Start `sequencer` itself" in refused.value.remedy
 
 
 def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block():
