@@ -1,0 +1,56 @@
+"""What pages tell people to type and to write is there: verbs, their options, keys of the file."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from streaming import cli
+from streaming.config import parse_config
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+SHOWN = re.compile(r"```\w*\n(.*?)```|`([^`]+)`", re.DOTALL)
+CALL = re.compile(r"^sequencer ([a-z]+)(.*)$", re.MULTILINE)
+TABLES = {"service", "kafka", "spark", "pipelines"}
+VERBS = typer.main.get_command(cli.app).commands
+
+
+def calls(text):
+    """What follows `sequencer` in code, up to a comment: a verb and its words."""
+    for block, span in SHOWN.findall(text):
+        for verb, words in CALL.findall(block or span):
+            yield verb, words.partition("#")[0]
+
+
+def options_of(verb, words):
+    """The options of a verb, or of the verb below it that the words begin with, several by |."""
+    below = getattr(VERBS[verb], "commands", {})
+    names = words.split()[0].split("|") if below and words.split() else []
+    chosen = [below[name] for name in names if name != "…"] or [VERBS[verb]]
+    return {option for each in chosen for parameter in each.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_commands_are_there(page):
+    for verb, words in calls(page.read_text()):
+        assert verb in VERBS, f"sequencer {verb}{words}"
+        wrong = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", words)) - options_of(verb, words)
+        assert not wrong - {"--help"}, f"sequencer {verb}{words}"
+
+
+def test_there_are_commands_to_look_at():
+    assert sum(1 for page in PAGES for _ in calls(page.read_text())) > 50
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_configurations_can_work(page):
+    """Of those that are whole tables; others are lines of one."""
+    for text in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL):
+        if not any(f"[{table}" in text for table in TABLES):
+            continue
+        tables = tomllib.loads(text)
+        tables.setdefault("pipelines", {"p": {"discipline": "channel"}})
+        parse_config(tables, {}, page.name)
