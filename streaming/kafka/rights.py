@@ -80,19 +80,19 @@ def _on_topics(
         for role, topic in config.pipelines[name].topics():
             operations = BY_ROLE[role] if role != "events" or exactly_once else ("Write",)
             wanted.setdefault(topic, set()).update(operations)
-    told = admin.describe_topics(
+    answers = admin.describe_topics(
         TopicCollection(sorted(wanted)),
         include_authorized_operations=True,
         request_timeout=SECONDS_MAX,
     )
-    for topic, answer in told.items():
-        error = _error_of(answer)
+    for topic, answer in answers.items():
+        description, error = _outcome(answer)
         if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             allowed = set()
-        elif error is not None or answer.result().authorized_operations is None:
+        elif description is None or description.authorized_operations is None:
             continue
         else:
-            allowed = {each.name.capitalize() for each in answer.result().authorized_operations}
+            allowed = {each.name.capitalize() for each in description.authorized_operations}
         lacking = wanted[topic] - allowed
         yield from (Right(operation, "Topic", topic) for operation in sorted(lacking))
 
@@ -107,9 +107,9 @@ def _on_groups(config: Config, names: list[str], admin: Any) -> Iterator[Right]:
 
     prefixes = [f"{config.service.name}.{name}" for name in names]
     groups = [f"{prefix}.rights" for prefix in prefixes]
-    told = admin.describe_consumer_groups(groups, request_timeout=SECONDS_MAX)
+    answers = admin.describe_consumer_groups(groups, request_timeout=SECONDS_MAX)
     for prefix, group in zip(prefixes, groups, strict=True):
-        if _error_of(told[group]) == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        if _outcome(answers[group])[1] == KafkaError.GROUP_AUTHORIZATION_FAILED:
             yield Right("Read", "Group", f"{prefix}.*")
 
 
@@ -134,14 +134,13 @@ def _on_ids(config: Config, names: list[str]) -> Iterator[Right]:
             yield Right("Write", "TransactionalId", f"{prefix}.*")
 
 
-def _error_of(told: Future[Any]) -> int | None:
-    """The code of an answer's error, None where all is well."""
+def _outcome(answer: Future[Any]) -> tuple[Any, int | None]:
+    """What an answer says, and the code of its error; None for what there is not in time."""
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
     try:
-        told.result(SECONDS_MAX)
+        return answer.result(SECONDS_MAX), None
     except KafkaException as error:
-        return int(error.args[0].code())
+        return None, int(error.args[0].code())
     except TimeoutError:
-        return None
-    return None
+        return None, None
