@@ -213,6 +213,14 @@ def is_fenced(error: Any) -> bool:
     )
 
 
+def reason(error: Exception) -> str:
+    """Why Kafka did not do something, by a KafkaException, or by the TimeoutError of a future."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    known = isinstance(error, KafkaException)
+    return str(error.args[0].str()) if known else "Kafka did not answer"
+
+
 def quiet() -> Any:
     """A logger for librdkafka's own lines, which say every second that a broker is away.
 

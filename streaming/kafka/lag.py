@@ -63,9 +63,9 @@ class LagReader:
                     behind[name, partition] = offset
                     records += end - offset
             return Lag(records, self._seconds(behind) if behind else 0.0)
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             raise KafkaUnavailable(
-                f"The lag could not be read: {error.args[0].str()}.", "Nothing was changed."
+                f"The lag could not be read: {connection.reason(error)}.", "Nothing was changed."
             ) from error
 
     def _seconds(self, behind: Mapping[tuple[str, int], int]) -> float:

@@ -100,9 +100,9 @@ def make(
             future.result(SECONDS_MAX + 5)
             made.append(name)
         except (KafkaException, TimeoutError) as error:
-            cause = error.args[0] if isinstance(error, KafkaException) else None
-            if cause is None or cause.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                refused.append(f"{name} ({cause.str() if cause else 'Kafka did not answer'})")
+            known = isinstance(error, KafkaException)
+            if not known or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                refused.append(f"{name} ({connection.reason(error)})")
     if refused:
         raise KafkaUnavailable(
             f"Topics could not be created: {config.hide(', '.join(refused))}.",
@@ -134,9 +134,8 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
         for future in admin.delete_records(places).values():
             future.result(SECONDS_MAX)
     except (KafkaException, TimeoutError) as error:
-        cause = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         raise KafkaUnavailable(
-            f"Old records of {topic} could not be deleted: {cause}.",
+            f"Old records of {topic} could not be deleted: {connection.reason(error)}.",
             "The topic grows meanwhile; nothing else is wrong.",
             "Give this user the right to delete there, or a retention to the topic that outlasts "
             "any stop of the service.",

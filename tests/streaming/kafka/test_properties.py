@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streaming.config.properties import JAVA, LIBRDKAFKA, LIBRDKAFKA_PRODUCER, OWNED
 from streaming.errors import ConfigError
@@ -196,3 +197,9 @@ def test_a_secret_in_the_wrong_place_is_not_repeated():
     with pytest.raises(ConfigError, match=r"refused: .*\*\*\*") as refused:
         connection.validate(config(given, environ={"SECRET": "geheim"}))
     assert "geheim" not in str(refused.value)
+
+
+def test_why_kafka_did_not_do_something():
+    unknown = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert "Unknown topic" in connection.reason(unknown)
+    assert connection.reason(TimeoutError()) == "Kafka did not answer"
