@@ -39,6 +39,8 @@ public final class FlinkPeer {
 
     public static void main(String[] words) throws Exception {
         var flink = StreamExecutionEnvironment.createLocalEnvironment(2, settings(words));
+        Properties consumer = new Properties();
+        consumer.putAll(Clients.CONSUMER);
         var source =
                 KafkaSource.<Tuple4<String, Long, Long, byte[]>>builder()
                         .setBootstrapServers(words[0])
@@ -46,19 +48,11 @@ public final class FlinkPeer {
                         .setStartingOffsets(OffsetsInitializer.earliest())
                         .setBounded(OffsetsInitializer.latest())
                         .setDeserializer(new Reader())
-                        .setProperty("max.poll.records", "10000")
-                        .setProperty("max.partition.fetch.bytes", String.valueOf(4 << 20))
-                        .setProperty("fetch.min.bytes", String.valueOf(64 << 10))
-                        .setProperty("fetch.max.wait.ms", "50")
-                        .setProperty("check.crcs", "false")
+                        .setProperties(consumer)
                         .build();
         Properties producer = new Properties();
         producer.put("transaction.timeout.ms", "600000");
-        producer.put("linger.ms", "20");
-        producer.put("compression.type", "lz4");
-        producer.put("batch.size", String.valueOf(256 << 10));
-        producer.put("buffer.memory", String.valueOf(64 << 20));
-        producer.put("max.request.size", String.valueOf(4 << 20));
+        producer.putAll(Clients.PRODUCER);
         var sink =
                 KafkaSink.<Tuple4<String, Long, Long, byte[]>>builder()
                         .setBootstrapServers(words[0])

@@ -68,16 +68,8 @@ public final class StreamsPeer {
         all.put("statestore.cache.max.bytes", String.valueOf(128 << 20));
         all.put("buffered.records.per.partition", "10000");
         all.put("consumer.auto.offset.reset", "earliest");
-        all.put("consumer.max.poll.records", "10000");
-        all.put("consumer.max.partition.fetch.bytes", String.valueOf(4 << 20));
-        all.put("consumer.fetch.min.bytes", String.valueOf(64 << 10));
-        all.put("consumer.fetch.max.wait.ms", "50");
-        all.put("consumer.check.crcs", "false");
-        all.put("producer.linger.ms", "20");
-        all.put("producer.compression.type", "lz4");
-        all.put("producer.batch.size", String.valueOf(256 << 10));
-        all.put("producer.buffer.memory", String.valueOf(64 << 20));
-        all.put("producer.max.request.size", String.valueOf(4 << 20));
+        Clients.CONSUMER.forEach((name, value) -> all.put("consumer." + name, value));
+        Clients.PRODUCER.forEach((name, value) -> all.put("producer." + name, value));
         return all;
     }
 
