@@ -11,12 +11,11 @@ channels lose a message and are released by `sequencer skip` in the last third.
 """
 
 import argparse
+import contextlib
 import heapq
 import json
 import random
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,8 +30,9 @@ from confluent_kafka import Producer
 from harness import create
 from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
+from service import COMMAND, ended, running
 
-from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.embedded import EmbeddedBroker, free_port
 
 ROOT = Path(__file__).parents[1]
 DASHBOARD = ROOT / "deploy" / "dashboard.json"
@@ -42,12 +42,6 @@ SCRAPED_SECONDS = 2
 LOST, BLOCKED_SECONDS, WARM_TURNS = 10, 6, 8
 UNITS = {"reqps": "1/s", "s": "s", "bytes": "MiB", "short": ""}
 SCALE = {"bytes": 2**20}
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def write_config(folder, bootstrap, port):
@@ -99,7 +93,8 @@ def moments(chance, name, channel, at, seconds):
     return [at, at] if kind < 0.11 else [at]
 
 
-def start_prometheus(program, folder, port, service_port):
+@contextlib.contextmanager
+def prometheus(program, folder, port, service_port):
     settings = folder / "prometheus.yml"
     settings.write_text(
         f"global: {{scrape_interval: {SCRAPED_SECONDS}s, evaluation_interval: 2s}}\n"
@@ -107,15 +102,14 @@ def start_prometheus(program, folder, port, service_port):
         "scrape_configs:\n- job_name: sequencer\n"
         f"  static_configs: [{{targets: ['127.0.0.1:{service_port}']}}]\n"
     )
-    return subprocess.Popen(
-        [
-            program,
-            f"--config.file={settings}",
-            f"--storage.tsdb.path={folder}/tsdb",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ],
-        stderr=(folder / "prometheus.log").open("wb"),
-    )
+    words = [
+        program,
+        f"--config.file={settings}",
+        f"--storage.tsdb.path={folder}/tsdb",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with ended(words, folder / "prometheus.log"):
+        yield
 
 
 def asked(port, path, **words):
@@ -221,11 +215,10 @@ def run(options, folder, broker):
     ports = free_port(), free_port()
     create(broker.bootstrap, *(f"{name}.in" for name in RATES))
     config = write_config(folder, broker.bootstrap, ports[0])
-    command = [sys.executable, "-m", "streaming.cli"]
-    log = (folder / "service.log").open("wb")
-    service = subprocess.Popen([*command, "run", str(config)], stderr=log, start_new_session=True)
-    prometheus = start_prometheus(options.prometheus, folder, ports[1], ports[0])
-    try:
+    with (
+        running(config, folder / "service.log"),
+        prometheus(options.prometheus, folder, ports[1], ports[0]),
+    ):
         wait_ready(ports[0])
         warm_up(broker.bootstrap, ports[0])
         begin = time.time()
@@ -237,17 +230,12 @@ def run(options, folder, broker):
         wait_for(lambda: measured(ports[0], "blocked", "trades") >= LOST)
         time.sleep(BLOCKED_SECONDS)
         skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--limit", "120"]
-        subprocess.run([*command, *skip], check=True)
+        subprocess.run([*COMMAND, *skip], check=True)
         sender.join()
         wait_for(lambda: not sum(measured(ports[0], "lag", name) for name in RATES))
         time.sleep(3 * SCRAPED_SECONDS)
         faults = draw(ports[1], begin, time.time(), options.output)
         return faults + rules_that_do_not_work(ports[1])
-    finally:
-        service.send_signal(signal.SIGTERM)
-        prometheus.terminate()
-        service.wait(60)
-        prometheus.wait(60)
 
 
 def main():

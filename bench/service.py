@@ -15,6 +15,31 @@ from harness import PARTITIONS, create
 ROLES = ("in", "out", "rejects", "events", "commands")
 MESSAGES = 1_000
 LIMIT_SECONDS = 180
+STOP_SECONDS_MAX = 120
+
+
+COMMAND = (sys.executable, "-m", "streaming.cli")
+
+
+@contextlib.contextmanager
+def ended(words, log=Path(os.devnull)):
+    """A process that is told to stop at the end, and killed where it does not."""
+    with log.open("wb") as said:
+        process = subprocess.Popen(words, stderr=said, start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(STOP_SECONDS_MAX)
+
+
+def running(config, log=Path(os.devnull)):
+    """`sequencer run`."""
+    return ended([*COMMAND, "run", str(config)], log)
 
 
 class Service:
@@ -23,15 +48,13 @@ class Service:
     def __init__(self, bootstrap, name, folder):
         self.bootstrap, self.name, self.sent = bootstrap, name, 0
         create(bootstrap, *(f"{name}.{role}" for role in ROLES))
-        roles = {"output": "out", "rejects": "rejects", "events": "events", "input": "in"}
+        roles = {"output": "out", "rejects": "rejects", "events": "events"}
         topics = "\n".join(f'{key} = "{name}.{role}"' for key, role in roles.items())
         self.config = Path(folder, f"{name}.toml")
         self.config.write_text(
             f'[service]\nname = "{name}"\ncheckpoint = "{folder}/{name}"\n'
             f'[kafka]\nbootstrap_servers = "{bootstrap}"\n[spark]\n"spark.master" = "local[2]"\n'
-            f'[pipelines.p]\ndiscipline = "channel"\n{topics}\n'.replace(
-                f'input = "{name}.in"', f'input = ["{name}.in"]'
-            )
+            f'[pipelines.p]\ndiscipline = "channel"\ninput = ["{name}.in"]\n{topics}\n'
         )
         self.process = None
 
@@ -46,7 +69,7 @@ class Service:
 
     def start(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "streaming.cli", "run", str(self.config)],
+            [*COMMAND, "run", str(self.config)],
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )

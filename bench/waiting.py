@@ -11,7 +11,6 @@ each gap is announced, and each channel delivered, is read from the topics. Exit
 import argparse
 import json
 import resource
-import signal
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 from harness import create, warm_broker
 from process_tree import watched
+from service import COMMAND, running
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
@@ -83,7 +83,7 @@ def goes_on(channel):
 def figures(config, *words):
     """What `sequencer status --json` says; the command's seconds, on the clock and of a core."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "streaming.cli", "status", str(config), "--json", *words]
+    command = [*COMMAND, "status", str(config), "--json", *words]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -193,10 +193,7 @@ def run(channels, folder, broker):
     waiting = channels // BLOCKED_OF
     sent = send(broker.bootstrap, channels, 0, lambda _: True)
     sent += send(broker.bootstrap, channels, 2, blocks)
-    log = (folder / "log").open("wb")
-    command = [sys.executable, "-m", "streaming.cli"]
-    service = subprocess.Popen([*command, "run", str(config)], stderr=log, start_new_session=True)
-    try:
+    with running(config, folder / "log") as service:
         with watched(service.pid, None) as watch:
             wait_until(config, sent)
             began = time.time() * 1000
@@ -220,23 +217,11 @@ def run(channels, folder, broker):
             f"{cost / record_us:.2%} of the service's CPU"
         )
         began = time.monotonic()
-        skip = [
-            *command,
-            "skip",
-            str(config),
-            "--blocked",
-            "1s",
-            "--why",
-            "bench",
-            "--limit",
-            "300",
-        ]
+        options = ("--blocked", "1s", "--why", "bench", "--limit", "300")
+        skip = [*COMMAND, "skip", str(config), *options]
         answer = subprocess.run(skip, check=True, capture_output=True, text=True).stdout.strip()
         print(f"skip --blocked 1s: {answer}, {time.monotonic() - began:.1f} s")
         wait_until(config, sent + second)
-    finally:
-        service.send_signal(signal.SIGTERM)
-        service.wait(120)
     return judge(config, channels)
 
 
