@@ -21,7 +21,7 @@ def judged(broker, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablated")
     traffic = Traffic(broker, f"ablated-{uuid.uuid4().hex[:8]}.", ORDERS, seed=2)
     config = prepare(traffic, folder, batch_records_max=25)
-    traffic.multicast(600)
+    traffic.multicast(300)
     run_once(config, within="tests.spark.ablated:unsafe")
     return {order: verify(config, "--pipeline", order) for order in ORDERS}
 
@@ -34,10 +34,14 @@ def test_the_judge_sees_what_a_safeguard_is_for(judged, order):
     assert "pairwise-order:" in said
 
 
+MULTICASTS = 200
+"""To 25 peers each: some 5,000 deliveries wait, three times what `ablated.narrow` lets wait."""
+
+
 def test_a_backlog_is_read_as_fast_as_it_is_worked_through(broker, tmp_path):
     traffic = Traffic(broker, f"backlog-{uuid.uuid4().hex[:8]}.", ORDERS, seed=3)
     config = prepare(traffic, tmp_path)
-    traffic.multicast(400)
+    traffic.multicast(MULTICASTS)
     said = run_once(config, within="tests.spark.ablated:narrow")
     for order in ORDERS:
         assert f"{order}: " in said
@@ -46,7 +50,7 @@ def test_a_backlog_is_read_as_fast_as_it_is_worked_through(broker, tmp_path):
         ]
         assert "reading few inputs until" in told
         figures = status(config)[order]
-        assert figures["in"] == 400
+        assert figures["in"] == MULTICASTS
         assert figures["held"] == figures["transit"] == 0
     code, said = verify(config)
     assert code == 0, said
