@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak coverage audit bench bench-peers bench-sink bench-groups bench-multicast figures clean
+.PHONY: help setup demo test check test-only soak coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (20 minutes)
 
 bench-multicast: $(READY) ## the same for multicast, by destinations and beside groups (half an hour)
 	@$(BIN)/python bench/multicast.py
+
+bench-scaling: $(READY) ## channels on a standalone cluster: CPU, shuffle, the driver's time a batch (15 minutes)
+	@PYTHONPATH=. $(BIN)/python bench/scaling.py
 
 figures: $(READY) ## measure and draw the figures, tables included, of docs (some minutes)
 	@$(BIN)/sequencer simulate --output docs/figures --page docs/simulation.md \
