@@ -61,9 +61,8 @@ def test_groups_and_multicasts(config, name, key, delivered):
 def test_a_service_goes_on_from_it(broker, topic_prefix, tmp_path):
     folder = tmp_path / "checkpoints"
     unpack(folder)
-    (
-        folder / "channels" / "offsets" / "1"
-    ).unlink()  # planned, not begun: Kafka knows nothing of it
+    # A batch that was planned and not begun: this Kafka knows nothing of it.
+    (folder / "channels" / "offsets" / "1").unlink()
     for path in folder.rglob("*"):
         if path.is_file() and "state" not in path.parts:
             path.write_bytes(path.read_bytes().replace(PREFIX, topic_prefix.encode()))
