@@ -3,6 +3,8 @@
 import json
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -175,7 +177,9 @@ def test_it_outlives_a_worker_and_the_broker(topic_prefix, tmp_path):
         with Service(config) as service:
             produce(broker.bootstrap, topic, [labelled(b"k", 0, b"0")])
             wait_for_records(broker.bootstrap, f"{topic_prefix}out", 1, limit_s=SECONDS_MAX)
-            for worker in python_workers(service.process.pid):
+            workers = python_workers(service.process.pid)
+            assert workers
+            for worker in workers:
                 kill(worker)
             produce(broker.bootstrap, topic, [labelled(b"k", 1, b"1")])
             wait_for_records(broker.bootstrap, f"{topic_prefix}out", 2, limit_s=SECONDS_MAX)
@@ -226,11 +230,10 @@ def descendants(pid):
     found, look = [], [pid]
     while look:
         each = look.pop()
-        try:
-            with open(f"/proc/{each}/task/{each}/children") as file:  # noqa: PTH123
-                children = [int(child) for child in file.read().split()]
-        except OSError:
-            continue
+        children = []
+        for path in Path(f"/proc/{each}/task").glob("*/children"):  # of each thread its own
+            with suppress(OSError):
+                children += map(int, path.read_text().split())
         found += children
         look += children
     return found
@@ -238,5 +241,5 @@ def descendants(pid):
 
 def python_workers(pid):
     tree = descendants(pid)
-    daemons = [p for p in tree if "pyspark.daemon" in command_line(p)]
+    daemons = [p for p in tree if "worker_daemon pyspark.worker" in command_line(p)]
     return [p for p in daemons if any(p in descendants(other) for other in daemons)]
