@@ -18,16 +18,20 @@ from types import TracebackType
 from typing import Any, Self
 
 from streaming import logs
-from streaming.errors import ConfigError, JobFailed
+from streaming.errors import ConfigError, JobFailed, SequencerError
 from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
 
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 5
+ENDED_SECONDS_MAX = 2
 ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
+ARENAS_MAX = "2"
+"""Of the C library's allocator, in the JVM and its workers: by default each thread that RocksDB or
+librdkafka has may keep one of its own, which is 80 MiB more and no quicker."""
 UNHEARD = ["/bin/sh", "-c", 'trap "" INT TERM; exec "$0" "$@"']
 """Ctrl-C and SIGTERM are for the service, which then ends the JVM."""
 
@@ -61,6 +65,7 @@ class Jvm:
             stderr=subprocess.PIPE if logs.in_json() else None,
             env={
                 "SPARK_LAUNCHER_OPTS": LAUNCHER,
+                "MALLOC_ARENA_MAX": ARENAS_MAX,
                 **os.environ,
                 "SPARK_HOME": home,
                 "SPARK_CONNECT_MODE": "0",
@@ -72,7 +77,7 @@ class Jvm:
 
     def connect(self) -> None:
         """Make it PySpark's JVM, as soon as it listens; JobFailed where it does not start."""
-        from pyspark import SparkContext  # noqa: PLC0415  (imported while the JVM starts)
+        from pyspark import SparkContext, accumulators  # noqa: PLC0415  (while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
         listening = self._listening(self._process)
@@ -84,6 +89,8 @@ class Jvm:
                 os.environ.pop(name, None)
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  (no public way in)
         self._gateway = gateway
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            server.handle_error = _unheard
 
     def _listening(self, process: subprocess.Popen[bytes]) -> dict[str, str]:
         """Where the JVM listens, in the variables in which PySpark looks for it."""
@@ -114,7 +121,11 @@ class Jvm:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the JVM, by force where it does not end by itself."""
+        """End the JVM, by force where it does not end by itself.
+
+        JobFailed where it had ended before, which is what ``value`` comes of then.
+        """
+        status = self._ended() if isinstance(value, Exception) else None
         if self._gateway is not None:
             from pyspark import SparkContext  # noqa: PLC0415
 
@@ -124,6 +135,21 @@ class Jvm:
             self._gateway = None
         self._end(self._process)
         self._folder.cleanup()
+        if status is not None and not isinstance(value, SequencerError):
+            how = f"by signal {-status}" if status < 0 else f"with status {status}"
+            raise JobFailed(
+                f"Spark's JVM ended {how}.",
+                "Batches that are done stay done; the next start repeats the one that was running.",
+                "Start again. Signal 9 is often the system's, for want of memory: see its log, and "
+                "[spark] spark.driver.memory.",
+            ) from value
+
+    def _ended(self) -> int | None:
+        """The status with which the JVM ended by itself; connections to it may break before."""
+        try:
+            return self._process.wait(ENDED_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            return None
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
@@ -143,6 +169,10 @@ def spark_home() -> Path:
     """Where Spark is: SPARK_HOME, or as PySpark brings it."""
     home = os.environ.get("SPARK_HOME")
     return Path(home) if home else pyspark_folder()
+
+
+def _unheard(*_: object) -> None:
+    """In place of the traceback that PySpark's servers print when the JVM's end cuts them off."""
 
 
 def quietly(action: Callable[[], Any]) -> Callable[[], None]:

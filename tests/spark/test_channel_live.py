@@ -206,6 +206,7 @@ def test_when_the_jvm_dies_it_exits_with_1_and_leaves_nothing(broker, topic_pref
         kill(java[0])
         assert service.wait(60) == 1, service.said()
         assert "Traceback" not in service.said()
+        assert "Spark's JVM ended by signal 9." in service.said()
         deadline = time.monotonic() + 20
         while alive := [pid for pid in tree if command_line(pid)]:
             assert time.monotonic() < deadline, alive
