@@ -48,12 +48,8 @@ def main():
         table(rates)
         if not given.no_latency:
             channel = channel_latency(bootstrap, given, WARM_UP_SECONDS)
-            told = {name: latency(bootstrap, name, given) for name in jobs(given)}
+            told = {name: latency(bootstrap, name, given) for name in given.orders}
             table_latency(told, channel[0])
-
-
-def jobs(given):
-    return ("copy", *given.orders)
 
 
 def to_groups(broker, given):
