@@ -30,10 +30,10 @@ check: $(READY) ## lint and types
 
 test: check test-only ## lint, types and all tests in their short form
 
-# Three processes that take module after module, those with Kafka first (tests/conftest.py): where
+# Four processes that take module after module, those with Kafka first (tests/conftest.py): where
 # one waits, for Spark or for a limit to pass, another has the core. One that dies ends the run: with
 # modules kept whole, pytest-xdist may wait for ever for what was in it.
-SHORT := -n 3 --max-worker-restart 0
+SHORT := -n 4 --max-worker-restart 0
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)

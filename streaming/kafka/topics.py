@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -267,6 +268,8 @@ def end_of(consumer: Any, place: Any) -> int:
             if error.args[0].code() not in moving or time.monotonic() > deadline:
                 raise
             time.sleep(POLL_SECONDS)
+            with contextlib.suppress(KafkaException):  # or it goes by what it has heard once
+                consumer.list_topics(place.topic, timeout=SECONDS_MAX)
 
 
 def _needed(
