@@ -8,7 +8,7 @@ import pytest
 from tests.kafka_helpers import create_topics, produce, read_all
 from tests.service_helpers import run_once, status, verify, write_config
 from tests.spark.histories import written
-from tests.streaming.verify.worlds import random_groups
+from tests.streaming.verify.group_worlds import random_groups
 
 pytestmark = pytest.mark.timeout(900)
 PIPELINES = {

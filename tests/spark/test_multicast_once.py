@@ -8,7 +8,7 @@ import pytest
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import run_once, status, verify, write_config
 from tests.spark.histories import written
-from tests.streaming.verify.worlds import random_multicasts
+from tests.streaming.verify.multicast_worlds import random_multicasts
 
 pytestmark = pytest.mark.timeout(1800)
 ORDERS = ("batch", "clock", "counter")

@@ -18,7 +18,8 @@ from tests.service_helpers import (
     write_config,
 )
 from tests.spark.histories import written
-from tests.streaming.verify.worlds import random_groups, random_multicasts
+from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(900)

@@ -39,7 +39,7 @@ from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.channels.plans import plan as channel_plan
 from tests.streaming.disciplines.multicast.histories import history
 from tests.streaming.exchange_harness import given_topics
-from tests.streaming.verify.worlds import random_groups
+from tests.streaming.verify.group_worlds import random_groups
 
 SIZES = ((1, 1), (2, 2), (3, 2), (8, 8), (5, 1), (8, 3))
 """Shards and state partitions."""

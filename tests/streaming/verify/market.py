@@ -1,8 +1,9 @@
 """A history of discipline `group` with something of everything, to plant faults in."""
 
 from streaming.verify.group import GroupSettings, judge
+from tests.streaming.verify.group_worlds import Groups
 from tests.streaming.verify.plants import Lists
-from tests.streaming.verify.worlds import Groups, material_for, settings_for
+from tests.streaming.verify.worlds import material_for, settings_for
 
 GROUPS = {
     "G0": ["A", "B", "C"],

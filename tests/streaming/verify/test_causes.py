@@ -4,8 +4,10 @@ import pytest
 
 from streaming.verify import group, multicast
 from streaming.verify.accounts import Settings
+from tests.streaming.verify.group_worlds import Groups
+from tests.streaming.verify.multicast_worlds import Multicasts
 from tests.streaming.verify.plants import Lists, swap
-from tests.streaming.verify.worlds import Groups, Multicasts, material_for, settings_for
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 def relay():

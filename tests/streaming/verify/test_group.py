@@ -3,7 +3,8 @@
 import pytest
 
 from streaming.verify.group import GroupSettings, judge
-from tests.streaming.verify.worlds import material_for, random_groups, settings_for
+from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from streaming.verify.group import GroupSettings, judge
+from tests.streaming.verify.group_worlds import Groups
 from tests.streaming.verify.market import find, market, require_found, verdict_on
 from tests.streaming.verify.plants import (
     Lists,
@@ -20,7 +21,7 @@ from tests.streaming.verify.plants import (
     with_header,
     without_header,
 )
-from tests.streaming.verify.worlds import Groups, material_for, settings_for
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 def change(name, value, key=b"B", group=b"G0", nth=1):

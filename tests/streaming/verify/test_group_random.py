@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streaming.verify.group import GroupSettings, judge
+from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.mutations import (
     again,
     assert_found,
@@ -26,7 +27,7 @@ from tests.streaming.verify.plants import (
     swap,
     with_header,
 )
-from tests.streaming.verify.worlds import SUBSCRIBERS, material_for, random_groups, settings_for
+from tests.streaming.verify.worlds import SUBSCRIBERS, material_for, settings_for
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -4,7 +4,8 @@ import pytest
 
 from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
-from tests.streaming.verify.worlds import material_for, random_multicasts, settings_for
+from tests.streaming.verify.multicast_worlds import random_multicasts
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -7,6 +7,7 @@ import pytest
 
 from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
+from tests.streaming.verify.multicast_worlds import Multicasts
 from tests.streaming.verify.plants import (
     Lists,
     append,
@@ -23,7 +24,7 @@ from tests.streaming.verify.plants import (
     with_header,
     without_header,
 )
-from tests.streaming.verify.worlds import Multicasts, material_for, settings_for
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 def bus():

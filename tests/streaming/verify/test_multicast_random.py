@@ -8,6 +8,7 @@ import pytest
 
 from streaming.verify.accounts import Settings
 from streaming.verify.multicast import judge
+from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.mutations import (
     again,
     assert_found,
@@ -21,7 +22,7 @@ from tests.streaming.verify.mutations import (
     repeat,
 )
 from tests.streaming.verify.plants import Lists, append, drop, swap, with_header
-from tests.streaming.verify.worlds import material_for, random_multicasts, settings_for
+from tests.streaming.verify.worlds import material_for, settings_for
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -13,14 +13,9 @@ from streaming.verify.report import report_on
 from streaming.verify.run import JUDGES
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
 from tests.service_helpers import write_config
-from tests.streaming.verify.worlds import (
-    PARTITIONS,
-    SUBSCRIBERS,
-    Topics,
-    home,
-    random_groups,
-    random_multicasts,
-)
+from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.multicast_worlds import random_multicasts
+from tests.streaming.verify.worlds import PARTITIONS, SUBSCRIBERS, Topics, home
 
 OWN = ("in", "rejects", "events", "commands")
 

@@ -24,7 +24,8 @@ from tests.seeds import seeds
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.groups.model import REMEMBER_MS, Model
 from tests.streaming.exchange_harness import given_topics
-from tests.streaming.verify.worlds import Groups, Topics, random_groups, settings_for
+from tests.streaming.verify.group_worlds import Groups, random_groups
+from tests.streaming.verify.worlds import Topics, settings_for
 
 SHARDS = (1, 2, 3, 5)
 

@@ -14,7 +14,8 @@ from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
-from tests.streaming.verify.worlds import SUBSCRIBERS, Groups, random_groups, settings_for
+from tests.streaming.verify.group_worlds import Groups, random_groups
+from tests.streaming.verify.worlds import SUBSCRIBERS, settings_for
 
 
 def plan_for(groups, *, nodes=3, **more):

@@ -22,7 +22,8 @@ from tests.seeds import seeds
 from tests.sequencer.checking import ablations
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
 from tests.streaming.in_memory import PARTITIONS
-from tests.streaming.verify.worlds import Multicasts, random_multicasts, settings_for
+from tests.streaming.verify.multicast_worlds import Multicasts, random_multicasts
+from tests.streaming.verify.worlds import settings_for
 
 
 def plan_for(order, **more):
