@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socketserver
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -80,7 +82,7 @@ class Jvm:
         from pyspark import SparkContext, accumulators  # noqa: PLC0415  (while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-        listening = self._listening(self._process)
+        listening = self._listening()
         os.environ.update(listening)
         try:
             gateway = launch_gateway()
@@ -90,13 +92,13 @@ class Jvm:
         SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  (no public way in)
         self._gateway = gateway
         for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-            server.handle_error = _unheard
+            server.handle_error = _tell_unless_cut_off
 
-    def _listening(self, process: subprocess.Popen[bytes]) -> dict[str, str]:
+    def _listening(self) -> dict[str, str]:
         """Where the JVM listens, in the variables in which PySpark looks for it."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._address.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None or time.monotonic() > deadline:
                 raise JobFailed(
                     "Spark's JVM did not start.",
                     "Nothing was done.",
@@ -125,7 +127,8 @@ class Jvm:
 
         JobFailed where it had ended before, which is what ``value`` comes of then.
         """
-        status = self._ended() if isinstance(value, Exception) else None
+        known = not isinstance(value, Exception) or isinstance(value, SequencerError)
+        status = None if known else self._ended()
         if self._gateway is not None:
             from pyspark import SparkContext  # noqa: PLC0415
 
@@ -133,9 +136,9 @@ class Jvm:
             SparkContext._gateway = None  # noqa: SLF001
             SparkContext._jvm = None  # noqa: SLF001
             self._gateway = None
-        self._end(self._process)
+        self._end()
         self._folder.cleanup()
-        if status is not None and not isinstance(value, SequencerError):
+        if status is not None:
             how = f"by signal {-status}" if status < 0 else f"with status {status}"
             raise JobFailed(
                 f"Spark's JVM ended {how}.",
@@ -151,7 +154,8 @@ class Jvm:
         except subprocess.TimeoutExpired:
             return None
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def _end(self) -> None:
+        process = self._process
         if process.stdin is not None:
             quietly(process.stdin.close)()
         archive = self._archive
@@ -171,8 +175,10 @@ def spark_home() -> Path:
     return Path(home) if home else pyspark_folder()
 
 
-def _unheard(*_: object) -> None:
-    """In place of the traceback that PySpark's servers print when the JVM's end cuts them off."""
+def _tell_unless_cut_off(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+    """`handle_error` of PySpark's servers, without a traceback where the JVM's end cut them off."""
+    if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+        socketserver.BaseServer.handle_error(server, request, address)
 
 
 def quietly(action: Callable[[], Any]) -> Callable[[], None]:
