@@ -7,7 +7,9 @@ ratio to the copy's of the same run: absolute figures belong to one machine on o
 import argparse
 import itertools
 import json
+import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -122,8 +124,13 @@ def watched_job(broker, kind, *arguments):
         text=True,
         start_new_session=True,
     )
-    with watched(process.pid, broker) as watch:
-        said, _ = process.communicate(timeout=3600)
+    try:
+        with watched(process.pid, broker) as watch:
+            said, _ = process.communicate(timeout=3600)
+    finally:
+        if process.poll() is None:  # it has a session of its own, which no Ctrl-C reaches
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     assert process.returncode == 0, f"{kind} failed"
     return json.loads(said.splitlines()[-1]), watch
 
@@ -134,11 +141,7 @@ def rates(batches, watch):
     CPU is in microseconds of a core, of the JVM, of Python and of the broker: unlike a rate, it
     hardly depends on what else the machine does.
     """
-    total, read, skipped = sum(rows for rows, *_ in batches), 0, 0
-    for skipped, (rows, *_) in enumerate(batches):  # noqa: B007
-        if read >= total / 4:
-            break
-        read += rows
+    skipped = first_quarter(batches)
     kept = batches[skipped:]
     begin, end = kept[0][-1], kept[-1][-1] + kept[-1][1]
     seconds = (end - begin) / 1000
@@ -146,6 +149,12 @@ def rates(batches, watch):
     rows = sum(rows for rows, *_ in kept)
     cpu = {kind: spent / rows * 1e6 for kind, spent in watch.spent(begin, end).items()}
     return {"read": rows / seconds, "written": written / seconds, "cpu_us": cpu}
+
+
+def first_quarter(batches):
+    """How many of a job's batches read the first quarter of its records; at least one is left."""
+    read = np.cumsum([rows for rows, *_ in batches])
+    return min(int(np.searchsorted(read, read[-1] / 4)) + 1, len(batches) - 1)
 
 
 def warm(batches, watch):

@@ -13,8 +13,6 @@ with a core for each executor; CPU hardly does.
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from channels import disordered, machine
-from harness import JOB, ROLES, create, fill, say, warm_broker
+from harness import ROLES, create, fill, first_quarter, say, warm_broker, watched_job
 from process_tree import watched
 
 from tests.cluster import HOST, Standalone
@@ -31,7 +29,6 @@ CHANNELS = 10_000
 MESSAGES = 2_000_000
 BATCH = 100_000
 SMALL_BATCH, SMALL_BATCHES = 5_000, 40
-LIMIT_SECONDS = 1_800
 
 
 class Setting(NamedTuple):
@@ -102,17 +99,11 @@ def measure(broker, setting, output, count):
         words = ["--batch", str(setting.batch), "--state-partitions", str(setting.partitions)]
         until = min(count, setting.batch * SMALL_BATCHES)
         words += ["--until", str(until), "--spark", json.dumps(spark)]
-        process = subprocess.Popen(
-            [sys.executable, str(JOB), "exactly-once", broker.bootstrap, "in", output, *words],
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+        watches = [stack.enter_context(watched(worker, None)) for worker in workers]
+        batches, watch = watched_job(
+            broker.pid, "exactly-once", broker.bootstrap, "in", output, *words
         )
-        watches = [stack.enter_context(watched(process.pid, broker.pid))]
-        watches += [stack.enter_context(watched(worker, None)) for worker in workers]
-        said, _ = process.communicate(timeout=LIMIT_SECONDS)
-        assert process.returncode == 0, f"{setting.name} failed"
-        return figures_of(json.loads(said.splitlines()[-1]), watches, events)
+        return figures_of(batches, [watch, *watches], events)
 
 
 def on(cluster):
@@ -129,11 +120,7 @@ def on(cluster):
 
 def figures_of(batches, watches, events):
     """After the first quarter of the records; ``watches``: the driver's, then the executors'."""
-    total, read, skipped = sum(rows for rows, *_ in batches), 0, 0
-    while read < total / 4:
-        read += batches[skipped][0]
-        skipped += 1
-    kept = batches[skipped:]
+    kept = batches[first_quarter(batches) :]
     begin, end = kept[0][-1], kept[-1][-1] + kept[-1][1]
     rows = sum(rows for rows, *_ in kept)
     driver, *executors = [watch.spent(begin, end) for watch in watches]

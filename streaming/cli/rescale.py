@@ -27,7 +27,7 @@ def rescale(
     Exit status: 0 moved; 1 the service runs, its last batch is not done, or what was moved is not
     what was there; 2 the configuration cannot work.
 
-    Example: sequencer rescale o.toml --shards 64 --state-partitions 8 --to new
+    Example: sequencer rescale orders.toml --shards 64 --state-partitions 8 --to var/checkpoints-8
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
     from streaming.errors import ConfigError  # noqa: PLC0415

@@ -117,9 +117,9 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
         from streaming.kafka import tokens  # noqa: PLC0415  (imports kafka-python)
 
         arguments["sasl_oauth_token_provider"] = tokens.provider(out)
-    authorities = arguments.get("ssl_cafile")
-    if authorities == SYSTEM:
-        del arguments["ssl_cafile"]
+    authorities = _authorities(out)
+    if authorities is None:
+        arguments.pop("ssl_cafile", None)
     named = out.get("ssl.endpoint.identification.algorithm") != "none"
     if not named:
         arguments["ssl_check_hostname"] = False
@@ -162,10 +162,11 @@ def _java_truststore(properties: Given) -> dict[str, str]:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": properties["ssl.ca.pem"],
         }
-    if properties.get("ssl.ca.location", SYSTEM) == SYSTEM:
+    authorities = _authorities(properties)
+    if authorities is None:
         return {}
     _text(properties, "ssl.ca.location")
-    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": properties["ssl.ca.location"]}
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": authorities}
 
 
 def _java_keystore(properties: Given) -> dict[str, str]:
@@ -184,6 +185,12 @@ def _java_keystore(properties: Given) -> dict[str, str]:
         "ssl.keystore.certificate.chain": chain,
         "ssl.keystore.key": key,
     }
+
+
+def _authorities(properties: Given) -> str | None:
+    """The file or folder of the authorities in librdkafka's words; None for the system's own."""
+    location = properties.get("ssl.ca.location", SYSTEM)
+    return None if location == SYSTEM else location
 
 
 def _must_be(properties: Given, store: str, *kinds: str) -> str | None:
@@ -231,10 +238,12 @@ def _context(out: Mapping[str, str], *, named: bool) -> ssl.SSLContext:
 
     Python reads keys from files alone: texts go to short-lived ones.
     """
-    file = out.get("ssl.ca.location") if out.get("ssl.ca.location") != SYSTEM else None
-    folder = file if file is not None and Path(file).is_dir() else None
+    authorities = _authorities(out)
+    is_folder = authorities is not None and Path(authorities).is_dir()
     context = ssl.create_default_context(
-        cafile=None if folder else file, capath=folder, cadata=out.get("ssl.ca.pem")
+        cafile=None if is_folder else authorities,
+        capath=authorities if is_folder else None,
+        cadata=out.get("ssl.ca.pem"),
     )
     if "ssl.crl.location" in out:
         context.load_verify_locations(out["ssl.crl.location"])
