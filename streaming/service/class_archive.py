@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import shutil
 import time
@@ -22,7 +23,8 @@ from streaming.kafka.jars import cache_root
 
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """What the JVM thinks of an archive would go to standard output, which is for data."""
-UNUSED_DAYS_MAX = 30
+ARCHIVES_MAX = 5
+"""In a user's cache, some 190 MB each: one for every Java and environment that is in use."""
 DAY_SECONDS = 86_400
 OWN_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
 
@@ -63,18 +65,15 @@ class ClassArchive:
         self.new.unlink(missing_ok=True)
 
     def _clean(self) -> None:
-        """Remove others for the same jars, and what nobody has used for long.
-
-        That is: of other jars or Javas, or never finished.
-        """
+        """Remove others for the same jars, all but those used last, and what was never finished."""
         for twin in self._folder.glob(f"{self._name}-*.jsa"):
             if twin != self.path:
                 twin.unlink(missing_ok=True)
-        for pattern, days in (("classes-*.jsa", UNUSED_DAYS_MAX), ("classes-*-new", 1)):
-            for other in self._folder.glob(pattern):
-                with contextlib.suppress(OSError):
-                    if other.stat().st_mtime < time.time() - days * DAY_SECONDS:
-                        other.unlink()
+        for old in sorted(self._folder.glob("classes-*.jsa"), key=_age)[ARCHIVES_MAX:]:
+            old.unlink(missing_ok=True)
+        for unfinished in self._folder.glob("classes-*-new"):
+            if _age(unfinished) > DAY_SECONDS:
+                unfinished.unlink(missing_ok=True)
 
 
 def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None:
@@ -103,6 +102,14 @@ def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None
 
 def _whole(path: Path) -> bool:
     return path.stem.rpartition("-")[2] == str(path.stat().st_size)
+
+
+def _age(path: Path) -> float:
+    """Seconds since a start used it, or wrote to it; as long as can be where it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return math.inf
 
 
 def _mark(file: Path) -> str:

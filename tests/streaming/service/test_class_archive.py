@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from streaming.kafka.jars import java, pyspark_folder
-from streaming.service.class_archive import DAY_SECONDS, UNUSED_DAYS_MAX, class_archive
+from streaming.service.class_archive import ARCHIVES_MAX, class_archive
 
 
 @pytest.fixture
@@ -107,13 +107,14 @@ def test_a_jar_that_is_not_there_means_no_archive(jar):
     assert class_archive([jar, jar.with_name("x")], "") is None
 
 
-def test_what_nobody_used_for_long_goes(jar):
-    old = class_archive([jar], "").new.with_name("classes-0-1.jsa")
-    young = old.with_name("classes-1-1.jsa")
-    for path in (old, young):
-        path.write_bytes(b"x")
-    long_ago = old.stat().st_mtime - (UNUSED_DAYS_MAX + 1) * DAY_SECONDS
-    os.utime(old, (long_ago, long_ago))
-    made(jar)
-    assert not old.exists()
-    assert young.exists()
+def test_those_used_last_stay(jar):
+    folder = class_archive([jar], "").new.parent
+    for number in range(ARCHIVES_MAX + 2):
+        folder.joinpath(f"classes-{number}-1.jsa").write_bytes(b"x")
+        os.utime(folder / f"classes-{number}-1.jsa", (number + 1, number + 1))
+    unfinished = folder / "classes-0.1-new"
+    unfinished.write_bytes(b"x")
+    os.utime(unfinished, (1, 1))
+    path = made(jar).path
+    kept = {folder / f"classes-{number}-1.jsa" for number in range(3, ARCHIVES_MAX + 2)}
+    assert set(folder.glob("classes-*")) == {path, *kept}
