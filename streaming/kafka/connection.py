@@ -18,6 +18,7 @@ from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import credentials
 
 ASK_SECONDS_MAX = 3.0
+FLUSH_TURN_SECONDS = 0.1
 IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 
@@ -211,6 +212,18 @@ def is_fenced(error: Any) -> bool:
         KafkaError.INVALID_PRODUCER_EPOCH,
         KafkaError.PRODUCER_FENCED,
     )
+
+
+def flush(producer: Any, limit_s: float) -> int:
+    """Wait until Kafka has told what became of every message; how many it has not told of.
+
+    Raises KafkaException as soon as the producer is fenced. The producer's own `flush` goes on with
+    its callbacks then, while that exception is pending already: they fail with SystemError.
+    """
+    deadline = time.monotonic() + limit_s
+    while len(producer) and (left := deadline - time.monotonic()) > 0:
+        producer.poll(min(left, FLUSH_TURN_SECONDS))
+    return len(producer)
 
 
 def reason(error: Exception) -> str:

@@ -201,7 +201,7 @@ class Resending:
     def _flush(self, failed: list[tuple[Any, str]]) -> None:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
-        left = self._producer.flush(SECONDS_MAX)
+        left = connection.flush(self._producer, SECONDS_MAX)
         if failed:
             raise KafkaException(*failed[0])
         if left:

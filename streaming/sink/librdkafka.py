@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
 from streaming.disciplines.plan import Plan
-from streaming.kafka.connection import is_fenced, quiet
+from streaming.kafka.connection import flush, is_fenced, quiet
 from streaming.sink import failures
 from streaming.sink.choice import COMPRESSION, TRANSACTION_TIMEOUT_MS
 from streaming.sink.objects import each, objects, texts, with_headers
@@ -141,7 +141,7 @@ class RecordProducer:
             if self.spare[0] not in _spares:
                 threading.Thread(target=self._keep_spare, daemon=True).start()
             return
-        left = self.producer.flush(KAFKA_SECONDS_MAX)
+        left = flush(self.producer, KAFKA_SECONDS_MAX)
         if left or self.undelivered:
             errors = self.undelivered or [f"{left} messages were not acknowledged"]
             raise failures.unavailable("write a batch", errors[0], transactional=False)
