@@ -6,7 +6,7 @@ judges each output. Everything is seen from outside, alike for all: how far a re
 fetches the others' libraries, once.
 
     python bench/compare.py                # the whole
-    python bench/compare.py --scale 0.25   # the short form
+    python bench/compare.py --scale 0.25 --intervals 2000   # the short form
 """
 
 import argparse
@@ -51,6 +51,11 @@ class Job(NamedTuple):
     state: str
     ordered: bool = True
 
+    @property
+    def commits(self):
+        """Whether it commits at an interval that it is given."""
+        return self.words[0] in JAVA_PROGRAMS
+
 
 JOBS = {
     "copy": Job(("job", "copy"), "Spark copy", "at-least-once, no order", "none", ordered=False),
@@ -59,13 +64,19 @@ JOBS = {
         ("job", "at-least-once"), "**ours**", "at-least-once", "RocksDB, checkpoint"
     ),
     "flink-rocksdb": Job(
-        ("flink", "FlinkPeer", "2000", "rocksdb"), "Flink", "exactly-once", "RocksDB, checkpoint"
+        ("flink", "FlinkPeer", "rocksdb", "array"), "Flink", "exactly-once", "RocksDB, checkpoint"
+    ),
+    "flink-rocksdb-entries": Job(
+        ("flink", "FlinkPeer", "rocksdb", "entries"),
+        "Flink, an entry for each held message",
+        "exactly-once",
+        "RocksDB, checkpoint",
     ),
     "flink-heap": Job(
-        ("flink", "FlinkPeer", "2000", "hashmap"), "Flink", "exactly-once", "heap, checkpoint"
+        ("flink", "FlinkPeer", "hashmap", "array"), "Flink", "exactly-once", "heap, checkpoint"
     ),
     "streams": Job(
-        ("streams", "StreamsPeer", "2000"), "Kafka Streams", "exactly-once", "RocksDB, changelog"
+        ("streams", "StreamsPeer"), "Kafka Streams", "exactly-once", "RocksDB, changelog"
     ),
     "dictionaries": Job(
         ("dictionaries",), "plain Python", "none: a crash loses what is held", "dictionaries"
@@ -80,20 +91,33 @@ def main():
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of messages")
     parser.add_argument("--only", nargs="*", choices=JOBS, default=list(JOBS))
+    parser.add_argument(
+        "--intervals",
+        nargs="*",
+        type=int,
+        default=[1000, 2000, 5000],
+        help="between two commits of Flink and Kafka Streams, in ms: each is measured with each",
+    )
     parser.add_argument("--output", type=Path, default=Path("bench-peers.json"))
     given = parser.parse_args()
-    if JAVA_PROGRAMS & {JOBS[name].words[0] for name in given.only}:
+    if any(JOBS[name].commits for name in given.only):
         build()
+    ways = [
+        (name, interval)
+        for name in given.only
+        for interval in (given.intervals if JOBS[name].commits else [None])
+    ]
     rounds = max(1, round(MESSAGES * given.scale) // CHANNELS)
     found = {"machine": machine(), "messages": rounds * CHANNELS, "jobs": {}}
     with warm_broker() as broker:
         say(f"writing {rounds * CHANNELS:,} messages")
         fill(broker.bootstrap, "input", disordered(rounds * CHANNELS, CHANNELS))
         for run in range(given.runs):
-            for name in given.only:
-                figures = measured(broker, name, run, rounds)
-                found["jobs"].setdefault(name, []).append(figures)
-                say(f"{name}: {figures}")
+            for name, interval in ways:
+                figures = measured(broker, name, interval, run, rounds)
+                way = f"{name} {interval or ''}".strip()
+                found["jobs"].setdefault(way, []).append(figures)
+                say(f"{way}: {figures}")
     given.output.write_text(json.dumps(found, indent=1) + "\n")
     print("\n".join(table(found)))
 
@@ -101,7 +125,7 @@ def main():
 def build():
     """Compile the Java programs; ends with a message where Java or Maven is missing."""
     without = "Nothing was measured. Without the two that need it: --only " + " ".join(
-        name for name, job in JOBS.items() if job.words[0] not in JAVA_PROGRAMS
+        name for name, job in JOBS.items() if not job.commits
     )
     try:
         java()
@@ -117,7 +141,7 @@ def build():
         sys.exit(f"Maven could not build bench/peers.\n{without}\n{done.stdout[-3000:]}")
 
 
-def command(name, bootstrap, output, count, folder):
+def command(name, interval, bootstrap, output, count, folder):
     """How a job is started."""
     kind, *words = JOBS[name].words
     if kind == "job":
@@ -129,18 +153,18 @@ def command(name, bootstrap, output, count, folder):
     target = PEERS / kind / "target"
     classes = os.pathsep.join((str(target / "classes"), str(target / "dependency" / "*")))
     program, *settings = words
-    asked = (program, bootstrap, "input", output, str(count), folder, *settings)
+    asked = (program, bootstrap, "input", output, str(count), folder, str(interval), *settings)
     return [java(), *JVM, "-cp", classes, *asked]
 
 
-def measured(broker, name, run, rounds):
-    """The figures of one job."""
-    count, output = rounds * CHANNELS, f"{name}-{run}"
+def measured(broker, name, interval, run, rounds):
+    """The figures of one job, which commits every `interval` ms where it has one."""
+    count, output = rounds * CHANNELS, f"{name}-{interval}-{run}"
     create(broker.bootstrap, *(f"{output}{role}" for role in ROLES))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, Reach(broker, output) as reach:
         began = time.time() * 1000
         process = subprocess.Popen(
-            command(name, broker.bootstrap, output, count, folder),
+            command(name, interval, broker.bootstrap, output, count, folder),
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -229,11 +253,12 @@ def figures(turns, count, began, watch):
 def table(found):
     """Lines of Markdown: what the page on performance shows."""
     yield (
-        "| job | guarantee | state | records/s | first output, s | peak memory, MiB "
-        "| CPU of the job, µs a record | of the broker |"
+        "| job | guarantee | state | commit every, ms | records/s | first output, s "
+        "| peak memory, MiB | CPU of the job, µs a record | of the broker |"
     )
-    yield "|---|---|---|---|---|---|---|---|"
-    for name, runs in found["jobs"].items():
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for way, runs in found["jobs"].items():
+        name, _, interval = way.partition(" ")
         job = JOBS[name]
         rates = [run["records_per_second"] for run in runs]
         rate = middle(rates) if len(runs) > 1 else f"{rates[0]:,.0f}"
@@ -242,8 +267,8 @@ def table(found):
             for what in ("first_output_s", "memory_mib", "cpu_us", "cpu_broker_us")
         )
         yield (
-            f"| {job.title} | {job.guarantee} | {job.state} | {rate} | {first:.1f} | {memory:,.0f} "
-            f"| {own:.1f} | {broker:.1f} |"
+            f"| {job.title} | {job.guarantee} | {job.state} | {interval} | {rate} "
+            f"| {first:.1f} | {memory:,.0f} | {own:.1f} | {broker:.1f} |"
         )
     yield f"\n{found['messages']:,} messages. {json.dumps(found['machine'])}"
 

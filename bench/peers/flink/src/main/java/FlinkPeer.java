@@ -5,11 +5,14 @@ import java.util.List;
 import java.util.Properties;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.state.MapState;
+import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple4;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.connector.base.DeliveryGuarantee;
@@ -29,7 +32,8 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 /**
  * Channels in Flink: two task slots, a sink with transactions, until the input's end. Arguments:
  * bootstrap, topic, output, how many records (not needed here), folder, checkpoint interval (ms),
- * state backend ("hashmap", which is the heap, or "rocksdb").
+ * state backend ("hashmap", which is the heap, or "rocksdb"), a channel's state ("array": one value
+ * for all that is held; "entries": one for each held message).
  */
 public final class FlinkPeer {
     private static final TypeInformation<byte[]> BYTES =
@@ -63,7 +67,7 @@ public final class FlinkPeer {
                         .build();
         flink.fromSource(source, WatermarkStrategy.noWatermarks(), "in", MESSAGE)
                 .keyBy(message -> message.f0, Types.STRING)
-                .process(new Resequencer(), MESSAGE)
+                .process(words[7].equals("entries") ? new Entries() : new Resequencer(), MESSAGE)
                 .sinkTo(sink);
         flink.execute();
     }
@@ -112,6 +116,46 @@ public final class FlinkPeer {
                                     out.collect(Tuple4.of(message.f0, label, timestamp, value)));
             if (after != before) {
                 channel.update(after);
+            }
+        }
+    }
+
+    /** The next label, and an entry for each held message. */
+    private static final class Entries
+            extends KeyedProcessFunction<
+                    String, Tuple4<String, Long, Long, byte[]>, Tuple4<String, Long, Long, byte[]>> {
+        private transient ValueState<Long> next;
+        private transient MapState<Long, Tuple2<Long, byte[]>> held; // by label: timestamp, value
+
+        @Override
+        public void open(OpenContext context) {
+            next = getRuntimeContext().getState(new ValueStateDescriptor<>("next", Types.LONG));
+            held =
+                    getRuntimeContext()
+                            .getMapState(
+                                    new MapStateDescriptor<>(
+                                            "held", Types.LONG, Types.TUPLE(Types.LONG, BYTES)));
+        }
+
+        @Override
+        public void processElement(
+                Tuple4<String, Long, Long, byte[]> message,
+                Context context,
+                Collector<Tuple4<String, Long, Long, byte[]>> out)
+                throws Exception {
+            Long known = next.value();
+            long due = known == null ? 0 : known;
+            if (message.f1 > due) {
+                held.put(message.f1, Tuple2.of(message.f2, message.f3));
+            } else if (message.f1 == due) {
+                String channel = message.f0; // the message may be changed by who takes it
+                out.collect(message);
+                due++;
+                for (var one = held.get(due); one != null; one = held.get(due)) {
+                    held.remove(due);
+                    out.collect(Tuple4.of(channel, due++, one.f0, one.f1));
+                }
+                next.update(due);
             }
         }
     }
