@@ -22,6 +22,7 @@ from xdist.workermanage import WorkerController
 from streaming.kafka.embedded import EmbeddedBroker
 from tests import secure_broker as secure
 from tests import warm
+from tests.service_helpers import keep_classes
 
 GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")
 CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
@@ -47,13 +48,14 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    """Before a process starts that runs tests: it gets the one broker of all."""
+    """Before a process starts that runs tests: it gets the one broker of all, and Java's classes."""
     if named_broker() or os.environ.get(CONTAINERS) == "1":
         return
     if not hasattr(node.config, SHARED):
         stack = ExitStack()
         embedded = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
         node.config.add_cleanup(stack.close)
+        keep_classes(embedded.bootstrap)
         setattr(node.config, SHARED, embedded.bootstrap)
     node.workerinput[SHARED] = getattr(node.config, SHARED)
 

@@ -8,13 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Self
 
 from streaming import cli
+from streaming.config import load_config
+from streaming.service.session import jvm_settings
+from tests.kafka_helpers import Record, create_topics, produce
 from tests.warm import python_path, warm
 
 RUN_SECONDS_MAX = 420
@@ -183,6 +188,21 @@ def run_once(
         status = service.wait(limit_s)
         assert status == 0, (status, service.said())
         return service.said()
+
+
+def keep_classes(bootstrap: str) -> None:
+    """Where there is no archive of Java's classes yet, let one service work and write it.
+
+    In a new environment dozens of services would start without one, and several write one.
+    """
+    topics = channel_topics(f"classes-{uuid.uuid4().hex[:8]}.")
+    with tempfile.TemporaryDirectory(prefix="classes-") as folder:
+        config = write_config(Path(folder), bootstrap, {"p": topics})
+        _, archive = jvm_settings(load_config(config))
+        if archive is not None and archive.recording:
+            create_topics(bootstrap, dict.fromkeys(topics.values(), 1))
+            produce(bootstrap, topics["input"], [Record(b"c", b"v", [("label", b"0")])])
+            run_once(config, cold=True)
 
 
 def status(config: Path) -> dict[str, Any]:

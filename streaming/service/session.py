@@ -18,7 +18,7 @@ from streaming.disciplines import operators
 from streaming.errors import ConfigError
 from streaming.kafka.jars import s3_jars, spark_jars
 from streaming.service.checkpoint import is_local, is_s3
-from streaming.service.class_archive import class_archive
+from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
 from streaming.service.jvm import Jvm, quietly, spark_home
 
@@ -100,13 +100,18 @@ each of Spark's two logs, in every batch."""
 
 def start_jvm(config: Config) -> Jvm:
     """Start the JVM of :func:`spark_session`; there is much to do until it listens."""
-    own = {name: str(value) for name, value in config.spark.items()}
-    if python := own.get("spark.pyspark.python"):
-        os.environ["PYSPARK_PYTHON"] = python
+    if python := config.spark.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = str(python)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = own.get("spark.master", DEFAULT_MASTER)
-    if is_local_master(master):
+    if is_local_master(str(config.spark.get("spark.master", DEFAULT_MASTER))):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return Jvm(*jvm_settings(config))
+
+
+def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
+    """What Spark and its JVM are told, and where that JVM's classes are kept."""
+    own = {name: str(value) for name, value in config.spark.items()}
+    master = own.get("spark.master", DEFAULT_MASTER)
     settings = {
         "spark.master": master,
         "spark.app.name": config.service.name,
@@ -136,7 +141,7 @@ def start_jvm(config: Config) -> Jvm:
     options = _java_options(given)
     options += [archive.options()] if archive is not None else []
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
-    return Jvm(settings, archive)
+    return settings, archive
 
 
 def _java_options(given: str) -> list[str]:
