@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 PACKED = "shard int, rows binary"
-PACK_BYTES_MAX = 64 * 2**20
-"""A pack is cut when its rows reach this size, so that no row nears Arrow's 2 GiB."""
+PACK_BYTES_MAX = 8 * 2**20
+"""A pack's rows are cut when they reach this size. Larger tables cost more for a byte: allocators
+take memory for them from the system and give it back each time, page by page."""
 
 
 def source_columns(reads: Sequence[str]) -> list[str]:

@@ -31,9 +31,15 @@ ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
-ARENAS_MAX = "2"
-"""Of the C library's allocator, in the JVM and its workers: by default each thread that RocksDB or
-librdkafka has may keep one of its own, which is 80 MiB more and no quicker."""
+ALLOCATORS = {
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
+    "MIMALLOC_PURGE_DELAY": "3000",
+}
+"""The C library's and Arrow's, in the JVM and its workers. By default each thread that RocksDB or
+librdkafka has may keep an arena of its own, which is 80 MiB more and no quicker. Memory that large
+records need is kept for the next batch (3,000 ms): else the system clears it page by page anew."""
 UNHEARD = ["/bin/sh", "-c", 'trap "" INT TERM; exec "$0" "$@"']
 """Ctrl-C and SIGTERM are for the service, which then ends the JVM."""
 
@@ -67,7 +73,7 @@ class Jvm:
             stderr=subprocess.PIPE if logs.in_json() else None,
             env={
                 "SPARK_LAUNCHER_OPTS": LAUNCHER,
-                "MALLOC_ARENA_MAX": ARENAS_MAX,
+                **ALLOCATORS,
                 **os.environ,
                 "SPARK_HOME": home,
                 "SPARK_CONNECT_MODE": "0",
