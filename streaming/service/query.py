@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from streaming.sink.claim import Claim
 from streaming.sink.sink import SUMMARY, Sink, Written
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -65,7 +66,7 @@ class BatchFailed(Exception):  # noqa: N818
 
 def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
     """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
-    with _environment_lock:  # its functions are wrapped here, and are not the sink's
+    with _own_workers(spark.sparkContext):
         return DISCIPLINES[plan.discipline].build(Source(spark, options), plan)
 
 
@@ -113,7 +114,7 @@ class Carrier:
         began = time.monotonic()
         in_doubt = batch <= progress.in_doubt
         context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
-        with _own_workers(frame, "sink"):
+        with _own_workers(frame.sparkSession.sparkContext, "sink"):
             written = frame.mapInArrow(Sink(self.plan, context), SUMMARY)
         news = []
         progress.waiting_changed = False
@@ -153,18 +154,37 @@ class Carrier:
         crash_point("answers-6")
 
 
-@contextmanager
-def _own_workers(frame: DataFrame, stage: str) -> Iterator[None]:
-    """Functions wrapped inside get Python workers of their own.
+def begin_workers(spark: SparkSession, tasks: int) -> None:
+    """Start the Python workers of operators and sink, ``tasks`` of each, without waiting for them.
+
+    The first batch would wait for one kind after the other, while a core is idle.
+    """
+
+    def begin(*stage: str) -> None:
+        with contextlib.suppress(Exception):  # what is wrong, the first batch tells
+            with _own_workers(spark.sparkContext, *stage):
+                numbers = spark.range(0, tasks, 1, tasks).mapInArrow(_same, "id long")
+            numbers.collect()
+
+    for stage in ((), ("sink",)):
+        threading.Thread(target=begin, args=stage, daemon=True).start()
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+@contextlib.contextmanager
+def _own_workers(context: SparkContext, stage: str = "") -> Iterator[None]:
+    """Functions wrapped inside get Python workers of their own; without ``stage`` the usual ones.
 
     Spark hands a task whichever idle worker has the same environment; the sink's producers live in
     its workers, so these must not be mixed with those of other stages.
     """
-    context = frame.sparkSession.sparkContext
     with _environment_lock:  # all pipelines of the session share it
         usual: dict[str, Any] = context.environment
         # A new dictionary: Spark may be walking through the old one in another thread.
-        context.environment = {**usual, "SEQUENCER_STAGE": stage}
+        context.environment = {**usual, **({"SEQUENCER_STAGE": stage} if stage else {})}
         try:
             yield
         finally:

@@ -13,9 +13,10 @@ from streaming.kafka import connection, rights, topics
 from streaming.logs import say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.cluster import DEFAULT_MASTER, Cluster, wait_for_master
+from streaming.service.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
+from streaming.service.query import begin_workers
 from streaming.service.session import remarks, spark_session, start_jvm
 from streaming.service.stopping import Stopping
 
@@ -77,6 +78,8 @@ class Service:
                 cluster = Cluster(session, self.config, say)
                 if not self._ready(session, cluster):
                     return
+                if is_local_master(master):
+                    begin_workers(session, session.sparkContext.defaultParallelism)
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
                 self.pipelines.extend(pipelines)
                 try:

@@ -35,7 +35,8 @@ THRESHOLDS = (100_000, 50, 100)
 """So many new objects (`gc.set_threshold`) before garbage is collected within a task."""
 PRELOAD = "SEQUENCER_PRELOAD"
 """Modules of the pipelines' own that a worker needs, with commas between them."""
-SINK_MODULES = ("pyspark.worker", "streaming.sink.sink")
+MODULES = ("pyspark.worker", "streaming.sink.sink")
+SINK_MODULES = ("streaming.sink.producer",)
 SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
@@ -60,8 +61,9 @@ def preload(names: Iterable[str]) -> None:
 
 def wanted() -> list[str]:
     """What this daemon's workers need, by its environment; the sink has a daemon of its own."""
-    own = os.environ.get(PRELOAD, "").split(",") if "SEQUENCER_STAGE" not in os.environ else []
-    return [*SINK_MODULES, *filter(None, own)]
+    if "SEQUENCER_STAGE" in os.environ:
+        return [*MODULES, *SINK_MODULES]
+    return [*MODULES, *filter(None, os.environ.get(PRELOAD, "").split(","))]
 
 
 class _Traceback:

@@ -147,7 +147,7 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | No
 def make_producer(plan: Plan, partition: int) -> Producer:
     """A producer; which one is decided by the properties alone (see `streaming.sink.choice`).
 
-    The first call imports its modules (a quarter of a second), which no other process needs.
+    Its modules are imported where they are needed: `worker_daemon` has those of the usual one.
     """
     settings = own_settings(plan.producer)
     if settings is not None:

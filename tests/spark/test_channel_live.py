@@ -66,6 +66,8 @@ def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
         assert [r.header("sequence") for r in lives] == [b"0", b"0"]
         first, second = (int(r.header("incarnation")) for r in lives)
         assert second > first
+        daemons = python_daemons(service.process.pid)
+        assert len(daemons) == 2, "operators' and the sink's, both begun before the first batch"
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
     judge_log(service.said().splitlines(), set(names))
@@ -240,7 +242,14 @@ def descendants(pid):
     return found
 
 
+def python_daemons(pid):
+    every = python_processes(pid)
+    return [p for p in every if not any(p in descendants(other) for other in every)]
+
+
 def python_workers(pid):
-    tree = descendants(pid)
-    daemons = [p for p in tree if "worker_daemon pyspark.worker" in command_line(p)]
-    return [p for p in daemons if any(p in descendants(other) for other in daemons)]
+    return sorted(set(python_processes(pid)) - set(python_daemons(pid)))
+
+
+def python_processes(pid):
+    return [p for p in descendants(pid) if "worker_daemon pyspark.worker" in command_line(p)]
