@@ -52,8 +52,8 @@ class Topic(NamedTuple):
 TOPICS = (
     Topic("channels-10k", CHANNELS, 100, 4_000_000),
     Topic("channels-1m", 1_000_000, 100, 4_000_000, ("exactly-once",)),
-    Topic("values-1kb", CHANNELS, 1_000, 1_000_000, ("copy", "exactly-once")),
-    Topic("values-10kb", CHANNELS, 10_000, 100_000, ("copy", "exactly-once")),
+    Topic("values-1kb", CHANNELS, 1_000, 2_000_000, ("copy", "exactly-once")),
+    Topic("values-10kb", CHANNELS, 10_000, 200_000, ("copy", "exactly-once")),
 )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-EVERY_SECONDS = 1.0
+EVERY_SECONDS = 2.0
+"""A look at the memory of large processes costs some 50 ms of a core."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
