@@ -48,6 +48,13 @@ def test_rates_after_the_first_quarter(bench):
     assert found["cpu_us"]["jvm"] == pytest.approx(0.7 / 75 * 1e6)
 
 
+def test_ratios_are_of_the_same_run(bench):
+    """A machine that became twice as fast between two runs changes no ratio."""
+    ratio = bench("channels").of_the_copy
+    assert ratio([50, 100, 120], [100, 200, 200]) == "0.50 (0.50 to 0.60)"
+    assert ratio([1.0], None) == ""
+
+
 def test_trips_of_groups(bench):
     apart = {"G0": ["a"], "G1": ["b"]}
     assert max(bench("groups").hops(apart, 4)) <= 1

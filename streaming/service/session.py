@@ -20,7 +20,7 @@ from streaming.kafka.jars import s3_jars, spark_jars
 from streaming.service.checkpoint import is_local, is_s3
 from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
-from streaming.service.jvm import Jvm, quietly, spark_home
+from streaming.service.jvm import ALLOCATORS, Jvm, quietly, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +74,9 @@ SERIAL_CORES_MAX = 2
 PRELOAD = "SEQUENCER_PRELOAD"
 """See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
 
+EXECUTORS = {f"spark.executorEnv.{name}": value for name, value in ALLOCATORS.items()}
+"""On a cluster executors are no children of this JVM, whose environment has them."""
+
 LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -123,6 +126,7 @@ def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
         "spark.ui.enabled": "false",
         **PYTHON_WORKERS,
         f"spark.executorEnv.{PRELOAD}": ",".join(operators(config.pipelines.values())),
+        **({} if is_local_master(master) else EXECUTORS),
         **(LOCAL_CHECKPOINT if is_local(config.service.checkpoint) else {}),
         **own,
         **SESSION,
