@@ -58,6 +58,7 @@ def main():
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--state-partitions", type=int, default=2)
+    parser.add_argument("--shards", type=int, default=16, help="of channels")
     parser.add_argument("--until", type=int, default=0, help="stop after so many records written")
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--linger", type=int, default=20)
@@ -227,7 +228,7 @@ class Ordered:
         if given.order:
             return MulticastPlan(**common, **topics, shards=2, order=given.order)
         if not given.groups:
-            rules, shards = Rules(LinearLabels()), max(16, given.state_partitions)
+            rules, shards = Rules(LinearLabels()), max(given.shards, given.state_partitions)
             return ChannelPlan(**common, shards=shards, commands=commands, rules=rules)
         groups = {name: tuple(members) for name, members in given.groups.items()}
         if given.sequencing == "batch":

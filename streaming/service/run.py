@@ -79,7 +79,7 @@ class Service:
                 if not self._ready(session, cluster):
                     return
                 if is_local_master(master):
-                    begin_workers(session, session.sparkContext.defaultParallelism)
+                    begin_workers(session, self._tasks(session.sparkContext.defaultParallelism))
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
                 self.pipelines.extend(pipelines)
                 try:
@@ -100,6 +100,10 @@ class Service:
             session, self.config, self.names, cluster, self.stopping
         )
         return ready and not self.stopping.is_set()
+
+    def _tasks(self, cores: int) -> int:
+        """How many tasks of a pipeline can run at once."""
+        return min(cores, self.config.service.state_partitions or cores)
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(

@@ -18,10 +18,11 @@ def workers() -> Iterator[None]:
     usual = query._own_workers
 
     @contextmanager
-    def armed(frame: Any, stage: str) -> Iterator[None]:
-        context = frame.sparkSession.sparkContext
-        with usual(frame, stage):
-            context.environment = {**context.environment, "SEQUENCER_FAULT": os.environ[FAULTS]}
+    def armed(context: Any, stage: str = "") -> Iterator[None]:
+        with usual(context, stage):
+            if stage == "sink":
+                fault = {"SEQUENCER_FAULT": os.environ[FAULTS]}
+                context.environment = {**context.environment, **fault}
             yield
 
     with (
