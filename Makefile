@@ -34,6 +34,8 @@ test: check test-only ## lint, types and all tests in their short form
 # one waits, for Spark or for a limit to pass, another has the core. One that dies ends the run: with
 # modules kept whole, pytest-xdist may wait for ever for what was in it.
 SHORT := -n 4 --max-worker-restart 0
+# Hundreds of processes import the same modules: compiled once, also where bytecode is unwanted elsewhere.
+test-only soak coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)
