@@ -34,7 +34,8 @@ test: check test-only ## lint, types and all tests in their short form
 # one waits, for Spark or for a limit to pass, another has the core. One that dies ends the run: with
 # modules kept whole, pytest-xdist may wait for ever for what was in it.
 SHORT := -n 4 --max-worker-restart 0
-# Hundreds of processes import the same modules: compiled once, also where bytecode is unwanted elsewhere.
+# Hundreds of processes import the same modules: compiled once, also where the environment wants no
+# bytecode.
 test-only soak coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test-only: $(READY)
@@ -52,7 +53,7 @@ audit: ## known faults of what constraints.txt pins; asks PyPI (AUDIT="-s osv": 
 		&& $(VENV)-audit/bin/python -m pip install --quiet pip-audit; }
 	@$(VENV)-audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt $(AUDIT)
 
-bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (20 minutes)
+bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (25 minutes)
 	@$(BIN)/python bench/channels.py
 
 bench-peers: $(READY) ## channels beside Flink, Kafka Streams and plain Python (20 minutes; a JDK, Maven)

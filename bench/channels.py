@@ -159,8 +159,8 @@ def middle(values):
 
 def of_the_copy(read, copy):
     """Median and spread of the ratios, run by run."""
-    if copy is None or copy == read:
-        return "1" if copy else ""
+    if copy is None:
+        return ""
     ratios = sorted(mine / other for mine, other in zip(read, copy, strict=True))
     return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
@@ -182,13 +182,14 @@ def table(found):
         topic, kind = name.split()
         read = rates_read[name]
         memory = max(run["memory_mib"]["all"] for run in one["runs"])
-        ratio = of_the_copy(read, rates_read.get(f"{topic} copy"))
+        copy = rates_read.get(f"{topic} copy")
+        ratio = "1" if kind == "copy" else of_the_copy(read, copy)
         cpu = ", ".join(
             f"{statistics.median(run['cpu_us'][what] for run in one['runs']):.1f}"
             for what in ("jvm", "python", "broker")
         )
         yield f"| {topic}, {kind} | {middle(read)} | {ratio} | {cpu} | {memory:,.0f} |"
-    few, many = (rates_read.get(f"channels-{many} exactly-once") for many in ("10k", "1m"))
+    few, many = (rates_read.get(f"channels-{size} exactly-once") for size in ("10k", "1m"))
     if few and many:
         ratio = statistics.median(many) / statistics.median(few)
         yield f"\n1,000,000 channels at {ratio:.2f} of the rate of 10,000."

@@ -123,8 +123,8 @@ def kafka_python(out: Mapping[str, str]) -> dict[str, Any]:
     named = out.get("ssl.endpoint.identification.algorithm") != "none"
     if not named:
         arguments["ssl_check_hostname"] = False
-    is_folder = authorities is not None and Path(authorities).is_dir()
-    if is_folder or "ssl.crl.location" in out or any(name.endswith(".pem") for name in out):
+    own_context = "ssl.crl.location" in out or any(name.endswith(".pem") for name in out)
+    if own_context or _is_folder(authorities):
         arguments["ssl_context"] = _context(out, named=named)
     return arguments
 
@@ -193,6 +193,10 @@ def _authorities(properties: Given) -> str | None:
     return None if location == SYSTEM else location
 
 
+def _is_folder(authorities: str | None) -> bool:
+    return authorities is not None and Path(authorities).is_dir()
+
+
 def _must_be(properties: Given, store: str, *kinds: str) -> str | None:
     """The store's type, None where there is no store; ConfigError where it is another."""
     if f"ssl.{store}.location" not in properties:
@@ -239,7 +243,7 @@ def _context(out: Mapping[str, str], *, named: bool) -> ssl.SSLContext:
     Python reads keys from files alone: texts go to short-lived ones.
     """
     authorities = _authorities(out)
-    is_folder = authorities is not None and Path(authorities).is_dir()
+    is_folder = _is_folder(authorities)
     context = ssl.create_default_context(
         cafile=None if is_folder else authorities,
         capath=authorities if is_folder else None,

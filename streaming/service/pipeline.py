@@ -144,17 +144,12 @@ class Pipeline:
         return Identity(
             discipline=self.discipline.name,
             shards=self.config.service.shards,
-            state_partitions=self._state_partitions(),
+            state_partitions=state_partitions(
+                self.config, self.session.sparkContext.defaultParallelism
+            ),
             inputs=sorted(settings.input),
             own=self.discipline.identity(settings),
         )
-
-    def _state_partitions(self) -> int:
-        """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
-        service = self.config.service
-        wanted = service.state_partitions or self.config.spark.get("spark.sql.shuffle.partitions")
-        cores = self.session.sparkContext.defaultParallelism
-        return max(1, min(service.shards, int(wanted or cores)))
 
     def changes_pace(self) -> bool:
         """Whether to read inputs slowly from now on, or at full speed again.
@@ -282,6 +277,13 @@ class Pipeline:
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }
         )
+
+
+def state_partitions(config: Config, cores: int) -> int:
+    """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
+    service = config.service
+    wanted = service.state_partitions or config.spark.get("spark.sql.shuffle.partitions")
+    return max(1, min(service.shards, int(wanted or cores)))
 
 
 def _stop_quietly(query: StreamingQuery) -> None:

@@ -15,7 +15,7 @@ from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
 from streaming.service.metrics import served
-from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
+from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline, state_partitions
 from streaming.service.query import begin_workers
 from streaming.service.session import remarks, spark_session, start_jvm
 from streaming.service.stopping import Stopping
@@ -79,7 +79,8 @@ class Service:
                 if not self._ready(session, cluster):
                     return
                 if is_local_master(master):
-                    begin_workers(session, self._tasks(session.sparkContext.defaultParallelism))
+                    cores = session.sparkContext.defaultParallelism
+                    begin_workers(session, min(cores, state_partitions(self.config, cores)))
                 pipelines = [self._pipeline(session, each) for each in checkpoints]
                 self.pipelines.extend(pipelines)
                 try:
@@ -100,10 +101,6 @@ class Service:
             session, self.config, self.names, cluster, self.stopping
         )
         return ready and not self.stopping.is_set()
-
-    def _tasks(self, cores: int) -> int:
-        """How many tasks of a pipeline can run at once."""
-        return min(cores, self.config.service.state_partitions or cores)
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(
