@@ -269,19 +269,23 @@ class Checkpoint:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         path = f"{self._path}/{name}"
-        if self._files.get_file_info(path).type != fs.FileType.File:
-            return None
-        with self._files.open_input_stream(path) as stream:
-            text = stream.read()
-        try:
-            content = json.loads(text)
-        except ValueError as error:
-            raise SequencerError(
-                f"{self.location}/{name} is damaged: {error}.",
-                "Nothing was changed.",
-                "Restore it from a backup of the checkpoint.",
-            ) from error
-        return dict(content)
+        last = None
+        while self._files.get_file_info(path).type == fs.FileType.File:
+            with self._files.open_input_stream(path) as stream:
+                text = stream.read()
+            try:
+                return dict(json.loads(text))
+            except ValueError as error:
+                if text == last:
+                    raise SequencerError(
+                        f"{self.location}/{name} is damaged: {error}.",
+                        "Nothing was changed.",
+                        "Restore it from a backup of the checkpoint.",
+                    ) from error
+            # An object is asked for its size, then for its bytes: one that is replaced in between
+            # is cut. What is damaged reads the same again.
+            last = text
+        return None
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         self._files.create_dir(self._path, recursive=True)

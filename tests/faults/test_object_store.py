@@ -1,5 +1,8 @@
 """A checkpoint on an S3 endpoint: kill -9 of the driver, and two copies of the service."""
 
+import itertools
+import threading
+
 import pytest
 
 from streaming.arrow.histograms import BOUNDS, DISPLACED
@@ -45,6 +48,29 @@ def test_the_services_own_files(endpoint, tmp_path):
         checkpoint.pin(identity)
     checkpoint.end_move()
     assert checkpoint.pin(identity) == identity
+
+
+def test_a_file_that_is_replaced_while_it_is_read(endpoint, tmp_path):
+    """Its new length may be another than the one that its reader was told."""
+    checkpoint = Checkpoint(f"s3a://{BUCKET}/{tmp_path.name}", "p", endpoint.spark())
+    lengths = [{"batch": n, "shards": {"0": "x" * 2_000 * (n % 2)}} for n in range(2)]
+    checkpoint.write_status(lengths[0])
+    over = threading.Event()
+
+    def replace():
+        for each in itertools.cycle(lengths):
+            if over.is_set():
+                return
+            checkpoint.write_status(each)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        read = [checkpoint.status() for _ in range(300)]
+    finally:
+        over.set()
+        writer.join()
+    assert all(each in lengths for each in read)
 
 
 def test_the_driver_is_killed(endpoint, traffic, tmp_path):
