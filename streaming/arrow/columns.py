@@ -28,6 +28,21 @@ def plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
+def row_bytes(column: pa.Array) -> Int64s:
+    """About how many bytes each row takes."""
+    if pa.types.is_dictionary(column.type):
+        known = np.append(row_bytes(column.dictionary), 0)
+        sizes: Int64s = known[column.indices.fill_null(len(column.dictionary)).to_numpy()]
+        return sizes
+    if pa.types.is_list(column.type):
+        bounds = column.offsets.to_numpy().astype(np.int64)
+        pairs = column.values.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
+        sizes = row_bytes(pairs.field("key")) + row_bytes(pairs.field("value"))
+        spans: Int64s = np.diff(np.append(0, np.cumsum(sizes))[bounds - bounds[0]])
+        return spans
+    return np.asarray(pc.binary_length(column).fill_null(0).to_numpy(), np.int64)
+
+
 def last_headers(
     headers: pa.Array, names: Sequence[str]
 ) -> list[tuple[pa.Array, NDArray[np.bool_]]]:

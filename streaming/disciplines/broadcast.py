@@ -32,8 +32,9 @@ from streaming.disciplines.shards import (
     STATE_FORMAT,
     Core,
     ShardOperator,
-    check_format,
+    core_of,
     state_keys,
+    text_of,
 )
 from streaming.disciplines.source import Source
 
@@ -98,10 +99,9 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
     ) -> Generator[pd.DataFrame, None, Row]:
         """Take a batch's packs, in any order: rows of OUTPUT; returns the new row of STATE."""
         shard = self.shards[key]
-        form, clock_ms, blob, totals = row or (STATE_FORMAT, 0, b"", "{}")
-        check_format(form)
-        now_ms = max(now_ms, clock_ms)
-        core = self.take(shard, bytes(blob), totals)
+        row = row or state_row(0, b"", "{}")
+        now_ms = max(now_ms, row[1])
+        core = self.take(shard, *core_of(row))
         wrote_before, wrote = core.totals.batches > 0, False
         for write in core.step(read_packs(packs, len(self.plan.inputs), now_ms)):
             for rows in output_rows_of(key, write, wrote_before=wrote_before):
@@ -109,7 +109,12 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
                 yield rows
         core.totals.batches += wrote
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
-        return STATE_FORMAT, now_ms, self.keep(shard, core), core.totals.to_json()
+        return state_row(now_ms, self.keep(shard, core), core.totals.to_json())
+
+
+def state_row(clock_ms: int, core: bytes, totals: str) -> Row:
+    """A row of STATE."""
+    return STATE_FORMAT, clock_ms, b"", text_of(core, totals)
 
 
 def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:

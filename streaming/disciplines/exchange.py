@@ -34,10 +34,11 @@ from streaming.disciplines.shards import (
     STATE_FORMAT,
     Core,
     ShardOperator,
-    check_format,
+    core_of,
     state_keys,
+    text_of,
 )
-from streaming.errors import InputLost
+from streaming.errors import InputLost, StateFormatError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ STATE = "format int, clock_ms long, links string, core binary, totals string"
 Route = Callable[[pa.Table], NDArray[np.int64]]
 """The shard of each row of a table of input records."""
 
+CHUNK_FORMAT = 1
 _ENVELOPE = struct.Struct(">HIQ")
 
 
@@ -104,14 +106,15 @@ class Links:
         """A chunk with its sender and its number on the link."""
         number = self.sent.get(target, 0)
         self.sent[target] = number + 1
-        return _ENVELOPE.pack(STATE_FORMAT, shard, number) + chunk
+        return _ENVELOPE.pack(CHUNK_FORMAT, shard, number) + chunk
 
     def take(self, values: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Senders and chunks without repeats. InputLost where one is missing."""
         arrived = []
         for value in values:
             form, source, number = _ENVELOPE.unpack_from(value)
-            check_format(form)
+            if form != CHUNK_FORMAT:
+                raise StateFormatError(form, CHUNK_FORMAT)
             expected = self.taken.get(source, 0)
             if number > expected:
                 raise InputLost(
@@ -144,11 +147,10 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
     ) -> tuple[tuple[Any, ...], pd.DataFrame]:
         """Take a batch's packs, in any order; the new row of STATE and rows of OUTPUT."""
         shard = self.shards[key]
-        form, clock_ms, links_text, blob, totals = row or (STATE_FORMAT, 0, "[[],[]]", b"", "{}")
-        check_format(form)
-        now_ms = max(now_ms, clock_ms)
-        links = Links.from_json(links_text)
-        core = self.take(shard, bytes(blob), totals)
+        row = row or (STATE_FORMAT, 0, "[[],[]]", b"", "{}")
+        core = self.take(shard, *core_of(row))
+        now_ms = max(now_ms, row[1])
+        links = Links.from_json(row[2])
         outcome = core.step(self._work(packs, links, now_ms))
         sealed = [
             (target, links.seal(shard, target, chunk))
@@ -157,8 +159,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         ]
         writes = [*outcome.writes, (self.plan.transit, self._transit(sealed))]
         rows = output_rows(key, writes, core.totals)
-        blob = self.keep(shard, core)
-        return (STATE_FORMAT, now_ms, links.to_json(), blob, core.totals.to_json()), rows
+        text = text_of(self.keep(shard, core), core.totals.to_json())
+        return (STATE_FORMAT, now_ms, links.to_json(), b"", text), rows
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
         table = pa.concat_tables([RECORD.empty_table(), *(from_ipc(pack) for pack in packs)])

@@ -1,7 +1,8 @@
 """Operators by shards: what groups and multicast share, however a batch reaches their shards.
 
 A `Core` is the discipline's part of one shard. Its state is a row of the state store: a format,
-more of the operator's own, the core's bytes, its totals.
+more of the operator's own, then the core with its totals as text. (Spark keeps to the columns that
+a checkpoint began with; the core had one of its own.)
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from streaming.arrow.ipc import from_line, to_line
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Described, Reader
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+CORE_APART = 1
+"""The format that has the core in a column of its own."""
 
 
 @dataclass(slots=True)
@@ -88,11 +92,10 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
 
     def restored(self, key: int, row: tuple[Any, ...]) -> CoreType:
         """The shard in a row of the state store, for a look at it."""
-        form, *_, blob, _ = row
-        check_format(form)
+        blob, _ = core_of(row)
         core = self.core(self.shards[key])
         if blob:
-            core.load(bytes(blob))
+            core.load(blob)
         return core
 
     def take(self, shard: int, blob: bytes, totals: str) -> CoreType:
@@ -122,7 +125,18 @@ def state_keys(plan: Plan) -> list[int]:
     return shard_keys(plan.shards, plan.state_partitions)
 
 
-def check_format(form: int) -> None:
-    """Raise StateFormatError for state, or a chunk, that this version does not read."""
-    if form != STATE_FORMAT:
+def core_of(row: tuple[Any, ...]) -> tuple[bytes, str]:
+    """The core's bytes and its totals in a row of state.
+
+    Raises StateFormatError for one that this version does not read.
+    """
+    form, *_, blob, text = row
+    if form not in (CORE_APART, STATE_FORMAT):
         raise StateFormatError(form, STATE_FORMAT)
+    totals, _, core = text.partition("\n")
+    return (from_line(core) if core else bytes(blob)), totals
+
+
+def text_of(core: bytes, totals: str) -> str:
+    """The text that has both."""
+    return f"{totals}\n{to_line(core)}"

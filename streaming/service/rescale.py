@@ -238,7 +238,9 @@ def _require_same(before: list[dict[str, Any]], after: list[dict[str, Any]], nam
 def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     """The counts go on; JobFailed where their sum is another."""
     status = old.status()
-    shards = {str(row[0]): asdict(Totals.from_json(row[-1])) for row in moved.rows}
+    shards = {
+        str(row[0]): asdict(Totals.from_json(row[-1].partition("\n")[0])) for row in moved.rows
+    }
     was = Totals.sum(Totals(**each) for each in status["shards"].values())
     now = Totals.sum(Totals(**each) for each in shards.values())
     if replace(was, batches=0, shared=0) != replace(now, batches=0, shared=0):

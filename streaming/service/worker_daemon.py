@@ -1,4 +1,4 @@
-"""PySpark's daemon for Python workers, with four changes.
+"""PySpark's daemon for Python workers, with five changes.
 
 Spark starts it by the name of its module (`spark.python.daemon.module`).
 
@@ -10,6 +10,9 @@ A SIGTERM that everybody gets, as from systemd, leaves the running batch its wor
 After each task the daemon has a worker collect garbage. That walks through every object of all
 imported modules, some 60 ms, which is most of what a small task costs; here it walks through what
 the last tasks left alone. As it does so after each task, it need not do so often within one.
+
+What a stateful operator gives out leaves its worker in batches of a few rows: each of ours is a
+table of up to 2 MiB. A worker of PySpark's keeps all rows of a task until there are 20,000.
 
 The daemon imports what workers need before it forks them. A worker of PySpark's imports pandas,
 Arrow and our own modules by itself: a second of a core, and 120 MiB that it shares with nobody.
@@ -33,6 +36,8 @@ WHOLE_EVERY = 500
 """Cycles among objects that outlived a task are found in each so many tasks."""
 THRESHOLDS = (100_000, 50, 100)
 """So many new objects (`gc.set_threshold`) before garbage is collected within a task."""
+OUTPUT_ROWS_MAX = 4
+"""With more rows of an operator's, its worker hands on what it has."""
 PRELOAD = "SEQUENCER_PRELOAD"
 """Modules of the pipelines' own that a worker needs, with commas between them."""
 MODULES = ("pyspark.worker", "streaming.sink.sink")
@@ -64,6 +69,17 @@ def wanted() -> list[str]:
     if "SEQUENCER_STAGE" in os.environ:
         return [*MODULES, *SINK_MODULES]
     return [*MODULES, *filter(None, os.environ.get(PRELOAD, "").split(","))]
+
+
+def hand_on_early() -> None:
+    """Let an operator's output leave its worker as it comes."""
+    worker: Any = importlib.import_module("pyspark.worker")
+    serializer = worker.ApplyInPandasWithStateSerializer
+
+    def limited(**settings: Any) -> Any:
+        return serializer(**{**settings, "arrow_max_records_per_batch": OUTPUT_ROWS_MAX})
+
+    worker.ApplyInPandasWithStateSerializer = limited
 
 
 class _Traceback:
@@ -118,4 +134,5 @@ daemon.gc = _Garbage()
 if __name__ == "__main__":
     gc.set_threshold(*THRESHOLDS)
     preload(wanted())
+    hand_on_early()
     daemon.manager()

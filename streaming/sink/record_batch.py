@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import Int64s, flat, plain
+from streaming.arrow.columns import Int64s, flat, plain, row_bytes
 from streaming.sink.compression import COMPRESSIONS, compressed
 from streaming.sink.pieces import (
     NO_BYTES,
@@ -270,7 +270,7 @@ def _slices(columns: Sequence[pa.Array]) -> Iterator[slice]:
     if sum(_bytes_max(column) for column in columns) <= ENCODED_BYTES_MAX:
         yield slice(0, count)
         return
-    ends = np.cumsum(sum(_row_bytes(column) for column in columns))
+    ends = np.cumsum(sum(row_bytes(column) for column in columns))
     row = 0
     while row < count:
         beyond = _first_beyond(ends, row, ENCODED_BYTES_MAX)
@@ -281,20 +281,5 @@ def _slices(columns: Sequence[pa.Array]) -> Iterator[slice]:
 def _bytes_max(column: pa.Array) -> int:
     """No fewer bytes than the rows take."""
     if pa.types.is_dictionary(column.type):
-        return len(column) * int(_row_bytes(column.dictionary).max(initial=0))
+        return len(column) * int(row_bytes(column.dictionary).max(initial=0))
     return int(column.nbytes)
-
-
-def _row_bytes(column: pa.Array) -> Int64s:
-    """About how many bytes each row takes."""
-    if pa.types.is_dictionary(column.type):
-        known = np.append(_row_bytes(column.dictionary), 0)
-        sizes: Int64s = known[column.indices.fill_null(len(column.dictionary)).to_numpy()]
-        return sizes
-    if pa.types.is_list(column.type):
-        bounds = column.offsets.to_numpy().astype(np.int64)
-        pairs = column.values.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
-        sizes = _row_bytes(pairs.field("key")) + _row_bytes(pairs.field("value"))
-        spans: Int64s = np.diff(np.append(0, np.cumsum(sizes))[bounds - bounds[0]])
-        return spans
-    return np.asarray(pc.binary_length(column).fill_null(0).to_numpy(), np.int64)

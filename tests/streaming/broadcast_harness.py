@@ -8,6 +8,7 @@ import pyarrow as pa
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.totals import Totals
 from streaming.disciplines.broadcast import BroadcastOperator, pack_for_all
+from streaming.disciplines.shards import core_of
 from streaming.disciplines.state_keys import shard_keys
 from tests.streaming.in_memory import InMemory, plan_of
 
@@ -60,7 +61,7 @@ class Stage(InMemory):
         super().write(topic, table)
 
     def totals(self):
-        return Totals.sum(Totals.from_json(state[3]) for state in self.states.values())
+        return Totals.sum(Totals.from_json(core_of(state)[1]) for state in self.states.values())
 
 
 def drain(step):

@@ -6,6 +6,7 @@ The operator is the real one, on real packs; only Spark and Kafka are left out.
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator, spread_rows
+from streaming.disciplines.shards import core_of
 from tests.streaming.in_memory import InMemory, plan_of
 from tests.streaming.verify.worlds import Topics
 
@@ -52,7 +53,7 @@ class Floor(InMemory):
                 self.write(topic, from_ipc(blob))
 
     def totals(self):
-        return Totals.sum(Totals.from_json(state[4]) for state in self.states.values())
+        return Totals.sum(Totals.from_json(core_of(state)[1]) for state in self.states.values())
 
 
 def given_topics(world):

@@ -1,7 +1,8 @@
-"""State of a shard as bytes: compressed Arrow bodies with a format version."""
+"""State of a shard as text: compressed Arrow bodies with a format version."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +11,29 @@ import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Skipped
-from streaming.arrow.columns import flat
-from streaming.arrow.ipc import from_state, to_state
+from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.totals import Totals
+from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.errors import StateFormatError
 
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
+"""All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
+record is, how many rows and bytes each segment has, the segments (see `to_line`). Spark keeps to
+the columns that a checkpoint began with; up to the format ROWS_HELD the blobs had theirs."""
 
 CHANNELS = pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in COLUMNS)])
 SKIPPED = pa.schema([(name, pa.int64()) for name in ("channel", "first", "stop")])
-HELD = [pa.field(name, pa.int64()) for name in ("_channel", "_position", "_since_ms")]
-HELD += [pa.field("_fin", pa.bool_())]
+HELD = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("_channel", "_position", "_since_ms")),
+        ("_fin", pa.bool_()),
+    ]
+)
 """What a held record has besides."""
+PLACES = pa.schema([*HELD, ("segment", pa.int32()), ("row", pa.int32())])
+ROWS_HELD = 2
+"""The format that has, in place of segments, one table of the held records with HELD."""
 
 Row = tuple[int, int, bytes, bytes, bytes, str]
 
@@ -32,7 +43,7 @@ class Shard:
     """A shard's whole state: the channels, the held records (rows of RECORD), the counts."""
 
     state: ShardState
-    records: pa.Table
+    records: HeldRecords
     totals: Totals
 
 
@@ -41,36 +52,51 @@ def encode_shard(shard: Shard) -> Row:
     state, ranges, waiting = shard.state, shard.state.skipped, shard.state.held
     numbers = map(pa.array, state.columns().values())
     channels = pa.RecordBatch.from_arrays([state.keys, *numbers], schema=CHANNELS)
-    skipped, held = b"", b""
+    skipped, places = b"", b""
     if len(ranges):
         numbers = map(pa.array, (ranges.channel, ranges.first, ranges.stop))
         skipped = to_state(pa.RecordBatch.from_arrays(list(numbers), schema=SKIPPED))
     if len(waiting):
-        records = [flat(column) for column in shard.records.columns]
-        numbers = map(pa.array, (waiting.channel, waiting.position, waiting.since_ms, waiting.fin))
-        schema = pa.schema([*shard.records.schema, *HELD])
-        held = to_state(pa.RecordBatch.from_arrays([*records, *numbers], schema=schema))
-    totals = shard.totals.without_news().to_json()
-    return STATE_FORMAT, state.clock_ms, to_state(channels), skipped, held, totals
+        narrow = (each.astype(np.int32) for each in (shard.records.segment, shard.records.row))
+        columns = (waiting.channel, waiting.position, waiting.since_ms, waiting.fin, *narrow)
+        places = to_state(pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=PLACES))
+    lines = [
+        shard.totals.without_news().to_json(),
+        *map(to_line, (to_state(channels), skipped, places)),
+        json.dumps([(each.rows, each.size) for each in shard.records.segments]),
+        *(each.line for each in shard.records.segments),
+    ]
+    return STATE_FORMAT, state.clock_ms, b"", b"", b"", "\n".join(lines)
 
 
 def decode_shard(row: Row | None, schema: pa.Schema) -> Shard:
     """The shard in a row of STATE, or an empty one; ``schema`` is that of its records."""
+    nothing = HeldRecords.of(schema.empty_table())
     if row is None:
-        return Shard(ShardState.empty(), schema.empty_table(), Totals())
-    if row[0] != STATE_FORMAT:
+        return Shard(ShardState.empty(), nothing, Totals())
+    if row[0] not in (ROWS_HELD, STATE_FORMAT):
         raise StateFormatError(row[0], STATE_FORMAT)
-    _, clock_ms, channels_blob, skipped_blob, held_blob, totals = row
+    version, clock_ms, *columns, text = row
+    totals, *lines = text.split("\n")
+    blobs = map(from_line, lines[:3]) if lines else columns
+    channels_blob, skipped_blob, held_blob = blobs
     keys, *numbers = from_state(channels_blob, CHANNELS).columns
-    skipped, held, records = Skipped.empty(), Held.empty(), schema.empty_table()
+    skipped, held, records = Skipped.empty(), Held.empty(), nothing
     if skipped_blob:
         skipped = Skipped(*map(_numbers, from_state(skipped_blob, SKIPPED).columns))
-    if held_blob:
-        waiting = from_state(held_blob, pa.schema([*schema, *HELD])).columns
-        records = pa.Table.from_arrays(waiting[: len(schema)], schema=schema)
-        held = Held(*map(_numbers, waiting[len(schema) :]))
-    columns = dict(zip(COLUMNS, map(_numbers, numbers), strict=True))
-    state = ShardState(keys, **columns, held=held, skipped=skipped, clock_ms=clock_ms)
+    if held_blob and version == ROWS_HELD:
+        found = from_state(held_blob, pa.schema([*schema, *HELD])).columns
+        held = Held(*map(_numbers, found[len(schema) :]))
+        records = HeldRecords.of(pa.Table.from_arrays(found[: len(schema)], schema=schema))
+    elif held_blob:
+        *waiting, segment, row_of = map(_numbers, from_state(held_blob, PLACES).columns)
+        held = Held(*waiting)
+        heads = json.loads(lines[3])
+        segments = [Segment(line, *head) for line, head in zip(lines[4:], heads, strict=True)]
+        places = (each.astype(np.int64) for each in (segment, row_of))
+        records = HeldRecords(schema, segments, *places)
+    named = dict(zip(COLUMNS, map(_numbers, numbers), strict=True))
+    state = ShardState(keys, **named, held=held, skipped=skipped, clock_ms=clock_ms)
     return Shard(state, records, Totals.from_json(totals))
 
 

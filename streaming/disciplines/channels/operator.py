@@ -32,6 +32,7 @@ from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
+from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.waiting import told_waiting
@@ -40,6 +41,8 @@ from streaming.errors import GapTimeout
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
+
+DELIVERED = ("key", "value", "headers", "timestamp")
 
 
 def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
@@ -109,20 +112,15 @@ def step_shard(
     now_ms = outcome.state.clock_ms
 
     dropped = _dropped(outcome, plan)
-    rejected_row = outcome.rejected_row[~dropped]
-    # All rows move once; what is held, delivered and rejected are slices of the result.
-    held, delivered = len(outcome.held_row), len(outcome.delivered.row)
-    ends = np.concatenate([outcome.held_row, outcome.delivered.row, rejected_row])
-    joined = np.concatenate([np.arange(len(shard.records)), arrived + len(shard.records)])
-    rows = pa.concat_tables([shard.records, batch.select(shard.records.column_names)])
-    rows = rows.take(pa.array(joined[ends])).combine_chunks()
-    writes = []
-    if delivered:
-        writes.append((plan.output, _deliveries(rows.slice(held, delivered), outcome, plan)))
-    if len(rejected_row):
-        reasons = pa.array(REASONS).take(pa.array(outcome.rejected_reason[~dropped]))
-        rejects = output.rejects(rows.slice(held + delivered), reasons, plan.inputs)
-        writes.append((plan.rejects, rejects))
+    leaving = np.concatenate([outcome.delivered.row, outcome.rejected_row[~dropped]])
+    records = shard.records
+    outdated = records.outdated(outcome.held_row)
+    wanted = outdated[records.segment]
+    wanted[leaving[leaving < len(records)]] = True
+    pool = records.pool(wanted, batch.select(records.schema.names), arrived)
+    records = records.after(outcome.held_row, outdated, pool)
+    writes = [(plan.output, table) for table in _deliveries(pool, outcome, plan)]
+    writes += [(plan.rejects, table) for table in _rejects(pool, outcome, dropped, plan)]
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
@@ -131,7 +129,7 @@ def step_shard(
     events = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:
         writes.append((plan.events, output.events(events)))
-    return Shard(outcome.state, rows.slice(0, held), totals), writes
+    return Shard(outcome.state, records, totals), writes
 
 
 def _rules(plan: ChannelPlan, now_ms: int) -> Rules:
@@ -159,19 +157,32 @@ def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arriva
     return Arrivals(channel, label, epoch, batch["fin"].to_numpy()[arrived])
 
 
-def _deliveries(rows: pa.Table, outcome: Outcome, plan: ChannelPlan) -> pa.Table:
+def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.Table]:
     """The delivered records for the sink; their partition is that of the channel."""
     delivered = outcome.delivered
     starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
     keys = outcome.channels.take(pa.array(delivered.channel[starts]))
-    runs = np.diff(starts, append=len(rows))
-    added = {
+    runs = np.diff(starts, append=len(delivered.row))
+    added: dict[str, NDArray[Any]] = {
         "partition": np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs),
         "sequence": delivered.sequence,
         "incarnation": delivered.incarnation,
     }
-    names = ("key", "value", "headers", "timestamp")
-    return pa.table({**{name: rows[name] for name in names}, **added})
+    for piece in pool.pieces(delivered.row):
+        rows = pool.take(delivered.row[piece], DELIVERED)
+        for name, column in added.items():
+            rows = rows.append_column(name, pa.array(column[piece]))
+        yield rows
+
+
+def _rejects(
+    pool: Pool, outcome: Outcome, dropped: NDArray[np.bool_], plan: ChannelPlan
+) -> Iterator[pa.Table]:
+    """The rejected records with their reasons."""
+    rejected, reason = outcome.rejected_row[~dropped], outcome.rejected_reason[~dropped]
+    for piece in pool.pieces(rejected):
+        reasons = pa.array(REASONS).take(pa.array(reason[piece]))
+        yield output.rejects(pool.take(rejected[piece]), reasons, plan.inputs)
 
 
 def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:

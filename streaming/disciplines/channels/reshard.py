@@ -13,6 +13,7 @@ from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.pack import record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.waiting import told_waiting
@@ -24,29 +25,32 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     """Each channel to its shard by the hash of its name."""
     schema = record_schema(before)
     shards = [decode_shard(tuple(state), schema) for _key, *state in rows]
-    whole = _together(shards, record_schema(after))
-    names = whole.state.keys.to_pylist()
+    whole = _together([shard.state for shard in shards])
+    totals = counts_of(shard.totals for shard in shards)
+    records = pa.concat_tables([schema.empty_table(), *(each.records.table() for each in shards)])
+    names = whole.keys.to_pylist()
     of = np.array([channel_shard(name, after.shards) for name in names], np.int64)
     keys = shard_keys(after.shards, after.state_partitions)
     found, waiting = [], {}
     for number in range(after.shards) if rows else ():
-        shard = _part(whole, of == number)
+        mine = of == number
+        state = _part(whole, mine)
+        held = HeldRecords.of(records.filter(pa.array(mine[whole.held.channel])))
         counts = replace(
-            whole.totals if number == 0 else Totals(),
-            held=len(shard.state.held),
-            blocked=len(np.unique(shard.state.held.channel)),
-            channels=len(shard.state),
+            totals if number == 0 else Totals(),
+            held=len(state.held),
+            blocked=len(np.unique(state.held.channel)),
+            channels=len(state),
         )
-        found.append((keys[number], *encode_shard(replace(shard, totals=counts))))
-        told = told_waiting(ShardState.empty(), shard.state)
+        found.append((keys[number], *encode_shard(Shard(state, held, counts))))
+        told = told_waiting(ShardState.empty(), state)
         if told is not None:
             waiting[keys[number]] = told
     return Resharded(found, waiting)
 
 
-def _together(shards: Sequence[Shard], schema: pa.Schema) -> Shard:
+def _together(states: Sequence[ShardState]) -> ShardState:
     """All shards as one; channels of a later one have higher rows, so what is sorted stays so."""
-    states = [shard.state for shard in shards]
     first = np.cumsum([0, *map(len, states)]).tolist()
     placed = list(zip(states, first, strict=False))
 
@@ -69,19 +73,16 @@ def _together(shards: Sequence[Shard], schema: pa.Schema) -> Shard:
     )
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
     clock_ms = max((state.clock_ms for state in states), default=0)
-    state = ShardState(keys, **numbers, held=held, skipped=skipped, clock_ms=clock_ms)
-    records = pa.concat_tables([schema.empty_table(), *(shard.records for shard in shards)])
-    return Shard(state, records.combine_chunks(), counts_of(shard.totals for shard in shards))
+    return ShardState(keys, **numbers, held=held, skipped=skipped, clock_ms=clock_ms)
 
 
-def _part(whole: Shard, mine: np.ndarray[Any, Any]) -> Shard:
+def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
     """The channels of a mask, with what is theirs."""
-    state = whole.state
     row = np.cumsum(mine) - 1
     held, given_up = mine[state.held.channel], mine[state.skipped.channel]
     numbers = {name: column[mine] for name, column in state.columns().items()}
     some = state.held.take(held)
-    part = ShardState(
+    return ShardState(
         state.keys.filter(pa.array(mine)),
         **numbers,
         held=replace(some, channel=row[some.channel]),
@@ -92,5 +93,3 @@ def _part(whole: Shard, mine: np.ndarray[Any, Any]) -> Shard:
         ),
         clock_ms=state.clock_ms,
     )
-    records = whole.records.filter(pa.array(held)).combine_chunks()
-    return Shard(part, records, whole.totals)

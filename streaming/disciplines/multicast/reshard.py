@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from sequencer.multicast.batch import Holders, Peers
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import homes
+from streaming.disciplines.broadcast import homes, state_row
 from streaming.disciplines.multicast.batched import NUMBERS, BatchCore, BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
-from streaming.disciplines.shards import STATE_FORMAT
+from streaming.disciplines.shards import core_of
 from streaming.disciplines.state_keys import shard_keys
 
 
@@ -36,7 +36,7 @@ def reshard(
     holder = np.concatenate([row + at for (row, _), at in zip(pairs, first, strict=False)])
     node = np.concatenate([nodes for _, nodes in pairs])
     of = homes(keys, after.shards)
-    totals = counts_of(Totals.from_json(row[-1]) for row in rows)
+    totals = counts_of(Totals.from_json(core_of(row[1:])[1]) for row in rows)
     clock_ms = max(int(row[2]) for row in rows)
     found: list[Row] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
@@ -49,5 +49,5 @@ def reshard(
         held = mine[holder]
         core.holders.add(node[held], (np.cumsum(mine) - 1)[holder[held]])
         own = replace(totals if number == 0 else Totals(), channels=len(core.peers))
-        found.append((key, STATE_FORMAT, clock_ms, core.dump(), own.to_json()))
+        found.append((key, *state_row(clock_ms, core.dump(), own.to_json())))
     return Resharded(found, {})

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from sequencer.groups.subscribers import UNBORN, Subscribers
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import homes
+from streaming.disciplines.broadcast import homes, state_row
 from streaming.disciplines.groups.batch import codec
 from streaming.disciplines.groups.batch.operator import BatchCore, BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
-from streaming.disciplines.shards import STATE_FORMAT
+from streaming.disciplines.shards import core_of
 from streaming.disciplines.state_keys import shard_keys
 
 
@@ -41,7 +41,7 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
     numbers = [counted.get(name, (0, UNBORN, 0)) for name in names]
     columns = np.array(numbers, np.int64).reshape(len(names), 3).T
     of = homes(pa.array([name.encode() for name in names], pa.binary()), after.shards)
-    totals = counts_of(Totals.from_json(row[-1]) for row in rows)
+    totals = counts_of(Totals.from_json(core_of(row[1:])[1]) for row in rows)
     clock_ms = max(int(row[2]) for row in rows)
     found: list[Row] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
@@ -51,7 +51,7 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
             totals if number == 0 else Totals(),
             channels=int((subscribers.born & subscribers.mine).sum()),
         )
-        found.append((key, STATE_FORMAT, clock_ms, state, own.to_json()))
+        found.append((key, *state_row(clock_ms, state, own.to_json())))
     return Resharded(found, {})
 
 

@@ -1,0 +1,152 @@
+"""The records that a shard holds, in segments: each is compressed once, not with every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sequencer.channels.state import Bools, Int64s
+from sequencer.slices import slices
+from streaming.arrow.columns import flat, row_bytes
+from streaming.arrow.ipc import from_line, from_state, to_line, to_state
+
+PIECE_BYTES = 2**21
+"""About so large is a table that leaves a shard, and (two of them) a segment of what stays.
+Allocators keep the memory of such; larger ones they take from the system anew each time."""
+SEGMENT_BYTES = 2 * PIECE_BYTES
+ROW_BYTES = 40
+"""Of a record besides its key, value and headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What a step has at hand: records by their numbers, first those held before, then arrivals.
+
+    Record n is row ``at[n]`` of the table; -1 for one that stays where it is.
+    """
+
+    table: pa.Table
+    at: Int64s
+    sizes: Int64s
+
+    @classmethod
+    def of(cls, table: pa.Table, at: Int64s) -> Pool:
+        """Of a table's rows; ``sizes`` are their bytes."""
+        table = table.combine_chunks()
+        sizes = np.full(len(table), ROW_BYTES)
+        for name in ("key", "value", "headers"):
+            sizes += row_bytes(flat(table[name]))
+        return cls(table, at, sizes)
+
+    def take(self, records: Int64s, names: Sequence[str] | None = None) -> pa.Table:
+        """Some of the records, in this order."""
+        table = self.table if names is None else self.table.select(names)
+        return table.take(pa.array(self.at[records]))
+
+    def pieces(self, records: Int64s, most: int = PIECE_BYTES) -> Iterator[slice]:
+        """Stretches of some records, none of more bytes, but that one record may have more."""
+        for first, stop in slices(self.sizes[self.at[records]], most):
+            yield slice(first, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of records, compressed, as a line of text; ``size`` are their bytes when they are not.
+
+    Rows that are held no more stay in it until it is written anew.
+    """
+
+    line: str
+    rows: int
+    size: int
+
+    @classmethod
+    def of(cls, table: pa.Table, size: int) -> Segment:
+        """All rows of a table that is one chunk."""
+        (batch,) = table.combine_chunks().to_batches()
+        return cls(to_line(to_state(batch)), len(table), size)
+
+    def take(self, rows: Int64s, schema: pa.Schema) -> pa.Table:
+        """Some of the rows."""
+        batch = from_state(from_line(self.line), schema)
+        return pa.Table.from_batches([batch.take(pa.array(rows))])
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRecords:
+    """Held records, in the order of `ShardState.held`: record n is row ``row[n]`` of a segment.
+
+    Of segment ``segment[n]``; the oldest come first.
+    """
+
+    schema: pa.Schema
+    segments: Sequence[Segment]
+    segment: Int64s
+    row: Int64s
+
+    @classmethod
+    def of(cls, table: pa.Table) -> HeldRecords:
+        """All rows of a table."""
+        none, rows = np.zeros(0, np.int64), np.arange(len(table))
+        empty = cls(table.schema, (), none, none)
+        return empty.after(rows, empty.outdated(rows), Pool.of(table, rows))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def table(self) -> pa.Table:
+        """All of them."""
+        rows = np.arange(len(self))
+        return self.pool(rows >= 0, self.schema.empty_table(), rows[:0]).take(rows)
+
+    def outdated(self, held: Int64s) -> Bools:
+        """Which segments are to be written anew, where after a step these records are held.
+
+        One of which half is gone. And one that is no longer than what is written behind it, unless
+        it is large: so there are few, and each record is written a logarithm of times.
+        """
+        of = self.segment[held[held < len(self)]]
+        new = len(held) - len(of)
+        lives = np.bincount(of, minlength=len(self.segments)).tolist()
+        outdated = np.zeros(len(self.segments), np.bool_)
+        for at, segment in reversed([*enumerate(self.segments)]):
+            small = lives[at] <= new and 2 * segment.size < SEGMENT_BYTES
+            if small or 2 * lives[at] < segment.rows:
+                outdated[at] = True
+                new += lives[at]
+        return outdated
+
+    def pool(self, wanted: Bools, arrived: pa.Table, order: Int64s) -> Pool:
+        """The wanted ones of these records, and those that arrived: rows of a table, in order."""
+        at = np.full(len(self) + len(order), -1)
+        tables, first = [], 0
+        for segment in np.unique(self.segment[wanted]).tolist():
+            found = np.flatnonzero(wanted & (self.segment == segment))
+            tables.append(self.segments[segment].take(self.row[found], self.schema))
+            at[found] = np.arange(first, first + len(found))
+            first += len(found)
+        at[len(self) :] = first + order
+        return Pool.of(pa.concat_tables([*tables, arrived]), at)
+
+    def after(self, held: Int64s, outdated: Bools, pool: Pool) -> HeldRecords:
+        """Those that are held after a step, by their numbers in its pool.
+
+        The pool has, of these, what arrived and what outdated segments have.
+        """
+        old = held < len(self)
+        stays = np.zeros(len(held), np.bool_)
+        stays[old] = ~outdated[self.segment[held[old]]]
+        lasting, again = np.unique(self.segment[held[stays]], return_inverse=True)
+        segment, row = np.zeros((2, len(held)), np.int64)
+        segment[stays], row[stays] = again, self.row[held[stays]]
+        segments = [self.segments[at] for at in lasting.tolist()]
+        fresh = np.flatnonzero(~stays)
+        for piece in pool.pieces(held[fresh], SEGMENT_BYTES):
+            here = fresh[piece]
+            segment[here], row[here] = len(segments), np.arange(len(here))
+            size = int(pool.sizes[pool.at[held[here]]].sum())
+            segments.append(Segment.of(pool.take(held[here]), size))
+        return HeldRecords(self.schema, segments, segment, row)

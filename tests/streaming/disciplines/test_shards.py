@@ -1,0 +1,26 @@
+"""A shard's core and totals in a row of the state store, as this and older versions write them."""
+
+import pytest
+
+from streaming.disciplines.shards import CORE_APART, STATE_FORMAT, core_of, text_of
+from streaming.errors import StateFormatError
+
+CORE = bytes(range(256))
+
+
+@pytest.mark.parametrize("core", [b"", CORE])
+@pytest.mark.parametrize("more", [(), ("[[],[]]",)])
+def test_both_come_back(core, more):
+    text = text_of(core, '{"seen":1}')
+    assert text.isascii()
+    assert core_of((STATE_FORMAT, 5, *more, b"", text)) == (core, '{"seen":1}')
+
+
+def test_those_of_the_format_before():
+    assert core_of((CORE_APART, 5, bytearray(CORE), "{}")) == (CORE, "{}")
+    assert core_of((CORE_APART, 5, "[[],[]]", CORE, "{}")) == (CORE, "{}")
+
+
+def test_a_later_format_is_refused():
+    with pytest.raises(StateFormatError, match=f"reads format {STATE_FORMAT}"):
+        core_of((STATE_FORMAT + 1, 5, b"", "{}"))
