@@ -71,7 +71,7 @@ def encode_shard(shard: Shard) -> Row:
 
 def decode_shard(row: Row | None, schema: pa.Schema) -> Shard:
     """The shard in a row of STATE, or an empty one; ``schema`` is that of its records."""
-    nothing = HeldRecords.of(schema.empty_table())
+    nothing = HeldRecords.empty(schema)
     if row is None:
         return Shard(ShardState.empty(), nothing, Totals())
     if row[0] not in (ROWS_HELD, STATE_FORMAT):

@@ -30,16 +30,6 @@ class Pool:
 
     table: pa.Table
     at: Int64s
-    sizes: Int64s
-
-    @classmethod
-    def of(cls, table: pa.Table, at: Int64s) -> Pool:
-        """Of a table's rows; ``sizes`` are their bytes."""
-        table = table.combine_chunks()
-        sizes = np.full(len(table), ROW_BYTES)
-        for name in ("key", "value", "headers"):
-            sizes += row_bytes(flat(table[name]))
-        return cls(table, at, sizes)
 
     def take(self, records: Int64s, names: Sequence[str] | None = None) -> pa.Table:
         """Some of the records, in this order."""
@@ -48,7 +38,15 @@ class Pool:
 
     def pieces(self, records: Int64s, most: int = PIECE_BYTES) -> Iterator[slice]:
         """Stretches of some records, none of more bytes, but that one record may have more."""
-        for first, stop in slices(self.sizes[self.at[records]], most):
+        if not len(records):
+            return
+        if self.table.nbytes <= most:
+            yield slice(0, len(records))
+            return
+        sizes = np.full(len(self.table), ROW_BYTES)
+        for name in ("key", "value", "headers"):
+            sizes += row_bytes(flat(self.table[name]))
+        for first, stop in slices(sizes[self.at[records]], most):
             yield slice(first, stop)
 
 
@@ -64,10 +62,10 @@ class Segment:
     size: int
 
     @classmethod
-    def of(cls, table: pa.Table, size: int) -> Segment:
-        """All rows of a table that is one chunk."""
+    def of(cls, table: pa.Table) -> Segment:
+        """All rows of a table."""
         (batch,) = table.combine_chunks().to_batches()
-        return cls(to_line(to_state(batch)), len(table), size)
+        return cls(to_line(to_state(batch)), len(table), table.nbytes)
 
     def take(self, rows: Int64s, schema: pa.Schema) -> pa.Table:
         """Some of the rows."""
@@ -88,11 +86,16 @@ class HeldRecords:
     row: Int64s
 
     @classmethod
+    def empty(cls, schema: pa.Schema) -> HeldRecords:
+        """No records."""
+        none = np.zeros(0, np.int64)
+        return cls(schema, (), none, none)
+
+    @classmethod
     def of(cls, table: pa.Table) -> HeldRecords:
         """All rows of a table."""
-        none, rows = np.zeros(0, np.int64), np.arange(len(table))
-        empty = cls(table.schema, (), none, none)
-        return empty.after(rows, empty.outdated(rows), Pool.of(table, rows))
+        empty, rows = cls.empty(table.schema), np.arange(len(table))
+        return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))
 
     def __len__(self) -> int:
         return len(self.row)
@@ -129,7 +132,7 @@ class HeldRecords:
             at[found] = np.arange(first, first + len(found))
             first += len(found)
         at[len(self) :] = first + order
-        return Pool.of(pa.concat_tables([*tables, arrived]), at)
+        return Pool(pa.concat_tables([*tables, arrived]).combine_chunks(), at)
 
     def after(self, held: Int64s, outdated: Bools, pool: Pool) -> HeldRecords:
         """Those that are held after a step, by their numbers in its pool.
@@ -147,6 +150,5 @@ class HeldRecords:
         for piece in pool.pieces(held[fresh], SEGMENT_BYTES):
             here = fresh[piece]
             segment[here], row[here] = len(segments), np.arange(len(here))
-            size = int(pool.sizes[pool.at[held[here]]].sum())
-            segments.append(Segment.of(pool.take(held[here]), size))
+            segments.append(Segment.of(pool.take(held[here])))
         return HeldRecords(self.schema, segments, segment, row)

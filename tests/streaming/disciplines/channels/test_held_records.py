@@ -54,7 +54,7 @@ def stepped(rng, held, model, arriving, stays):
 def test_as_a_list_of_records(seed, monkeypatch):
     rng = random.Random(seed)
     monkeypatch.setattr(held_records, "SEGMENT_BYTES", rng.choice([200, 2_000, 2**22]))
-    held, model, sent = HeldRecords.of(table([])), [], 0
+    held, model, sent = HeldRecords.empty(RECORD), [], 0
     for _ in range(30):
         count = rng.choice([0, 1, 5, 60])
         arriving = records(rng, sent, count)
@@ -70,11 +70,9 @@ def test_as_a_list_of_records(seed, monkeypatch):
 def test_small_batches_leave_few_segments_and_write_a_record_few_times(monkeypatch):
     written = []
     made = Segment.of
-    monkeypatch.setattr(
-        Segment, "of", lambda table, size: written.append(len(table)) or made(table, size)
-    )
+    monkeypatch.setattr(Segment, "of", lambda table: written.append(len(table)) or made(table))
     rng = random.Random(1)
-    held, model = HeldRecords.of(table([])), []
+    held, model = HeldRecords.empty(RECORD), []
     for batch in range(256):
         held, model = stepped(rng, held, model, records(rng, 4 * batch, 4), 1)
         assert len(held.segments) <= 9
@@ -98,8 +96,8 @@ def test_what_stays_is_not_written_again(monkeypatch):
 def test_large_records_go_alone():
     rng = random.Random(1)
     rows = [{**each, "value": bytes(3 * 2**20)} for each in records(rng, 0, 4)]
-    pool = Pool.of(table(rows), np.arange(4))
+    pool = Pool(table(rows), np.arange(4))
     assert [*pool.pieces(np.arange(4))] == [slice(n, n + 1) for n in range(4)]
     assert [each.rows for each in HeldRecords.of(table(rows)).segments] == [1, 1, 1, 1]
-    small = Pool.of(table(records(rng, 0, 1000)), np.arange(1000))
+    small = Pool(table(records(rng, 0, 1000)), np.arange(1000))
     assert [*small.pieces(np.arange(1000))] == [slice(0, 1000)]
