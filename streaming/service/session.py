@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from streaming.config import Config
 from streaming.disciplines import operators
 from streaming.errors import ConfigError
-from streaming.kafka.jars import s3_jars, spark_jars
-from streaming.service.checkpoint import is_local, is_s3
+from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
 from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
+from streaming.service.files import is_gs, is_local, is_s3
 from streaming.service.jvm import ALLOCATORS, Jvm, quietly, spark_home
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SPARK_SECONDS_MAX = 8
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-S3_TRIGGER_MS = 1_000
+OBJECTS_TRIGGER_MS = 1_000
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -98,6 +98,21 @@ S3_CHECKPOINT = {
 """An object store has no rename: files are written whole or not at all. Credentials are those in
 [spark], or the environment's."""
 
+GS_CHECKPOINT = {
+    "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+    "spark.hadoop.fs.gs.auth.type": "APPLICATION_DEFAULT",
+    "spark.hadoop.fs.gs.block.size": str(64 * 2**20),
+    "spark.hadoop.fs.gs.rewrite.max.chunk.size": str(512 * 2**20),
+    "spark.hadoop.fs.gs.outputstream.buffer.size": str(8 * 2**20),
+    "spark.hadoop.fs.gs.inputstream.inplace.seek.limit": str(8 * 2**20),
+    "spark.hadoop.fs.gs.inputstream.min.range.request.size": str(2 * 2**20),
+}
+"""Google's connector moves a file in one step, and not over one that is there: Spark's own way with
+its logs, by renaming, is right (it cannot abandon a file, as the way on S3 has to). Hadoop 3.5 has
+defaults for a connector of its own under the same names: its classes, and sizes such as "64m",
+which Google's cannot read. Credentials are those of the environment."""
+
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
 }
@@ -135,6 +150,9 @@ def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
     if is_s3(config.service.checkpoint):
         jars = [*jars, *s3_jars()]
         settings = {**S3_CHECKPOINT, **settings}
+    elif is_gs(config.service.checkpoint):
+        jars = [*jars, *gs_jars()]
+        settings = {**GS_CHECKPOINT, **settings}
     if is_local_master(master):
         # On the class path of Java itself: only from there are classes kept (ClassArchive), and
         # Spark needs the file system before it has jars of its own.
@@ -207,7 +225,8 @@ def remarks(config: Config) -> list[str]:
         if config.spark.get(name, value) != value
     ]
     service = config.service
-    if is_s3(service.checkpoint) and service.trigger.ms < S3_TRIGGER_MS:
+    of_objects = is_s3(service.checkpoint) or is_gs(service.checkpoint)
+    if of_objects and service.trigger.ms < OBJECTS_TRIGGER_MS:
         told.append(
             f"service.trigger = {service.trigger.ms} ms: on an object store each batch costs some "
             'hundred requests; "5 s" costs less'

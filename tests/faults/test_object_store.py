@@ -1,4 +1,4 @@
-"""A checkpoint on an S3 endpoint: kill -9 of the driver, and two copies of the service."""
+"""A checkpoint on S3, on HDFS: kill -9 of the driver, and two copies of the service."""
 
 import pytest
 
@@ -8,7 +8,6 @@ from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
 from tests.faults.clusters import LIMIT_S, Traffic, kill_executor, kill_service, packed
-from tests.s3 import BUCKET
 from tests.service_helpers import Service, called_json, write_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -16,16 +15,16 @@ LOCAL = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 
 
 @pytest.fixture
-def traffic(broker, endpoint, tmp_path):
-    made = Traffic(broker, tmp_path, checkpoint=f"s3a://{BUCKET}/{tmp_path.name}", trigger="1 s")
-    run_on(made.config, {**LOCAL, **endpoint.spark()})
+def traffic(broker, storage, tmp_path):
+    made = Traffic(broker, tmp_path, checkpoint=storage.uri(tmp_path.name), trigger="1 s")
+    run_on(made.config, {**LOCAL, **storage.spark()})
     return made
 
 
-def test_the_services_own_files(endpoint, tmp_path):
-    folder = f"s3a://{BUCKET}/own"
+def test_the_services_own_files(storage, tmp_path):
+    folder = storage.uri("own")
     config = write_config(tmp_path, "localhost:9", {"p": {}}, checkpoint=folder)
-    run_on(config, endpoint.spark())
+    run_on(config, storage.spark())
     checkpoint = Checkpoint.of(load_config(config), "p")
     assert checkpoint.identity() is None
     identity = Identity("multicast", 4, 2, ["in"], {"order": "batch"})
@@ -47,19 +46,19 @@ def test_the_services_own_files(endpoint, tmp_path):
     assert checkpoint.pin(identity) == identity
 
 
-def test_the_driver_is_killed(endpoint, traffic, tmp_path):
+def test_the_driver_is_killed(storage, traffic, tmp_path):
     for _ in range(2):
         traffic.through(kill_service)
     traffic.send(5)
     traffic.finish()
-    kept = Checkpoint(f"s3a://{BUCKET}/{tmp_path.name}", "channels", endpoint.spark())
+    kept = Checkpoint(storage.uri(tmp_path.name), "channels", storage.spark())
     read = kept.read_up_to()[traffic.inputs["channels"]]
     assert sum(read.values()) == traffic.sent["channels"]
 
 
-def test_on_a_cluster_an_executor_and_the_driver_are_killed(cluster, endpoint, traffic):
+def test_on_a_cluster_an_executor_and_the_driver_are_killed(cluster, storage, traffic):
     spark = cluster.spark(packed(cluster, traffic.config))
-    run_on(traffic.config, {**spark, **endpoint.spark()})
+    run_on(traffic.config, {**spark, **storage.spark()})
     traffic.through(lambda _: kill_executor(cluster))
     traffic.through(kill_service)
     traffic.send(5)
