@@ -26,7 +26,10 @@ HDFS_ATTEMPTS_MAX = "4"
 """Some ten seconds; by default it is some minutes."""
 GS_SECONDS_MAX = 30
 HERE = ("", "file")
-JAVA = re.compile(r'RPCError\("[\w.$]+", "(.*)', re.DOTALL)
+WRAPPED = re.compile(
+    r'RPCError\("[\w.$]+", "(.*)|google::cloud::Status\((.*?) error_info=', re.DOTALL
+)
+"""What HDFS and Google's client say, around a reason."""
 
 
 class Files:
@@ -138,10 +141,10 @@ def is_gs(location: str) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Without the trace of Java's that HDFS adds."""
+    """Without what its client puts around it, and without Java's trace."""
     text = str(error) or type(error).__name__
-    if refused := JAVA.match(text):
-        text = refused[1]
+    if within := WRAPPED.match(text):
+        text = within[1] or within[2]
     return re.split(r"\n|\\n", text)[0].rstrip(". ")[:400]
 
 
