@@ -70,7 +70,7 @@ class Storage:
 
     def _run(self, *command: str, port: int | None = None) -> None:
         """A process that ends with this; returns when it listens."""
-        log = self.folder / f"{len(self.processes)}.log"
+        log = self.folder / f"{time.monotonic_ns()}.log"
         with log.open("w") as output:
             process = subprocess.Popen(
                 command,
@@ -131,14 +131,26 @@ class Hdfs(Storage):
         path = os.pathsep.join(map(str, [self.folder, *jars, *beside]))
         command = [java(), "-Xmx256m", "-cp", path]
         name = "org.apache.hadoop.hdfs.server.{0}.{1}".format
-        namenode = [*command, name("namenode", "NameNode")]
-        subprocess.run([*namenode, "-format"], check=True, timeout=START_SECONDS_MAX)
-        self._run(*namenode)
+        self.namenode = [*command, name("namenode", "NameNode")]
+        subprocess.run([*self.namenode, "-format"], check=True, timeout=START_SECONDS_MAX)
+        self._run(*self.namenode)
         self._run(*command, name("datanode", "DataNode"), port=datanode)
         self._until_it_writes()
 
+    def kill(self) -> None:
+        """kill -9 of the NameNode."""
+        process = self.processes.pop(0)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(END_SECONDS_MAX)
+
+    def come_back(self) -> None:
+        """The NameNode again, with all that it had."""
+        self._run(*self.namenode)
+        self.processes.insert(0, self.processes.pop())
+        self._until_it_writes()
+
     def _until_it_writes(self) -> None:
-        """The NameNode knows the DataNode only a moment after that listens."""
+        """The NameNode hears of the DataNode's blocks only a moment after both listen."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while True:
             try:
@@ -154,6 +166,7 @@ class Hdfs(Storage):
             "fs.defaultFS": self.uri(""),
             "hadoop.tmp.dir": str(self.folder / "hdfs"),
             "dfs.replication": "1",
+            "dfs.namenode.safemode.extension": "0",
             "dfs.datanode.address": f"{HOST}:{datanode}",
             **dict.fromkeys(OTHER_ADDRESSES, f"{HOST}:0"),
         }

@@ -108,10 +108,9 @@ class Files:
             raise StorageUnavailable(
                 f"The checkpoint {self.location} cannot be used: {_reason(error)}.",
                 "What is written there stays as it is.",
-                "See that it answers and lets us in (service.checkpoint, [spark] spark.hadoop.…), "
-                "then start again."
+                "See that it answers and lets us in (service.checkpoint, [spark] spark.hadoop.…)."
                 if not is_local(self.location)
-                else "See that the folder can be written to, then start again.",
+                else "See that the folder can be written to.",
             ) from error
 
 

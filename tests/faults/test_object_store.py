@@ -9,6 +9,7 @@ from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
 from tests.faults.clusters import LIMIT_S, Traffic, kill_executor, kill_service, packed
 from tests.service_helpers import Service, called_json, write_config
+from tests.storages import Hdfs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 LOCAL = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
@@ -76,4 +77,21 @@ def test_the_newer_of_two_copies_goes_on(traffic):
             assert "Another copy of this service" in first.said()
             second.until(traffic.done, LIMIT_S)
             assert second.stop() == 0, second.said()
+    traffic.judge()
+
+
+@pytest.mark.parametrize("storage", [pytest.param(Hdfs, id="hdfs")], indirect=True)
+def test_the_namenode_goes_away_and_comes_back(storage, traffic):
+    before = {}
+    traffic.send(20)
+    with Service(traffic.config) as service:
+        service.until(lambda: traffic.moved_since(before), LIMIT_S)
+        storage.kill()
+        traffic.send(20)
+        service.until(lambda: "cannot be used" in service.said(), LIMIT_S)
+        storage.come_back()
+        traffic.send(5)
+        service.until(traffic.done, LIMIT_S)
+        assert service.stop() == 0, service.said()
+        assert "Traceback" not in service.said()
     traffic.judge()
