@@ -90,13 +90,16 @@ S3_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
     ),
+}
+"""An object store has no rename: files are written whole or not at all."""
+
+S3_CREDENTIALS = {
     "spark.hadoop.fs.s3a.aws.credentials.provider": (
         "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
         "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
     ),
 }
-"""An object store has no rename: files are written whole or not at all. Credentials are those in
-[spark], or the environment's."""
+"""Those in [spark], or the environment's."""
 
 GS_CHECKPOINT = {
     "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
@@ -120,18 +123,22 @@ LOCAL_FILES = {
 each of Spark's two logs, in every batch."""
 
 
-def start_jvm(config: Config) -> Jvm:
-    """Start the JVM of :func:`spark_session`; there is much to do until it listens."""
+def start_jvm(config: Config, to: str = "") -> Jvm:
+    """Start the JVM of :func:`spark_session`; there is much to do until it listens.
+
+    ``to``: another checkpoint that is written.
+    """
     if python := config.spark.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = str(python)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_local_master(str(config.spark.get("spark.master", DEFAULT_MASTER))):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return Jvm(*jvm_settings(config))
+    return Jvm(*jvm_settings(config, to))
 
 
-def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
+def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
     """What Spark and its JVM are told, and where that JVM's classes are kept."""
+    places = [config.service.checkpoint, to or config.service.checkpoint]
     own = {name: str(value) for name, value in config.spark.items()}
     master = own.get("spark.master", DEFAULT_MASTER)
     settings = {
@@ -142,15 +149,16 @@ def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
         **PYTHON_WORKERS,
         f"spark.executorEnv.{PRELOAD}": ",".join(operators(config.pipelines.values())),
         **({} if is_local_master(master) else EXECUTORS),
-        **(LOCAL_CHECKPOINT if is_local(config.service.checkpoint) else {}),
+        **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **own,
         **SESSION,
     }
     jars = spark_jars()
-    if is_s3(config.service.checkpoint):
+    if any(map(is_s3, places)):
         jars = [*jars, *s3_jars()]
-        settings = {**S3_CHECKPOINT, **settings}
-    elif is_gs(config.service.checkpoint):
+        whole = S3_CHECKPOINT if all(map(is_s3, places)) else {}  # no other storage has these
+        settings = {**S3_CREDENTIALS, **whole, **settings}
+    if any(map(is_gs, places)):
         jars = [*jars, *gs_jars()]
         settings = {**GS_CHECKPOINT, **settings}
     if is_local_master(master):

@@ -8,7 +8,7 @@ from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
 from tests.faults.clusters import LIMIT_S, Traffic, kill_executor, kill_service, packed
-from tests.service_helpers import Service, called_json, write_config
+from tests.service_helpers import Service, called, called_json, write_config
 from tests.storages import Hdfs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -78,6 +78,20 @@ def test_the_newer_of_two_copies_goes_on(traffic):
             second.until(traffic.done, LIMIT_S)
             assert second.stop() == 0, second.said()
     traffic.judge()
+
+
+def test_the_state_moves_there_from_a_folder(storage, broker, tmp_path):
+    traffic, to = Traffic(broker, tmp_path), storage.uri(tmp_path.name)
+    run_on(traffic.config, {**LOCAL, **storage.spark()})
+    traffic.through(lambda _: None)
+    asked = ("--shards", "8", "--state-partitions", "2", "--to", to)
+    code, out, said = called("rescale", traffic.config, *asked)
+    assert code == 0, said
+    text = traffic.config.read_text().replace(str(tmp_path / "checkpoints"), to)
+    traffic.config.write_text(text.replace("[service]", "[service]\nshards = 8"))
+    assert f'checkpoint = "{to}"' in out
+    traffic.send(5)
+    traffic.finish()
 
 
 @pytest.mark.parametrize("storage", [pytest.param(Hdfs, id="hdfs")], indirect=True)
