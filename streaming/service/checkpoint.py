@@ -251,18 +251,22 @@ class Checkpoint:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        if self._files.kind(name) != fs.FileType.File:
-            return None
-        text = self._files.read(name)
-        try:
-            content = json.loads(text)
-        except ValueError as error:
-            raise SequencerError(
-                f"{self.location}/{name} is damaged: {error}.",
-                "Nothing was changed.",
-                "Restore it from a backup of the checkpoint.",
-            ) from error
-        return dict(content)
+        last = None
+        while self._files.kind(name) == fs.FileType.File:
+            text = self._files.read(name)
+            try:
+                return dict(json.loads(text))
+            except ValueError as error:
+                if text == last:
+                    raise SequencerError(
+                        f"{self.location}/{name} is damaged: {error}.",
+                        "Nothing was changed.",
+                        "Restore it from a backup of the checkpoint.",
+                    ) from error
+            # An object is asked for its size, then for its bytes: one that is replaced in between
+            # is cut. What is damaged reads the same again.
+            last = text
+        return None
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         self._files.write(name, json.dumps(content, sort_keys=True).encode())

@@ -1,4 +1,7 @@
-"""A checkpoint on S3, on HDFS: kill -9 of the driver, and two copies of the service."""
+"""Checkpoints on S3, on HDFS, in Google's store: kill -9, two copies, state that moves there."""
+
+import itertools
+import threading
 
 import pytest
 
@@ -45,6 +48,29 @@ def test_the_services_own_files(storage, tmp_path):
         checkpoint.pin(identity)
     checkpoint.end_move()
     assert checkpoint.pin(identity) == identity
+
+
+def test_a_file_that_is_replaced_while_it_is_read(storage, tmp_path):
+    """Its new length may be another than the one that its reader was told."""
+    checkpoint = Checkpoint(storage.uri(tmp_path.name), "p", storage.spark())
+    lengths = [{"batch": n, "shards": {"0": "x" * 2_000 * (n % 2)}} for n in range(2)]
+    checkpoint.write_status(lengths[0])
+    over = threading.Event()
+
+    def replace():
+        for each in itertools.cycle(lengths):
+            if over.is_set():
+                return
+            checkpoint.write_status(each)
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        read = [checkpoint.status() for _ in range(300)]
+    finally:
+        over.set()
+        writer.join()
+    assert all(each in lengths for each in read)
 
 
 def test_the_driver_is_killed(storage, traffic, tmp_path):
