@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -84,7 +84,9 @@ class Files:
         kind = self.kind(name)
         with self._asked():
             if kind == fs.FileType.Directory:
-                self._system.delete_dir(self._at(name))
+                # In an object store it may be no more than the beginning of names, now gone.
+                with suppress(FileNotFoundError):
+                    self._system.delete_dir(self._at(name))
             elif kind == fs.FileType.File:
                 self._system.delete_file(self._at(name))
 
@@ -142,7 +144,7 @@ def is_gs(location: str) -> bool:
 def _reason(error: Exception) -> str:
     """Without what its client puts around it, and without Java's trace."""
     text = str(error) or type(error).__name__
-    if within := WRAPPED.match(text):
+    if within := WRAPPED.search(text):
         text = within[1] or within[2]
     return re.split(r"\n|\\n", text)[0].rstrip(". ")[:400]
 
