@@ -3,6 +3,7 @@
 SequencerError
 ├── ConfigError          the configuration, or the call, cannot work        exit status 2
 ├── KafkaUnavailable     Kafka does not answer, or refuses us               exit status 1
+├── StorageUnavailable   the checkpoint's storage does not, or refuses us   exit status 1
 ├── JobFailed            the job stopped; says what took effect             exit status 1
 │   ├── GapTimeout       a gap outlived its time under the policy "fail"
 │   ├── Fenced           another copy of the service took over
@@ -49,6 +50,10 @@ class ConfigError(SequencerError):
 
 class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)
     """Kafka does not answer, or refuses us."""
+
+
+class StorageUnavailable(SequencerError):  # noqa: N818  (likewise)
+    """The checkpoint's storage does not answer, or refuses us."""
 
 
 class JobFailed(SequencerError):  # noqa: N818

@@ -34,7 +34,7 @@ def rescale(
     from streaming.logs import say  # noqa: PLC0415
     from streaming.service.rescale import Target  # noqa: PLC0415
     from streaming.service.rescale import rescale as move  # noqa: PLC0415
-    from streaming.service.session import local, spark_session  # noqa: PLC0415
+    from streaming.service.session import local, spark_session, start_jvm  # noqa: PLC0415
 
     settings = load_config(config)
     root = to.rstrip("/")
@@ -44,7 +44,8 @@ def rescale(
             "Nothing was changed.",
             "Name a new one; the old one is kept until you remove it.",
         )
-    with spark_session(local(settings)) as session:
+    here = local(settings)
+    with spark_session(here, start_jvm(here, root)) as session:
         target = Target(root, shards, state_partitions)
         move(session, settings, list(settings.pipelines), target, say)
     print(f'checkpoint = "{root}"\nshards = {shards}\nstate_partitions = {state_partitions}')

@@ -27,9 +27,11 @@ from streaming.errors import ConfigError, SequencerError
 
 IVY = Path(__file__).with_name("ivy.xml")
 IVY_S3 = Path(__file__).with_name("ivy-s3.xml")
+IVY_GS = Path(__file__).with_name("ivy-gs.xml")
 FETCHED = {
     IVY.name: "Spark's Kafka connector and a Kafka broker: 54 MB",
     IVY_S3.name: "Hadoop's client for S3: 14 MB",
+    IVY_GS.name: "Google's connector for Hadoop: 40 MB",
 }
 JAVA_MIN = 17
 RESOLVE_SECONDS_MAX = 600
@@ -38,17 +40,22 @@ LOCK_SECONDS_MAX = 900
 
 def spark_jars() -> list[Path]:
     """Jars of Spark's Kafka connector."""
-    return _jars("connector")
+    return fetched("connector")
 
 
 def s3_jars() -> list[Path]:
     """Jars for checkpoints on an S3 endpoint; fetched by whoever has one."""
-    return _jars("s3", IVY_S3)
+    return fetched("s3", IVY_S3)
+
+
+def gs_jars() -> list[Path]:
+    """Jars for checkpoints in Google's object store; likewise."""
+    return fetched("gs", IVY_GS)
 
 
 def broker_classpath() -> list[Path]:
     """Jars of the embedded broker."""
-    return _jars("broker")
+    return fetched("broker")
 
 
 def java() -> str:
@@ -76,7 +83,8 @@ def java_environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-def _jars(kind: str, ivy: Path = IVY) -> list[Path]:
+def fetched(kind: str, ivy: Path = IVY) -> list[Path]:
+    """Jars of one kind of an Ivy file; fetched by whoever is the first to need them."""
     own_jars = os.environ.get("SEQUENCER_JARS")
     folder = Path(own_jars) if own_jars else _cache_folder(ivy)
     if not own_jars and not folder.is_dir():
@@ -160,13 +168,13 @@ def _resolve(folder: Path, file: Path) -> None:
     prefix = f"{folder.name}-new-"
     for left in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
         shutil.rmtree(left, ignore_errors=True)
-    said = f"Fetching {FETCHED[file.name]} (once, about half a minute)"
+    said = f"Fetching {FETCHED.get(file.name, file.stem)} (once, about half a minute)"
     print(said, end="", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
         # paths from the folder: in a pattern, Ivy has its own use for (, [ and $
         arguments = [command, "-jar", str(ivy), "-ivy", str(file), "-cache", "ivy"]
         arguments += ["-retrieve", "jars/[conf]/[artifact]-[revision].[ext]"]
-        arguments += ["-confs", *(("s3",) if file == IVY_S3 else ("connector", "broker"))]
+        arguments += ["-confs", *(("connector", "broker") if file == IVY else ("*",))]
         settings = os.environ.get("SEQUENCER_IVY_SETTINGS")
         if settings:
             arguments += ["-settings", str(Path(settings).resolve())]

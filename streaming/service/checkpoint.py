@@ -21,6 +21,7 @@ from streaming import crashes
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError, JobFailed, SequencerError
+from streaming.service.files import Files, local_path
 
 IDENTITY = "identity.json"
 STATUS = "status.json"
@@ -28,9 +29,6 @@ WAITING = "waiting.json"
 MOVED = "moved.json"
 MOVING = "moving.json"
 
-
-S3 = ("s3", "s3a", "s3n")
-S3_PROPERTY = "spark.hadoop.fs.s3a."
 
 SHARED = {
     "shards": "set service.shards back",
@@ -55,13 +53,13 @@ class Checkpoint:
     """Reads and writes the service's own files in a pipeline's checkpoint folder.
 
     ``root`` is a folder or a Hadoop URI (file, hdfs, s3a, gs, …); ``spark``: Spark's properties,
-    of which those of S3 say where that is and who we are there.
+    of which those of Hadoop say where that is and who we are there.
     """
 
     def __init__(self, root: str, pipeline: str, spark: Mapping[str, str] | None = None) -> None:
         self.location = f"{root.rstrip('/')}/{pipeline}"
         self.pipeline = pipeline
-        self._files, self._path = _open(self.location, spark or {})
+        self._files = Files(self.location, spark or {})
         self._lock: IO[str] | None = None
 
     @classmethod
@@ -72,7 +70,7 @@ class Checkpoint:
     @property
     def lockable(self) -> bool:
         """Whether it is a folder, where locks and renames work."""
-        return isinstance(self._files, fs.LocalFileSystem)
+        return self._files.local
 
     def pin(self, wanted: Identity) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
@@ -128,11 +126,9 @@ class Checkpoint:
     def begin_move(self, origin: str) -> None:
         """Nobody starts here until it ends; what another left that was interrupted is removed."""
         self._write(MOVING, {"from": origin})
-        for entry in self._files.get_file_info(fs.FileSelector(self._path)):
-            if entry.type == fs.FileType.Directory:
-                self._files.delete_dir(entry.path)
-            elif entry.base_name != MOVING:
-                self._files.delete_file(entry.path)
+        for name, _ in self._files.names():
+            if name != MOVING:
+                self._files.remove(name)
 
     @property
     def moving(self) -> bool:
@@ -141,8 +137,7 @@ class Checkpoint:
 
     def end_move(self) -> None:
         """All is here; see :meth:`require_here`."""
-        if self.moving:
-            self._files.delete_file(f"{self._path}/{MOVING}")
+        self._files.remove(MOVING)
 
     def _compare(self, name: str, was: Any, now: Any, remedy: str) -> None:
         if was != now:
@@ -168,12 +163,15 @@ class Checkpoint:
         """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
 
         Works on a local folder. Elsewhere Kafka keeps two copies apart (`sink.claim`), and it is
-        the newer one that goes on.
+        the newer one that goes on; here it only has to answer, which is known before Spark starts.
         """
-        if not self.lockable or crashes.wants("unlocked"):
+        if not self.lockable:
+            self.require_here()
             return
-        self._files.create_dir(self._path, recursive=True)
-        self._lock = Path(self._path, "lock").open("a+")  # noqa: SIM115  (held for life)
+        if crashes.wants("unlocked"):
+            return
+        self._files.make_folder()
+        self._lock = Path(local_path(self.location), "lock").open("a+")  # noqa: SIM115  (held for life)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -215,47 +213,33 @@ class Checkpoint:
         The query has to be another one: what Kafka knows of the other's progress is then nothing to
         it. Batch 0 of this one must be the only one.
         """
-        with other._files.open_input_stream(other._done()) as stream:
-            version, settings, *sources = stream.read().decode().splitlines()
+        done = other._files.read(f"offsets/{other._last('commits')}")
+        version, settings, *sources = done.decode().splitlines()
         told = json.loads(settings)
         told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
         offsets = "\n".join([version, json.dumps(told, separators=(",", ":")), *sources])
         self._put("offsets/0", offsets.encode())
         self.forget("sources")
-        selector = fs.FileSelector(f"{other._path}/sources", recursive=True)
-        for entry in other._files.get_file_info(selector):
-            if entry.type == fs.FileType.File and not entry.base_name.startswith("."):
-                with other._files.open_input_stream(entry.path) as stream:
-                    inside = entry.path.removeprefix(f"{other._path}/")
-                    self._put(inside, stream.read())
+        for name, is_file in other._files.names("sources", recursive=True):
+            if is_file and not name.rpartition("/")[2].startswith("."):
+                self._put(name, other._files.read(name))
 
     def forget(self, name: str) -> None:
         """Remove a folder inside, with what is in it."""
-        path = f"{self._path}/{name}"
-        if self._files.get_file_info(path).type != fs.FileType.NotFound:
-            self._files.delete_dir(path)
-
-    def _done(self) -> str:
-        """The offsets of the last batch that is done."""
-        return f"{self._path}/offsets/{self._last('commits')}"
+        self._files.remove(name)
 
     def _put(self, name: str, content: bytes) -> None:
         """Write a file of Spark's, without the checksum that there may be of an older one."""
-        folder, _, last = f"{self._path}/{name}".rpartition("/")
-        self._files.create_dir(folder, recursive=True)
-        checksum = f"{folder}/.{last}.crc"
-        if self._files.get_file_info(checksum).type == fs.FileType.File:
-            self._files.delete_file(checksum)
-        with self._files.open_output_stream(f"{folder}/{last}") as stream:
-            stream.write(content)
+        folder, _, last = name.rpartition("/")
+        self._files.remove(f"{folder}/.{last}.crc")
+        self._files.write(name, content)
 
     def read_up_to(self) -> dict[str, dict[str, int]]:
         """The offsets, by topic and partition, up to which batches that are done have read."""
         batch = self._last("commits")
         if batch < 0:
             return {}
-        with self._files.open_input_stream(f"{self._path}/offsets/{batch}") as stream:
-            lines = stream.read().decode().splitlines()
+        lines = self._files.read(f"offsets/{batch}").decode().splitlines()
         found: dict[str, dict[str, int]] = {}
         for line in lines[2:]:  # a version, then Spark's own; a line for each source follows
             offsets = json.loads(line) if line.startswith("{") else {}
@@ -263,16 +247,13 @@ class Checkpoint:
         return found
 
     def _last(self, log: str) -> int:
-        where = fs.FileSelector(f"{self._path}/{log}", allow_not_found=True)
-        names = (entry.base_name for entry in self._files.get_file_info(where))
+        names = (name.rpartition("/")[2] for name, _ in self._files.names(log))
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        path = f"{self._path}/{name}"
         last = None
-        while self._files.get_file_info(path).type == fs.FileType.File:
-            with self._files.open_input_stream(path) as stream:
-                text = stream.read()
+        while self._files.kind(name) == fs.FileType.File:
+            text = self._files.read(name)
             try:
                 return dict(json.loads(text))
             except ValueError as error:
@@ -288,60 +269,7 @@ class Checkpoint:
         return None
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        self._files.create_dir(self._path, recursive=True)
-        path = f"{self._path}/{name}"
-        # An object store shows a file when it is whole, and has no rename.
-        new = f"{path}.new" if self.lockable else path
-        with self._files.open_output_stream(new) as stream:
-            stream.write(json.dumps(content, sort_keys=True).encode())
-        if new != path:
-            self._files.move(new, path)
-
-
-def is_local(location: str) -> bool:
-    """Whether a checkpoint is a folder of this machine, not a Hadoop URI of something else."""
-    scheme, separator, _ = location.partition("://")
-    return not separator or scheme == "file"
-
-
-def local_path(location: str) -> str:
-    """The folder of a location that is one of this machine."""
-    return location.removeprefix("file://").removeprefix("file:")
-
-
-def is_s3(location: str) -> bool:
-    """Whether a checkpoint lies on an S3 endpoint."""
-    return location.partition("://")[0] in S3 and "://" in location
-
-
-def _open(location: str, spark: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
-    rest = location.partition("://")[2]
-    if is_s3(location):
-        return fs.S3FileSystem(**_s3_options(spark)), rest
-    if not is_local(location):
-        files, path = fs.FileSystem.from_uri(location)
-        return files, path
-    return fs.LocalFileSystem(), local_path(location)
-
-
-def _s3_options(spark: Mapping[str, str]) -> dict[str, Any]:
-    """What Spark is told of S3, for Arrow's client; the rest is the environment's in both."""
-    told = {
-        name.removeprefix(S3_PROPERTY): value
-        for name, value in spark.items()
-        if name.startswith(S3_PROPERTY)
-    }
-    scheme, _, address = told.get("endpoint", "").rpartition("://")
-    plain = scheme == "http" or told.get("connection.ssl.enabled") == "false"
-    options = {
-        "endpoint_override": address,
-        "access_key": told.get("access.key"),
-        "secret_key": told.get("secret.key"),
-        "session_token": told.get("session.token"),
-        "region": told.get("endpoint.region"),
-        "scheme": "http" if plain else "",
-    }
-    return {name: value for name, value in options.items() if value}
+        self._files.write(name, json.dumps(content, sort_keys=True).encode())
 
 
 def _show(value: Any) -> str:

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.histograms import BOUNDS, DISPLACED, LATE_MS, LATENCY_MS, WAITED_MS
-from streaming.service.checkpoint import is_local, local_path
+from streaming.service.files import is_local, local_path
 from streaming.service.offsets import offsets_of
 
 if TYPE_CHECKING:

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 PACKAGES = ("numpy", "pandas", "pyarrow", "kafka-python", "lz4")
 """Whose versions are compared: what the driver's plan and bytes go through on executors."""
+BY_RENAME = {
+    "mapreduce.outputcommitter.factory.class": (
+        "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
+    ),
+}
+"""Hadoop has committers of its own for some stores (gs, abfs), which ask for MapReduce's job."""
 KAFKA_SECONDS_MAX = 10
 NOTHING = "Nothing was started."
 
@@ -163,7 +169,7 @@ def require_shared(session: SparkSession, root: str, tasks: int) -> None:
     folder = f"{root.rstrip('/')}/preflight-{uuid.uuid4().hex}"
     try:
         rows = session.range(0, tasks, 1, tasks).selectExpr("cast(id as string) as value")
-        rows.write.text(folder)
+        rows.write.options(**BY_RENAME).text(folder)
         read = session.read.text(folder).collect()
     except Exception as error:
         raise ConfigError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streaming import crashes
 from streaming.config import Config
-from streaming.errors import JobFailed, KafkaUnavailable, SequencerError
+from streaming.errors import JobFailed, KafkaUnavailable, SequencerError, StorageUnavailable
 from streaming.kafka import connection, rights, topics
 from streaming.logs import say
 from streaming.service import preflight
@@ -168,7 +168,7 @@ class Service:
         while self._wait_for_kafka():
             try:
                 pipeline.start()
-            except KafkaUnavailable as error:  # it went away again meanwhile
+            except (KafkaUnavailable, StorageUnavailable) as error:  # it went away again meanwhile
                 _say_again(pipeline, error, RESTART_SECONDS[-1])
                 self.stopping.wait(RESTART_SECONDS[-1])
             else:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from streaming.config import Config
 from streaming.disciplines import operators
 from streaming.errors import ConfigError
-from streaming.kafka.jars import s3_jars, spark_jars
-from streaming.service.checkpoint import is_local, is_s3
+from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
 from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
+from streaming.service.files import is_gs, is_local, is_s3
 from streaming.service.jvm import ALLOCATORS, Jvm, quietly, spark_home
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SPARK_SECONDS_MAX = 8
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-S3_TRIGGER_MS = 1_000
+OBJECTS_TRIGGER_MS = 1_000
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
@@ -90,13 +90,31 @@ S3_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
     ),
+}
+"""An object store has no rename: files are written whole or not at all."""
+
+S3_CREDENTIALS = {
     "spark.hadoop.fs.s3a.aws.credentials.provider": (
         "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
         "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
     ),
 }
-"""An object store has no rename: files are written whole or not at all. Credentials are those in
-[spark], or the environment's."""
+"""Those in [spark], or the environment's."""
+
+GS_CHECKPOINT = {
+    "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+    "spark.hadoop.fs.gs.auth.type": "APPLICATION_DEFAULT",
+    "spark.hadoop.fs.gs.block.size": str(64 * 2**20),
+    "spark.hadoop.fs.gs.rewrite.max.chunk.size": str(512 * 2**20),
+    "spark.hadoop.fs.gs.outputstream.buffer.size": str(8 * 2**20),
+    "spark.hadoop.fs.gs.inputstream.inplace.seek.limit": str(8 * 2**20),
+    "spark.hadoop.fs.gs.inputstream.min.range.request.size": str(2 * 2**20),
+}
+"""Google's connector moves a file in one step, and not over one that is there: Spark's own way with
+its logs, by renaming, is right (it cannot abandon a file, as the way on S3 has to). Hadoop 3.5 has
+defaults for a connector of its own under the same names: its classes, and sizes such as "64m",
+which Google's cannot read. Credentials are those of the environment."""
 
 LOCAL_FILES = {
     "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
@@ -105,18 +123,22 @@ LOCAL_FILES = {
 each of Spark's two logs, in every batch."""
 
 
-def start_jvm(config: Config) -> Jvm:
-    """Start the JVM of :func:`spark_session`; there is much to do until it listens."""
+def start_jvm(config: Config, to: str = "") -> Jvm:
+    """Start the JVM of :func:`spark_session`; there is much to do until it listens.
+
+    ``to``: another checkpoint that is written.
+    """
     if python := config.spark.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = str(python)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_local_master(str(config.spark.get("spark.master", DEFAULT_MASTER))):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return Jvm(*jvm_settings(config))
+    return Jvm(*jvm_settings(config, to))
 
 
-def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
+def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
     """What Spark and its JVM are told, and where that JVM's classes are kept."""
+    places = [config.service.checkpoint, to or config.service.checkpoint]
     own = {name: str(value) for name, value in config.spark.items()}
     master = own.get("spark.master", DEFAULT_MASTER)
     settings = {
@@ -127,14 +149,18 @@ def jvm_settings(config: Config) -> tuple[dict[str, str], ClassArchive | None]:
         **PYTHON_WORKERS,
         f"spark.executorEnv.{PRELOAD}": ",".join(operators(config.pipelines.values())),
         **({} if is_local_master(master) else EXECUTORS),
-        **(LOCAL_CHECKPOINT if is_local(config.service.checkpoint) else {}),
+        **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **own,
         **SESSION,
     }
     jars = spark_jars()
-    if is_s3(config.service.checkpoint):
+    if any(map(is_s3, places)):
         jars = [*jars, *s3_jars()]
-        settings = {**S3_CHECKPOINT, **settings}
+        whole = S3_CHECKPOINT if all(map(is_s3, places)) else {}  # no other storage has these
+        settings = {**S3_CREDENTIALS, **whole, **settings}
+    if any(map(is_gs, places)):
+        jars = [*jars, *gs_jars()]
+        settings = {**GS_CHECKPOINT, **settings}
     if is_local_master(master):
         # On the class path of Java itself: only from there are classes kept (ClassArchive), and
         # Spark needs the file system before it has jars of its own.
@@ -207,7 +233,8 @@ def remarks(config: Config) -> list[str]:
         if config.spark.get(name, value) != value
     ]
     service = config.service
-    if is_s3(service.checkpoint) and service.trigger.ms < S3_TRIGGER_MS:
+    of_objects = is_s3(service.checkpoint) or is_gs(service.checkpoint)
+    if of_objects and service.trigger.ms < OBJECTS_TRIGGER_MS:
         told.append(
             f"service.trigger = {service.trigger.ms} ms: on an object store each batch costs some "
             'hundred requests; "5 s" costs less'

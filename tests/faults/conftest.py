@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster import Standalone
-from tests.s3 import Endpoint
+from tests.storages import S3, Gs, Hdfs
 
 
 @pytest.fixture(scope="module")
@@ -12,7 +12,7 @@ def cluster(tmp_path_factory):
         yield standalone
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory):
-    with Endpoint(tmp_path_factory.mktemp("s3")) as started:
+@pytest.fixture(scope="module", params=[S3, Hdfs, Gs], ids=["s3", "hdfs", "gs"])
+def storage(request, tmp_path_factory):
+    with request.param(tmp_path_factory.mktemp("storage")) as started:
         yield started

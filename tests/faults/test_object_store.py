@@ -1,4 +1,4 @@
-"""A checkpoint on an S3 endpoint: kill -9 of the driver, and two copies of the service."""
+"""Checkpoints on S3, on HDFS, in Google's store: kill -9, two copies, state that moves there."""
 
 import itertools
 import threading
@@ -11,24 +11,24 @@ from streaming.errors import ConfigError
 from streaming.service.checkpoint import Checkpoint, Identity
 from tests.cluster import run_on
 from tests.faults.clusters import LIMIT_S, Traffic, kill_executor, kill_service, packed
-from tests.s3 import BUCKET
-from tests.service_helpers import Service, called_json, write_config
+from tests.service_helpers import Service, called, called_json, write_config
+from tests.storages import Hdfs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 LOCAL = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 
 
 @pytest.fixture
-def traffic(broker, endpoint, tmp_path):
-    made = Traffic(broker, tmp_path, checkpoint=f"s3a://{BUCKET}/{tmp_path.name}", trigger="1 s")
-    run_on(made.config, {**LOCAL, **endpoint.spark()})
+def traffic(broker, storage, tmp_path):
+    made = Traffic(broker, tmp_path, checkpoint=storage.uri(tmp_path.name), trigger="1 s")
+    run_on(made.config, {**LOCAL, **storage.spark()})
     return made
 
 
-def test_the_services_own_files(endpoint, tmp_path):
-    folder = f"s3a://{BUCKET}/own"
+def test_the_services_own_files(storage, tmp_path):
+    folder = storage.uri("own")
     config = write_config(tmp_path, "localhost:9", {"p": {}}, checkpoint=folder)
-    run_on(config, endpoint.spark())
+    run_on(config, storage.spark())
     checkpoint = Checkpoint.of(load_config(config), "p")
     assert checkpoint.identity() is None
     identity = Identity("multicast", 4, 2, ["in"], {"order": "batch"})
@@ -50,9 +50,9 @@ def test_the_services_own_files(endpoint, tmp_path):
     assert checkpoint.pin(identity) == identity
 
 
-def test_a_file_that_is_replaced_while_it_is_read(endpoint, tmp_path):
+def test_a_file_that_is_replaced_while_it_is_read(storage, tmp_path):
     """Its new length may be another than the one that its reader was told."""
-    checkpoint = Checkpoint(f"s3a://{BUCKET}/{tmp_path.name}", "p", endpoint.spark())
+    checkpoint = Checkpoint(storage.uri(tmp_path.name), "p", storage.spark())
     lengths = [{"batch": n, "shards": {"0": "x" * 2_000 * (n % 2)}} for n in range(2)]
     checkpoint.write_status(lengths[0])
     over = threading.Event()
@@ -73,19 +73,19 @@ def test_a_file_that_is_replaced_while_it_is_read(endpoint, tmp_path):
     assert all(each in lengths for each in read)
 
 
-def test_the_driver_is_killed(endpoint, traffic, tmp_path):
+def test_the_driver_is_killed(storage, traffic, tmp_path):
     for _ in range(2):
         traffic.through(kill_service)
     traffic.send(5)
     traffic.finish()
-    kept = Checkpoint(f"s3a://{BUCKET}/{tmp_path.name}", "channels", endpoint.spark())
+    kept = Checkpoint(storage.uri(tmp_path.name), "channels", storage.spark())
     read = kept.read_up_to()[traffic.inputs["channels"]]
     assert sum(read.values()) == traffic.sent["channels"]
 
 
-def test_on_a_cluster_an_executor_and_the_driver_are_killed(cluster, endpoint, traffic):
+def test_on_a_cluster_an_executor_and_the_driver_are_killed(cluster, storage, traffic):
     spark = cluster.spark(packed(cluster, traffic.config))
-    run_on(traffic.config, {**spark, **endpoint.spark()})
+    run_on(traffic.config, {**spark, **storage.spark()})
     traffic.through(lambda _: kill_executor(cluster))
     traffic.through(kill_service)
     traffic.send(5)
@@ -103,4 +103,35 @@ def test_the_newer_of_two_copies_goes_on(traffic):
             assert "Another copy of this service" in first.said()
             second.until(traffic.done, LIMIT_S)
             assert second.stop() == 0, second.said()
+    traffic.judge()
+
+
+def test_the_state_moves_there_from_a_folder(storage, broker, tmp_path):
+    traffic, to = Traffic(broker, tmp_path), storage.uri(tmp_path.name)
+    run_on(traffic.config, {**LOCAL, **storage.spark()})
+    traffic.through(lambda _: None)
+    asked = ("--shards", "8", "--state-partitions", "2", "--to", to)
+    code, out, said = called("rescale", traffic.config, *asked)
+    assert code == 0, said
+    text = traffic.config.read_text().replace(str(tmp_path / "checkpoints"), to)
+    traffic.config.write_text(text.replace("[service]", "[service]\nshards = 8"))
+    assert f'checkpoint = "{to}"' in out
+    traffic.send(5)
+    traffic.finish()
+
+
+@pytest.mark.parametrize("storage", [pytest.param(Hdfs, id="hdfs")], indirect=True)
+def test_the_namenode_goes_away_and_comes_back(storage, traffic):
+    before = {}
+    traffic.send(20)
+    with Service(traffic.config) as service:
+        service.until(lambda: traffic.moved_since(before), LIMIT_S)
+        storage.kill()
+        traffic.send(20)
+        service.until(lambda: "cannot be used" in service.said(), LIMIT_S)
+        storage.come_back()
+        traffic.send(5)
+        service.until(traffic.done, LIMIT_S)
+        assert service.stop() == 0, service.said()
+        assert "Traceback" not in service.said()
     traffic.judge()

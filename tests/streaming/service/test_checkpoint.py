@@ -9,7 +9,7 @@ from streaming.config import parse_config
 from streaming.disciplines.groups import GROUP
 from streaming.disciplines.multicast import MULTICAST
 from streaming.errors import ConfigError
-from streaming.service.checkpoint import Checkpoint, Identity, _s3_options
+from streaming.service.checkpoint import Checkpoint, Identity
 
 LINEAR = {"labels": {"kind": "linear"}, "channel": "key"}
 
@@ -115,27 +115,6 @@ def test_the_batch_in_doubt_is_the_one_planned_but_not_done(tmp_path):
     assert checkpoint.batch_in_doubt() == 1
     (tmp_path / "p" / "commits" / "1").touch()
     assert checkpoint.batch_in_doubt() == -1
-
-
-@pytest.mark.parametrize(
-    ("said", "options"),
-    [
-        ({}, {}),
-        ({"endpoint": "http://h:1"}, {"endpoint_override": "h:1", "scheme": "http"}),
-        (
-            {"endpoint": "https://h", "endpoint.region": "r"},
-            {"endpoint_override": "h", "region": "r"},
-        ),
-        (
-            {"endpoint": "h:1", "connection.ssl.enabled": "false", "access.key": "a"},
-            {"endpoint_override": "h:1", "scheme": "http", "access_key": "a"},
-        ),
-    ],
-)
-def test_s3_as_spark_is_told_of_it(said, options):
-    assert (
-        _s3_options({f"spark.hadoop.fs.s3a.{name}": text for name, text in said.items()}) == options
-    )
 
 
 def test_a_checkpoint_that_was_moved_is_refused(tmp_path):
