@@ -83,6 +83,7 @@ class Pipeline:
         self.progress = Progress()
         self.query: StreamingQuery | None = None
         self.carrier: Carrier | None = None
+        self._claim: Claim | None = None
         self._reported: dict[str, int] = {}
         self._batch_seen = -1
         self.discipline = DISCIPLINES[config.pipelines[name].discipline]
@@ -106,10 +107,10 @@ class Pipeline:
             written=self.progress.written,
         )
         self.state_partitions = plan.state_partitions
-        claim = None if self.checkpoint.lockable else Claim(plan)
-        if claim is not None:
-            claim.take()
-        self.carrier = Carrier(plan, self.progress, self._note, claim)
+        if not self.checkpoint.lockable:
+            self._claim = self._claim or Claim(plan)
+            self._claim.take()
+        self.carrier = Carrier(plan, self.progress, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         options = {f"kafka.{name}": value for name, value in connection.java(self.config).items()}
         limit = self.config.service.batch_records_max

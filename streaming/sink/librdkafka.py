@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KAFKA_SECONDS_MAX = 60
 QUEUE_MAX = 500_000
-QUERY_ID_CHARACTERS = 36
+ID_CHARACTERS = 36
 CONNECTION = (
     *("bootstrap", "security", "sasl", "ssl", "enable.ssl", "enable.sasl", "https"),
     *("client", "socket"),
@@ -50,8 +50,8 @@ _progress: dict[str, Any] = {}
 """This worker's consumers by progress group: they ask for committed offsets, and join nothing."""
 
 
-def noted_query(place: Any) -> str:
-    """The query's id in what was committed with an offset.
+def noted_id(place: Any) -> str:
+    """The id that was committed with an offset, a query's or a driver's.
 
     librdkafka copies it without an end, so Python gets what lies behind it in memory, too, or fails
     to read that as text; the id is a UUID, of a length that is known.
@@ -60,7 +60,7 @@ def noted_query(place: Any) -> str:
         text = place.metadata or ""
     except UnicodeDecodeError as error:
         text = error.object.decode(errors="replace")
-    return str(text[:QUERY_ID_CHARACTERS])
+    return str(text[:ID_CHARACTERS])
 
 
 class RecordProducer:
@@ -93,7 +93,7 @@ class RecordProducer:
         consumer = self._progress_consumer()
         self.group = consumer.consumer_group_metadata()
         place = committed(consumer, self.plan.events)
-        return int(place.offset), noted_query(place)
+        return int(place.offset), noted_id(place)
 
     def begin(self) -> None:
         """Begin a transaction."""

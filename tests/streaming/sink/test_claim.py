@@ -27,3 +27,16 @@ def test_the_last_driver_that_took_it_has_it(broker, topic_prefix):
     with pytest.raises(Fenced, match="Another copy of this service"):
         first.renew(3)
     second.renew(3)
+
+
+def test_who_starts_again_takes_it_only_if_no_other_has(broker, topic_prefix):
+    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
+    first, second = claim(broker, topic_prefix), claim(broker, topic_prefix)
+    first.take()
+    first.renew(0)
+    first.take()
+    first.renew(1)
+    second.take()
+    with pytest.raises(Fenced, match="Another copy of this service"):
+        first.take()
+    second.renew(0)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.sink.librdkafka import committed, noted_query
+from streaming.sink.librdkafka import committed, noted_id
 
 
 class Moving:
@@ -53,4 +53,4 @@ class Place:
 @pytest.mark.parametrize("behind", [b"", b"x", b"\xff\x8f"])
 def test_what_lies_behind_a_query_s_id_is_not_part_of_it(behind):
     query = "7f3e1c1e-9d2f-4a53-8a1b-7a0f8a1f2b3c"
-    assert noted_query(Place(query.encode() + behind)) == query
+    assert noted_id(Place(query.encode() + behind)) == query
