@@ -158,7 +158,7 @@ class Kept:
             module.start_jvm = self.start_jvm
             module.spark_session = self.spark_session
 
-    def start_jvm(self, config: Any) -> AbstractContextManager[Any]:
+    def start_jvm(self, config: Any, _to: str = "") -> AbstractContextManager[Any]:
         if self.jvm is None:
             self.jvm = self.stack.enter_context(self.usual[0](config))
         return nullcontext(self.jvm)

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
 
+NO_EFFECT = {
+    "exactly-once": "This batch took no effect.",
+    "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
+}
 DELIVERED = ("key", "value", "headers", "timestamp")
 
 
@@ -75,7 +79,7 @@ class ChannelOperator:
                 f"Channel {channel!r} of pipeline {self.plan.pipeline!r} has waited "
                 f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
                 'is "fail".',
-                "This batch took no effect.",
+                NO_EFFECT[self.plan.delivery],
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
         tell = bool(packs or writes)
