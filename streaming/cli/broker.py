@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
 import threading
@@ -42,7 +43,7 @@ def broker(
     up, stop = threading.Event(), threading.Event()
 
     def ask(*_: object) -> None:
-        stop.set()
+        _thread.start_new_thread(stop.set, ())  # the main thread, in which this runs, waits for it
         if not up.is_set():  # jars are being fetched, or it is starting: nothing to finish
             raise KeyboardInterrupt
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,10 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 class Stopping(threading.Event):
     """Set by the first SIGTERM or Ctrl-C; further ones change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._one = threading.Lock()
 
     def listen(self) -> None:
         """Take these signals from now on; in the main thread."""
@@ -36,7 +41,13 @@ class Stopping(threading.Event):
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: Any) -> None:
-        if not self.is_set():
-            name = signal.Signals(number).name
-            say(f"{name}: finishing the running batch", event="stopping", signal=name)
-        self.set()
+        # In a thread of its own: the main one, in which this runs, may hold the lock of this very
+        # event (it waits for it most of the time), or be in the middle of a line of the log.
+        _thread.start_new_thread(self._told, (number,))
+
+    def _told(self, number: int) -> None:
+        with self._one:
+            if not self.is_set():
+                name = signal.Signals(number).name
+                say(f"{name}: finishing the running batch", event="stopping", signal=name)
+            self.set()

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 from pyspark import daemon
 
@@ -19,6 +21,31 @@ def test_the_first_signal_is_told_and_others_change_nothing(capsys):
         assert stopping.wait(10)
     assert capsys.readouterr().err.count("finishing the running batch") == 1
     assert [signal.getsignal(number) for number in NUMBERS] == before
+
+
+WAITING = """
+import os, signal, time
+from streaming.service.stopping import Stopping
+
+stopping = Stopping()
+with stopping.listening():
+    main = os.getpid()
+    sender = os.fork()
+    if not sender:  # from another process: it comes at any moment, not just where a lock is let go
+        for _ in range(3000):
+            os.kill(main, signal.SIGTERM)
+            time.sleep(1e-4)
+        os._exit(0)
+    while not os.waitpid(sender, os.WNOHANG)[0]:
+        for _ in range(100):
+            stopping.wait(1e-6)
+            stopping.clear()
+"""
+
+
+def test_a_signal_at_any_moment_of_a_wait_ends_it():
+    """The wait holds the event's lock now and then, in the thread in which handlers run."""
+    subprocess.run([sys.executable, "-c", WAITING], timeout=60, check=True, capture_output=True)
 
 
 def test_workers_leave_sigterm_as_it_came():
