@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from streaming.service import worker_daemon
-from streaming.service.worker_daemon import PRELOAD, WHOLE_EVERY, _Garbage
+from streaming.service.worker_daemon import OUTPUT_ROWS_MAX, PRELOAD, WHOLE_EVERY, _Garbage
 
 PRELOADED = """
 import os, sys
@@ -19,6 +19,18 @@ names = ("pyarrow", "streaming.sink.producer", "streaming.disciplines.channels.o
 print(len(os.listdir("/proc/self/task")), *(name in sys.modules for name in names))
 """
 OPERATOR = "streaming.disciplines.channels.operator"
+
+LIMITED = """
+from streaming.service.worker_daemon import hand_on_early
+hand_on_early()
+from pyspark import worker
+names = (
+    "timezone", "safecheck", "assign_cols_by_name", "prefer_int_ext_dtype", "state_object_schema",
+    "prefers_large_var_types", "int_to_decimal_coercion_enabled",
+)
+settings = {**dict.fromkeys(names), "arrow_max_records_per_batch": 20_000}
+print(worker.ApplyInPandasWithStateSerializer(**settings).arrow_max_records_per_batch)
+"""
 
 
 class Knot:
@@ -79,3 +91,10 @@ def test_the_sinks_workers_share_the_producers_modules_and_no_operators():
         check=True,
     ).stdout.split()
     assert said == ["1", "True", "True", "False"]
+
+
+def test_an_operators_output_leaves_in_pieces_whatever_spark_is_told():
+    said = subprocess.run(
+        [sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True
+    ).stdout.split()
+    assert said == [str(OUTPUT_ROWS_MAX)]
