@@ -2,8 +2,8 @@
 
 from streaming.verify.group import GroupSettings, judge
 from tests.streaming.verify.group_worlds import Groups
-from tests.streaming.verify.plants import Lists
-from tests.streaming.verify.worlds import material_for, settings_for
+from tests.streaming.verify.plants import require_found_in
+from tests.streaming.verify.worlds import settings_for
 
 GROUPS = {
     "G0": ["A", "B", "C"],
@@ -58,10 +58,4 @@ def groups():
 
 
 def require_found(plant, name):
-    """A planted fault is found under this name, with a witness that says where."""
-    m = Lists.of(material_for(market()))
-    plant(m)
-    verdict = verdict_on(m)
-    assert name in verdict.counts, verdict.faults
-    witness = next(fault.witness for fault in verdict.faults if fault.name == name)
-    assert "@" in witness, witness
+    require_found_in(market(), verdict_on, plant, name)

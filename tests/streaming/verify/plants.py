@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from streaming.verify.accounts import Material
+from tests.streaming.verify.worlds import material_for
 
 
 @dataclass
@@ -121,3 +122,13 @@ def no_answer(m):
 def done_instead(m):
     at = event_at(m, "command-refused")
     m.events[at] = replace(m.events[at], value=m.events[at].value.replace(b"refused", b"done"))
+
+
+def require_found_in(world, verdict_on, plant, name):
+    """A fault planted in a world's topics is found under this name, with a witness of where."""
+    m = Lists.of(material_for(world))
+    plant(m)
+    verdict = verdict_on(m)
+    assert name in verdict.counts, verdict.faults
+    witness = next(fault.witness for fault in verdict.faults if fault.name == name)
+    assert "@" in witness, witness

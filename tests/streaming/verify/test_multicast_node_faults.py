@@ -1,0 +1,150 @@
+"""Faults around nodes of discipline `multicast`, their ends and notices: planted, and found."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.streaming.verify.bus import find, require_found
+from tests.streaming.verify.plants import (
+    append,
+    drop,
+    event_at,
+    insert,
+    swap,
+    with_header,
+)
+
+
+def after_destruction(m):
+    """What n1 is sent after its end is delivered to its owner, and no event tells of it."""
+    record = m.outputs[find(m, b"A", b"7")]
+    insert(m.outputs, find(m, b"A", b"7") + 1, with_header(record, "destination", b"@n1"))
+    no_undelivered(m)
+
+
+def before_destruction(m):
+    """What n1 was sent in time is told to be undelivered."""
+    record = next(r for r in m.inputs if r.value == b"3")
+    drop(
+        m.outputs,
+        next(
+            n
+            for n, r in enumerate(m.outputs)
+            if r.value == b"3" and r.header("destination")[1] == b"@n1"
+        ),
+    )
+    at = event_at(m, "undelivered")
+    place = dict(zip(("topic", "partition", "offset"), record.place, strict=True))
+    fields = json.loads(m.events[at].value) | place | {"id": "other"}
+    m.events.append(replace(m.events[at], offset=99, value=json.dumps(fields).encode()))
+
+
+def edit_event(kind, **changes):
+    def plant(m):
+        at = event_at(m, kind)
+        fields = json.loads(m.events[at].value) | changes
+        fields = {name: value for name, value in fields.items() if value is not None}
+        m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+
+    return plant
+
+
+def no_undelivered(m):
+    del m.events[event_at(m, "undelivered")]
+
+
+def undelivered_twice(m):
+    at = event_at(m, "undelivered")
+    again = m.events[at].value.replace(b'"id": "e', b'"id": "f')
+    m.events.append(replace(m.events[at], offset=99, value=again))
+
+
+def end_at_message(m):
+    """The destruction has the stamp of a message."""
+    record = m.outputs[find(m, b"A", b"6")]
+    edit_event(
+        '"timestamp"',
+        **{
+            "timestamp": int(record.header("timestamp")[1]),
+            "from": record.header("from")[1].decode(),
+        },
+    )(m)
+
+
+def notice_of(m, key=b"A"):
+    return next(n for n, r in enumerate(m.outputs) if r.key == key and r.value is None)
+
+
+def no_notice(m):
+    drop(m.outputs, notice_of(m))
+
+
+def notice_at_the_end_of_all(m):
+    """Nothing comes after a notice that is missing: it may be on its way."""
+    last = [n for n in m.of_key(b"A") if n >= notice_of(m)]
+    for at in reversed(last):
+        del m.outputs[at]
+
+
+def notice_to_who_released(m):
+    record = with_header(m.outputs[notice_of(m)], "destination", b"C")
+    append(m.outputs, record, b"C")
+
+
+def notice_again(m):
+    at = notice_of(m)
+    insert(m.outputs, at + 1, m.outputs[at])
+
+
+def notice_too_late(m):
+    at = notice_of(m)
+    swap(m.outputs, at, next(n for n in m.of_key(b"A") if n > at))
+
+
+def notices(edit, keys=(b"A", b"B")):
+    def plant(m):
+        for key in keys:
+            at = notice_of(m, key)
+            m.outputs[at] = edit(m.outputs[at])
+
+    return plant
+
+
+def released_before_it_was_given(m):
+    edit_event('"sequence"', sequence=0)(m)
+
+
+PLANTS = [
+    (after_destruction, "delivered-after-destruction"),
+    (before_destruction, "undelivered-before-destruction"),
+    (no_undelivered, "missing-event"),
+    (undelivered_twice, "wrong-undelivered"),
+    (edit_event("undelivered", destination="B"), "wrong-undelivered"),
+    (edit_event("undelivered", destination="A"), "wrong-undelivered"),
+    (edit_event("undelivered", offset=999), "wrong-undelivered"),
+    (edit_event("undelivered", reason=None), "wrong-undelivered"),
+    (edit_event('"timestamp"', timestamp=None), "wrong-answer"),
+    (edit_event('"timestamp"', timestamp=1), "delivered-after-destruction"),
+    (edit_event('"timestamp"', timestamp=999), "undelivered-before-destruction"),
+    (end_at_message, "same-stamp"),
+    (no_notice, "missing-notice"),
+    (notice_at_the_end_of_all, "unfinished"),
+    (released_before_it_was_given, "missing-notice"),
+    (edit_event('"sequence"', sequence="2"), "wrong-answer"),
+    (notice_to_who_released, "wrong-notice"),
+    (notice_again, "delivered-twice"),
+    (notice_too_late, "stamp-order"),
+    (notices(lambda r: with_header(r, "notice", b"n2")), "wrong-notice"),
+    (notices(lambda r: with_header(r, "timestamp", b"1000")), "wrong-notice"),
+    (notices(lambda r: replace(r, timestamp=5)), "wrong-notice"),
+    (notices(lambda r: replace(r, timestamp=5), [b"A"]), "two-contents"),
+    (notices(lambda r: replace(r, value=b"")), "bad-output"),
+    (notices(lambda r: with_header(r, "destination", b"B"), [b"A"]), "bad-output"),
+    (notices(lambda r: with_header(r, "notice", b"")), "bad-output"),
+]
+
+
+@pytest.mark.parametrize(("plant", "name"), PLANTS)
+def test_planted_faults_are_found(plant, name):
+    require_found(plant, name)
