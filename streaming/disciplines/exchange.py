@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.ipc import from_body, to_body
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
 from streaming.arrow.schemas import HEADERS, RECORD
@@ -163,7 +163,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         return (STATE_FORMAT, now_ms, links.to_json(), b"", text), rows
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
-        table = pa.concat_tables([RECORD.empty_table(), *(from_ipc(pack) for pack in packs)])
+        table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
         names = ("offset", "partition", "topic")
         table = table.take(pa.array(np.lexsort([flat(table[name]).to_numpy() for name in names])))
         topic = flat(table["topic"]).to_numpy()
@@ -230,9 +230,10 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
     )
     order = np.argsort(shard, kind="stable")
     present, first = np.unique(shard[order], return_index=True)
-    rows = table.take(pa.array(row[order])).combine_chunks()
+    rows = table.take(pa.array(row[order])).combine_chunks().to_batches()
     bounds = pairwise([*first.tolist(), len(order)])
-    return packed(present, [to_ipc(rows.slice(a, b - a)) for a, b in bounds], state_keys(plan))
+    packs = [to_body(rows[0].slice(a, b - a)) for a, b in bounds]
+    return packed(present, packs, state_keys(plan))
 
 
 def home(name: bytes, shards: int) -> int:

@@ -34,7 +34,8 @@ LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ALLOCATORS = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
+    "MALLOC_TOP_PAD_": str(32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(128 * 2**20),
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 """The C library's, in the JVM and its workers. By default each thread that RocksDB or librdkafka

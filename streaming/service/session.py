@@ -35,6 +35,8 @@ SESSION = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.shuffle.compress": "false",
     "spark.speculation": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.ansi.enabled": "false",
@@ -46,7 +48,8 @@ SESSION = {
 Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
 is rejected. Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones
 are taken from the system anew for each batch. What is shuffled is the same each time, as offsets
-say what is read: rows need no checksum that tells a repeated stage from another.
+say what is read: rows need no checksum that tells a repeated stage from another. It is compressed
+and has a checksum before Spark gets it (`streaming.arrow.ipc`).
 """
 
 

@@ -167,13 +167,18 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
     starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
     keys = outcome.channels.take(pa.array(delivered.channel[starts]))
     runs = np.diff(starts, append=len(delivered.row))
+    count = plan.partitions[plan.output]
+    partitions = np.repeat(partitions_of(keys, count), runs)
+    # One partition after the other: then the sink has no records to move for that. (A radix sort.)
+    order = np.argsort(partitions.astype(np.min_scalar_type(count)), kind="stable")
     added: dict[str, NDArray[Any]] = {
-        "partition": np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs),
-        "sequence": delivered.sequence,
-        "incarnation": delivered.incarnation,
+        "partition": partitions[order],
+        "sequence": delivered.sequence[order],
+        "incarnation": delivered.incarnation[order],
     }
-    for piece in pool.pieces(delivered.row):
-        rows = pool.take(delivered.row[piece], DELIVERED)
+    leaving = delivered.row[order]
+    for piece in pool.pieces(leaving):
+        rows = pool.take(leaving[piece], DELIVERED)
         for name, column in added.items():
             rows = rows.append_column(name, pa.array(column[piece]))
         yield rows
