@@ -5,6 +5,7 @@ ratio to the copy's of the same run: absolute figures belong to one machine on o
 """
 
 import argparse
+import functools
 import itertools
 import json
 import os
@@ -23,6 +24,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from process_tree import watched
 
+from streaming.demo.flights import load, messages
 from streaming.kafka.embedded import EmbeddedBroker
 
 JOB = Path(__file__).with_name("job.py")
@@ -64,7 +66,8 @@ def create(bootstrap, *names):
 def fill(bootstrap, topic, records, size=SIZE, *, distinct=False):
     """Write messages of so many bytes, (key, headers) each, as fast as it goes.
 
-    Their values are one and the same, or ``distinct``: then nothing makes them smaller.
+    Their values are cut out of a text of flights as JSON, each from another place; or they are
+    random bytes (``distinct``): then nothing makes them smaller.
     """
     create(bootstrap, topic)
     producer = Producer(
@@ -76,9 +79,10 @@ def fill(bootstrap, topic, records, size=SIZE, *, distinct=False):
         }
     )
     rng = random.Random(1)
-    value = rng.randbytes(size)
+    text = flights()
     for key, headers in records:
-        value = rng.randbytes(size) if distinct else value
+        at = rng.randrange(len(text) - size)
+        value = rng.randbytes(size) if distinct else text[at : at + size]
         while True:
             try:
                 producer.produce(topic, value, key, headers=headers)
@@ -86,6 +90,13 @@ def fill(bootstrap, topic, records, size=SIZE, *, distinct=False):
             except BufferError:
                 producer.poll(0.1)
     assert producer.flush(120) == 0
+
+
+@functools.cache
+def flights():
+    """What the demo's producers publish, one message behind the other."""
+    planned = messages(load(40_000), 1, 1)
+    return b"\n".join(each.value for some in planned.values() for each in some)
 
 
 def fill_by_senders(bootstrap, topic, headers):

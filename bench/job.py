@@ -186,7 +186,7 @@ class Ordered:
         self.totals = []
 
     def start(self, folder):
-        plan = self.plan()
+        plan = replace(self.plan(), folder=folder, compression="lz4")
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         self.carrier = carrier = Carrier(plan, Progress(), self.note)

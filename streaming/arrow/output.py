@@ -28,8 +28,6 @@ has its totals, and no topic where it has nothing else. ``wrote_before``: whethe
 of the shard wrote anything."""
 
 ROW_BYTES_MAX = 256 * 2**20
-RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
-HEADER = "header:"
 REJECT = ("key", "value", "headers", "timestamp")
 
 SUMMED = ("channels", "given_up")

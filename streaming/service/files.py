@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -129,6 +130,11 @@ def is_local(location: str) -> bool:
 def local_path(location: str) -> str:
     """The folder of a location that is one of this machine."""
     return location.removeprefix("file://").removeprefix("file:")
+
+
+def folder_of(location: str) -> str:
+    """The whole path of a location that is one of this machine; empty for others."""
+    return str(Path(local_path(location)).absolute()) if is_local(location) else ""
 
 
 def is_s3(location: str) -> bool:

@@ -10,6 +10,8 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
 from streaming.kafka import connection
 from streaming.service.checkpoint import Identity
+from streaming.service.files import folder_of
+from streaming.sink.choice import own_settings
 
 
 def make_plan(
@@ -21,6 +23,8 @@ def make_plan(
 ) -> Plan:
     """The plan of a pipeline; ``partitions`` of the topics that it writes, as far as known."""
     settings, service = config.pipelines[name], config.service
+    producer = connection.confluent(config)
+    own = own_settings(producer)
     common: dict[str, Any] = {
         "service": service.name,
         "pipeline": name,
@@ -36,7 +40,9 @@ def make_plan(
         "retire_after_ms": settings.retire_after.ms,
         "started_ms": started_ms,
         "create_topics": service.create_topics,
-        "producer": connection.confluent(config),
+        "folder": folder_of(f"{service.checkpoint}/{name}"),
+        "producer": producer,
+        "compression": own.compression if own is not None else "",
     }
     with config.faults_of(name):
         return DISCIPLINES[settings.discipline].plan(settings, identity.own, common)

@@ -142,7 +142,8 @@ def _move(
     wanted = replace(
         identity, shards=target.shards, state_partitions=min(partitions, target.shards)
     )
-    before, after = _plan(config, name, identity), _plan(config, name, wanted)
+    before = _plan(config, name, identity)
+    after = _plan(config, name, wanted, target.root)
     _require_done(old, before)
     rows = state_rows(session, old.location)
     try:
@@ -190,8 +191,10 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
         )
 
 
-def _plan(config: Config, name: str, identity: Identity) -> Plan:
-    service = config.service.model_copy(update={"shards": identity.shards})
+def _plan(config: Config, name: str, identity: Identity, root: str = "") -> Plan:
+    """Of the pipeline with this identity, in the checkpoint that it has or another."""
+    told = {"shards": identity.shards, "checkpoint": root or config.service.checkpoint}
+    service = config.service.model_copy(update=told)
     return make_plan(replace(config, service=service), name, identity, {})
 
 

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from streaming.arrow.compression import WRITTEN
 from streaming.kafka import connection, credentials
-from streaming.sink.compression import WRITTEN
 
 TRANSACTION_TIMEOUT_MS = 60_000
 COMPRESSION = ("compression.type", "compression.codec")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
+from streaming.arrow.record_batch import Batch
 from streaming.disciplines.plan import Plan
 from streaming.kafka.connection import flush, is_fenced, quiet
 from streaming.sink import failures
@@ -100,6 +101,10 @@ class RecordProducer:
         self.undelivered.clear()
         if self.transactional:
             self.producer.begin_transaction()
+
+    def put(self, topic: str, encoded: Iterable[Batch]) -> None:  # noqa: ARG002
+        """TypeError: who encodes batches for it did not ask `choice`."""
+        raise TypeError(f"librdkafka takes rows, and {topic} was given batches")
 
     def write(
         self,

@@ -16,8 +16,8 @@ from typing import Any
 from kafka.errors import KafkaError, KafkaTimeoutError, for_code
 from kafka.protocol.producer import ProduceRequest
 
+from streaming.arrow.record_batch import Batch, next_sequence
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
-from streaming.sink.record_batch import Batch, next_sequence
 
 REQUEST_BYTES_MAX = 8 * 2**20
 BROKER_SECONDS_MAX = 30
@@ -35,7 +35,6 @@ class Outbox:
     brokers: Brokers
     producer: tuple[int, int]
     transactional_id: str | None
-    compression: str
     sequences: dict[Place, int] = field(default_factory=dict)
     waiting: dict[Place, deque[bytes]] = field(default_factory=dict)
     waiting_bytes: int = 0
@@ -51,10 +50,7 @@ class Outbox:
         sequence = self.sequences.get(place, 0)
         self.sequences[place] = next_sequence(sequence, batch.count)
         data = batch.finished(
-            self.compression,
-            self.producer,
-            sequence,
-            transactional=self.transactional_id is not None,
+            self.producer, sequence, transactional=self.transactional_id is not None
         )
         self.waiting.setdefault(place, deque()).append(data)
         self.waiting_bytes += len(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,12 +32,12 @@ from kafka.protocol.producer import (
 )
 from numpy.typing import NDArray
 
+from streaming.arrow.record_batch import Batch, batches
 from streaming.disciplines.plan import Plan
 from streaming.kafka.brokers import GROUP, TRANSACTION, Brokers, Codes, Place
 from streaming.sink import failures
 from streaming.sink.choice import ProducerSettings
 from streaming.sink.outbox import Outbox
-from streaming.sink.record_batch import batches
 
 NOT_ATTEMPTED = 55
 """A partition was not added because of another."""
@@ -81,7 +81,7 @@ class BatchProducer:
             max_version=4,
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
-        self.outbox = Outbox(self.brokers, self.producer, self.id, self.settings.compression)
+        self.outbox = Outbox(self.brokers, self.producer, self.id)
 
     def progress(self) -> tuple[int, str]:
         """The offset that the group committed, and its metadata; below 0 where there is none."""
@@ -116,7 +116,13 @@ class BatchProducer:
         added: Sequence[tuple[str, pa.Array]],
     ) -> None:
         """Send rows to a topic (see `record_batch.batches`). Waits where many are on their way."""
-        for batch in batches(table, partitions, added, round(time.time() * 1000)):
+        now_ms = round(time.time() * 1000)
+        encoded = batches(table, partitions, added, now_ms)
+        self.put(topic, (batch.compressed(self.settings.compression) for batch in encoded))
+
+    def put(self, topic: str, encoded: Iterable[Batch]) -> None:
+        """Send batches to a topic. Waits where many are on their way."""
+        for batch in encoded:
             self.outbox.put(topic, batch)
             if self.outbox.waiting_bytes >= SENT_BYTES_MIN:
                 self._send()

@@ -21,6 +21,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat, plain
+from streaming.arrow.encoded import batches_of, headers_in, is_encoded, partitions_in
 from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.ipc import from_ipc
-from streaming.arrow.output import HEADER, RECORD_COLUMNS
-from streaming.arrow.partitioner import partitions_of
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import failures
@@ -158,28 +158,17 @@ def _partition_id() -> int:
 
 def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
     """Write a table (see `streaming.arrow.output`) to a topic."""
-    added = [
-        (plan.headers(name.removeprefix(HEADER)), flat(table[name]))
-        for name in table.column_names
-        if name not in RECORD_COLUMNS
-    ]
-    if "partition" in table.column_names:
-        partitions = plain(flat(table["partition"])).to_numpy()
-    else:
-        partitions = _partitions(flat(table["key"]), writer.partitions(topic))
-    writer.write(topic, table, partitions.astype(np.int32), added)
-
-
-def _partitions(keys: pa.Array, count: int) -> NDArray[np.int32]:
-    """Where records go; those without a key go where an empty key would."""
-    if pa.types.is_dictionary(keys.type) and not keys.null_count:
-        known = _partitions(keys.dictionary, count)
-        return np.asarray(known[keys.indices.to_numpy()])
-    return partitions_of(plain(keys).fill_null(b""), count)
+    if is_encoded(table):
+        writer.put(topic, batches_of(table))
+        return
+    partitions = partitions_in(table, partial(writer.partitions, topic))
+    writer.write(topic, table, partitions, headers_in(table, plan.headers))
 
 
 def _stamps(table: pa.Table) -> NDArray[np.int64]:
     """The records' timestamps (ms); none where a topic's records have Kafka's own."""
+    if is_encoded(table):
+        return np.asarray(flat(table["stamps"]).flatten())
     if "timestamp" not in table.column_names:
         return np.zeros(0, dtype=np.int64)
     return np.array(plain(flat(table["timestamp"])))  # a copy: the table may go

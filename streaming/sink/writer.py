@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from streaming.arrow.record_batch import Batch
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink.choice import own_settings
@@ -44,6 +45,9 @@ class Producer(Protocol):
         added: Sequence[tuple[str, pa.Array]],
     ) -> None:
         """Send rows, in order; ``added`` are columns of headers behind the rows' own."""
+
+    def put(self, topic: str, encoded: Iterable[Batch]) -> None:
+        """Send what operators encoded, in order. TypeError where it takes rows only."""
 
     def send_progress(self, batch: int, query: str) -> None:
         """Commit the batch's number, within the transaction."""
@@ -113,6 +117,10 @@ class Writer:
     ) -> None:
         """Send rows, in order, to a topic's partitions (see `Producer.write`)."""
         self.producer.write(topic, table, partitions, added)
+
+    def put(self, topic: str, encoded: Iterable[Batch]) -> None:
+        """Send what operators encoded, in order (see `Producer.put`)."""
+        self.producer.put(topic, encoded)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; a missing one is created where the plan says so.

@@ -81,7 +81,7 @@ def test_a_crash_of_the_whole_service_between_any_two_steps(broker, topic_prefix
     crashes.judge()
 
 
-def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
+def kill_at_random(broker, prefix, folder, *, kills, messages, seconds, size=0):
     """The service is killed at random moments while messages come in; then it finishes."""
     config = prepare(broker, prefix, folder, batch_records_max=10_000)
     seed = int(os.environ.get("SEQUENCER_SEED", "3"))
@@ -91,16 +91,25 @@ def kill_at_random(broker, prefix, folder, *, kills, messages, seconds):
 
     def turn(number):
         nonlocal sent
-        batch = some_messages(number * per_turn, per_turn, rng)
+        batch = some_messages(number * per_turn, per_turn, rng, size=size)
         produce(broker.bootstrap, f"{prefix}in", batch)
         sent += len(batch)
 
     through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
-    judge(broker.bootstrap, prefix, (kills + 1) * per_turn, sent, status(config)["p"])
+    count = (kills + 1) * per_turn
+    judge(broker.bootstrap, prefix, count, sent, status(config)["p"], size=size)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_twenty_kills_during_200_000_messages(broker, topic_prefix, tmp_path):
     kill_at_random(broker, topic_prefix, tmp_path, kills=20, messages=200_000, seconds=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_kills_while_large_records_wait_in_files(broker, topic_prefix, tmp_path):
+    kill_at_random(
+        broker, topic_prefix, tmp_path, kills=10, messages=11_000, seconds=4, size=20_000
+    )

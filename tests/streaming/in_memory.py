@@ -4,7 +4,7 @@ import random
 
 import pyarrow as pa
 
-from streaming.arrow.output import RECORD_COLUMNS
+from streaming.arrow.encoded import RECORD_COLUMNS
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import RECORD
 

@@ -1,9 +1,9 @@
-"""The records that a shard holds, in segments: each is compressed once, not with every batch."""
+"""The records that a shard holds, in segments: each is written once, not with every batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,8 @@ import pyarrow as pa
 from sequencer.channels.state import Bools, Int64s
 from sequencer.slices import slices
 from streaming.arrow.columns import flat, row_bytes
-from streaming.arrow.ipc import from_line, from_state, to_line, to_state
+from streaming.arrow.ipc import SMALL, from_line, from_state, to_line, to_state
+from streaming.disciplines.channels.segment_files import SegmentFiles
 
 PIECE_BYTES = 2**21
 """About so large is a table that leaves a shard, and (two of them) a segment of what stays.
@@ -19,6 +20,10 @@ Allocators keep the memory of such; larger ones they take from the system anew e
 SEGMENT_BYTES = 2 * PIECE_BYTES
 ROW_BYTES = 40
 """Of a record besides its key, value and headers."""
+FILE_BYTES_MIN = 256 * 2**10
+FILE_RATIO_MAX = 8
+"""A segment becomes a file where it has so many bytes, and they do not become so many times fewer
+when they are compressed: in Spark's state each MB costs some 10 ms of a core in every batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +57,40 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of records, compressed, as a line of text; ``size`` are their bytes when they are not.
+    """Rows of records: compressed as a line of text, or as they are in the file of a ``name``.
 
-    Rows that are held no more stay in it until it is written anew.
+    ``size`` are their bytes when they are not compressed. Rows that are held no more stay in it
+    until it is written anew.
     """
 
     line: str
     rows: int
     size: int
+    name: str = ""
 
     @classmethod
-    def of(cls, table: pa.Table) -> Segment:
+    def of(cls, table: pa.Table, files: SegmentFiles | None) -> Segment:
         """All rows of a table."""
         (batch,) = table.combine_chunks().to_batches()
+        if files is not None and table.nbytes >= FILE_BYTES_MIN:
+            body = batch.serialize()
+            some = body[:FILE_BYTES_MIN]
+            if SMALL.compress(some).size * FILE_RATIO_MAX > some.size:
+                return cls("", len(table), table.nbytes, files.put(body))
         return cls(to_line(to_state(batch)), len(table), table.nbytes)
 
-    def take(self, rows: Int64s, schema: pa.Schema) -> pa.Table:
+    @property
+    def rows_min(self) -> int:
+        """With fewer that are held it is written anew; a file is not read for what it has not."""
+        return -(-self.rows // (4 if self.name else 2))
+
+    def take(self, rows: Int64s, schema: pa.Schema, files: SegmentFiles | None) -> pa.Table:
         """Some of the rows."""
-        batch = from_state(from_line(self.line), schema)
+        if self.name:
+            assert files is not None  # noqa: S101  (the state's folder is the plan's)
+            batch = pa.ipc.read_record_batch(files.get(self.name), schema)
+        else:
+            batch = from_state(from_line(self.line), schema)
         return pa.Table.from_batches([batch.take(pa.array(rows))])
 
 
@@ -77,28 +98,36 @@ class Segment:
 class HeldRecords:
     """Held records, in the order of `ShardState.held`: record n is row ``row[n]`` of a segment.
 
-    Of segment ``segment[n]``; the oldest come first.
+    Of segment ``segment[n]``; the oldest come first. ``files``: where large segments lie; without,
+    none becomes a file. ``gone``: names of files that the last step left without a use.
     """
 
     schema: pa.Schema
     segments: Sequence[Segment]
     segment: Int64s
     row: Int64s
+    files: SegmentFiles | None = None
+    gone: Sequence[str] = ()
 
     @classmethod
-    def empty(cls, schema: pa.Schema) -> HeldRecords:
+    def empty(cls, schema: pa.Schema, files: SegmentFiles | None = None) -> HeldRecords:
         """No records."""
         none = np.zeros(0, np.int64)
-        return cls(schema, (), none, none)
+        return cls(schema, (), none, none, files)
 
     @classmethod
-    def of(cls, table: pa.Table) -> HeldRecords:
+    def of(cls, table: pa.Table, files: SegmentFiles | None = None) -> HeldRecords:
         """All rows of a table."""
-        empty, rows = cls.empty(table.schema), np.arange(len(table))
+        empty, rows = cls.empty(table.schema, files), np.arange(len(table))
         return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))
 
     def __len__(self) -> int:
         return len(self.row)
+
+    @property
+    def names(self) -> set[str]:
+        """Of the files that it lies in."""
+        return {each.name for each in self.segments if each.name}
 
     def table(self) -> pa.Table:
         """All of them."""
@@ -108,8 +137,9 @@ class HeldRecords:
     def outdated(self, held: Int64s) -> Bools:
         """Which segments are to be written anew, where after a step these records are held.
 
-        One of which half is gone. And one that is no longer than what is written behind it, unless
-        it is large: so there are few, and each record is written a logarithm of times.
+        One of which half is gone (of a file, three quarters). And one that is no longer than what
+        is written behind it, unless it is large: so there are few, and each record is written a
+        logarithm of times.
         """
         of = self.segment[held[held < len(self)]]
         new = len(held) - len(of)
@@ -117,7 +147,7 @@ class HeldRecords:
         outdated = np.zeros(len(self.segments), np.bool_)
         for at, segment in reversed([*enumerate(self.segments)]):
             small = lives[at] <= new and 2 * segment.size < SEGMENT_BYTES
-            if small or 2 * lives[at] < segment.rows:
+            if small or lives[at] < segment.rows_min:
                 outdated[at] = True
                 new += lives[at]
         return outdated
@@ -128,7 +158,8 @@ class HeldRecords:
         tables, first = [], 0
         for segment in np.unique(self.segment[wanted]).tolist():
             found = np.flatnonzero(wanted & (self.segment == segment))
-            tables.append(self.segments[segment].take(self.row[found], self.schema))
+            rows = self.row[found]
+            tables.append(self.segments[segment].take(rows, self.schema, self.files))
             at[found] = np.arange(first, first + len(found))
             first += len(found)
         at[len(self) :] = first + order
@@ -150,5 +181,6 @@ class HeldRecords:
         for piece in pool.pieces(held[fresh], SEGMENT_BYTES):
             here = fresh[piece]
             segment[here], row[here] = len(segments), np.arange(len(here))
-            segments.append(Segment.of(pool.take(held[here])))
-        return HeldRecords(self.schema, segments, segment, row)
+            segments.append(Segment.of(pool.take(held[here]), self.files))
+        after = HeldRecords(self.schema, segments, segment, row, self.files)
+        return replace(after, gone=sorted(self.names - after.names))

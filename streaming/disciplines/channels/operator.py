@@ -24,6 +24,7 @@ from sequencer.channels import (
 )
 from streaming.arrow import output
 from streaming.arrow.columns import flat
+from streaming.arrow.encoded import encoded
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.ipc import from_body
 from streaming.arrow.key_text import key_to_json
@@ -35,6 +36,7 @@ from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.errors import GapTimeout
 
@@ -69,7 +71,11 @@ class ChannelOperator:
         """Step one shard; the state changes only with what is returned."""
         schema = record_schema(self.plan)
         packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
-        shard = decode_shard(state.get if state.exists else None, schema)
+        files = SegmentFiles.of(self.plan, key[0])
+        shard = decode_shard(state.get if state.exists else None, schema, files)
+        if files is not None:
+            files.remove(shard.records.gone)
+            files.sweep(shard.records.names)
         now_ms = state.getCurrentProcessingTimeMs()
         try:
             after, writes = step_shard(shard, packs, now_ms, self.plan)
@@ -83,11 +89,17 @@ class ChannelOperator:
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
         tell = bool(packs or writes)
+        if self.plan.compression:
+            writes = [(topic, self._encoded(topic, rows, now_ms)) for topic, rows in writes]
         rows = output_rows(key[0], writes, after.totals) if tell else None
         state.update(encode_shard(after))
         _set_timer(state, after, now_ms, self.plan)
         if rows is not None:
             yield rows
+
+    def _encoded(self, topic: str, records: pa.Table, now_ms: int) -> pa.Table:
+        plan = self.plan
+        return encoded(records, plan.partitions[topic], plan.headers, plan.compression, now_ms)
 
 
 def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:

@@ -16,6 +16,7 @@ from streaming.disciplines.channels.codec import Shard, decode_shard, encode_sha
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.pack import record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.reshard import Resharded, Row, counts_of
 from streaming.disciplines.state_keys import channel_shard, shard_keys
@@ -24,7 +25,9 @@ from streaming.disciplines.state_keys import channel_shard, shard_keys
 def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Resharded:
     """Each channel to its shard by the hash of its name."""
     schema = record_schema(before)
-    shards = [decode_shard(tuple(state), schema) for _key, *state in rows]
+    shards = [
+        decode_shard(tuple(state), schema, SegmentFiles.of(before, key)) for key, *state in rows
+    ]
     whole = _together([shard.state for shard in shards])
     totals = counts_of(shard.totals for shard in shards)
     records = pa.concat_tables([schema.empty_table(), *(each.records.table() for each in shards)])
@@ -35,7 +38,9 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     for number in range(after.shards) if rows else ():
         mine = of == number
         state = _part(whole, mine)
-        held = HeldRecords.of(records.filter(pa.array(mine[whole.held.channel])))
+        held = HeldRecords.of(
+            records.filter(pa.array(mine[whole.held.channel])), SegmentFiles.of(after, keys[number])
+        )
         counts = replace(
             totals if number == 0 else Totals(),
             held=len(state.held),

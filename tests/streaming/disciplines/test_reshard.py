@@ -13,6 +13,7 @@ from sequencer.channels import Full, Gap, Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
+from streaming.disciplines.channels import held_records
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.describe import describe as describe_channels
 from streaming.disciplines.channels.operator import step_shard
@@ -23,6 +24,7 @@ from streaming.disciplines.channels.pack import (
     record_schema,
 )
 from streaming.disciplines.channels.reshard import reshard as reshard_channels
+from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.disciplines.channels.waiting import describe_waiting
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.describe import describe as describe_group
@@ -135,7 +137,7 @@ def step_channels(plan, states, records, now_ms):
         mine = [each for each in records if channel_shard(each["key"], plan.shards) == number]
         table = pa.Table.from_pylist(mine, schema=record_schema(plan))
         table = labelled(table, arrival_schema(plan), header_name(plan.label)).combine_chunks()
-        shard = decode_shard(states.get(key), record_schema(plan))
+        shard = decode_shard(states.get(key), record_schema(plan), SegmentFiles.of(plan, key))
         after, writes = step_shard(
             shard, [to_body(each) for each in table.to_batches()], now_ms, plan
         )
@@ -153,16 +155,21 @@ def described_channels(plan, states):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_channels(seed):
+def test_channels(seed, tmp_path, monkeypatch):
+    if seed % 2:  # what waits lies in files, of a folder for each checkpoint
+        monkeypatch.setattr(held_records, "FILE_BYTES_MIN", 1)
+        monkeypatch.setattr(held_records, "FILE_RATIO_MAX", 1_000_000)
     ends = []
     for moves in (False, True):
         rng, sizes = random.Random(seed), random.Random(seed)
         records = list(channel_records(rng, 400))
-        plan, states, written = replace(channel_plan(RULES), shards=2), {}, Counter()
+        begin = replace(channel_plan(RULES), shards=2, folder=str(tmp_path / f"{moves}"))
+        plan, states, written = begin, {}, Counter()
         for batch in range(10):
             if moves and states:
                 shards, partitions = sizes.choice(SIZES)
-                after = replace(plan, shards=shards, state_partitions=partitions)
+                folder = str(tmp_path / f"moved-{batch}")
+                after = replace(plan, shards=shards, state_partitions=partitions, folder=folder)
                 before = described_channels(plan, states)
                 rows = [(key, *state) for key, state in sorted(states.items())]
                 moved = reshard_channels(plan, after, rows)

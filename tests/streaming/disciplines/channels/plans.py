@@ -1,5 +1,14 @@
-"""A plan of a channel pipeline, with short names of topics."""
+"""A plan of a channel pipeline, with short names of topics, and packs as its ingress makes them."""
 
+import pyarrow as pa
+
+from streaming.arrow.ipc import to_body
+from streaming.disciplines.channels.pack import (
+    arrival_schema,
+    header_name,
+    labelled,
+    record_schema,
+)
 from streaming.disciplines.channels.plan import ChannelPlan
 
 
@@ -14,3 +23,10 @@ def plan(rules):
         rules=rules,
         **roles,
     )
+
+
+def pack(records, p):
+    """One pack with all the records; none of none."""
+    table = pa.Table.from_pylist(records, schema=record_schema(p))
+    table = labelled(table, arrival_schema(p), header_name(p.label)).combine_chunks()
+    return [to_body(batch) for batch in table.to_batches()]

@@ -70,7 +70,9 @@ def test_as_a_list_of_records(seed, monkeypatch):
 def test_small_batches_leave_few_segments_and_write_a_record_few_times(monkeypatch):
     written = []
     made = Segment.of
-    monkeypatch.setattr(Segment, "of", lambda table: written.append(len(table)) or made(table))
+    monkeypatch.setattr(
+        Segment, "of", lambda table, files: written.append(len(table)) or made(table, files)
+    )
     rng = random.Random(1)
     held, model = HeldRecords.empty(RECORD), []
     for batch in range(256):

@@ -11,7 +11,7 @@ from sequencer.channels import Full, Gap, Rules
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.columns import last_headers
-from streaming.arrow.ipc import from_ipc, to_body, to_ipc
+from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.output import output_rows
 from streaming.arrow.partitioner import murmur2, partitions_of
 from streaming.arrow.schemas import HEADERS
@@ -19,15 +19,13 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE_FORMAT, decode_shard, encode_shard
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import (
-    arrival_schema,
     expand_headers,
     header_name,
-    labelled,
     record_schema,
 )
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
-from tests.streaming.disciplines.channels.plans import plan
+from tests.streaming.disciplines.channels.plans import pack, plan
 
 
 def rows(rng, count, labels):
@@ -67,16 +65,8 @@ def packs(records, rng):
     return [
         body
         for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)
-        for body in pack(records[a:b])
+        for body in pack(records[a:b], plan(Rules(LinearLabels())))
     ]
-
-
-def pack(records, p=None):
-    """One pack with all the records, as the ingress makes it; none of none."""
-    p = p or plan(Rules(LinearLabels()))
-    table = pa.Table.from_pylist(records, schema=record_schema(p))
-    table = labelled(table, arrival_schema(p), header_name(p.label)).combine_chunks()
-    return [to_body(batch) for batch in table.to_batches()]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
+from streaming.arrow import record_batch
+from streaming.arrow.compression import compressed
+from streaming.arrow.pieces import varints
+from streaming.arrow.record_batch import batches, next_sequence
 from streaming.arrow.schemas import HEADERS
-from streaming.sink import record_batch
-from streaming.sink.compression import compressed
-from streaming.sink.pieces import varints
-from streaming.sink.record_batch import batches, next_sequence
 
 NOW_MS = 1_700_000_000_000
 
@@ -99,7 +99,7 @@ def test_a_reader_finds_the_rows(compression, rows, shared, body_bytes_max, enco
     found = {}
     sequence = 2**31 - 3
     for each in made:
-        encoded = each.finished(compression, (77, 5), sequence, transactional=True)
+        encoded = each.compressed(compression).finished((77, 5), sequence, transactional=True)
         records, batch = read(encoded)
         assert batch.base_sequence == sequence
         assert (batch.producer_id, batch.producer_epoch) == (77, 5)
@@ -139,8 +139,7 @@ def test_slices_of_tables_and_chunks():
         number = number.chunk(0) if isinstance(number, pa.ChunkedArray) else number
         made = batches(parts.drop_columns(["number"]), partitions, [("number", number)], NOW_MS)
         found = {
-            each.partition: read(each.finished("none", (1, 0), 0, transactional=False))[0]
-            for each in made
+            each.partition: read(each.finished((1, 0), 0, transactional=False))[0] for each in made
         }
         assert found == expected(rows[3:16], ["number"])
 
@@ -160,7 +159,7 @@ def test_null_headers_that_own_bytes_have_none():
         }
     )
     (made,) = batches(table, np.zeros(2, np.int32), [], NOW_MS)
-    records, batch = read(made.finished("lz4", (1, 0), 0, transactional=False))
+    records, batch = read(made.compressed("lz4").finished((1, 0), 0, transactional=False))
     assert records == [(NOW_MS, b"", None, []), (NOW_MS, None, b"", [("b", b"2")])]
     assert not batch.is_transactional
 

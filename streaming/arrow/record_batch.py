@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import Int64s, flat, plain, row_bytes
-from streaming.sink.compression import COMPRESSIONS, compressed
-from streaming.sink.pieces import (
+from streaming.arrow.compression import COMPRESSIONS, compressed
+from streaming.arrow.pieces import (
     NO_BYTES,
     Piece,
     ends_and_bytes,
@@ -52,21 +52,23 @@ NUMBERS_BYTES_MAX = 21
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one partition, encoded; timestamps in ms. ``body`` is not compressed yet."""
+    """Records of one partition, encoded; timestamps in ms."""
 
     partition: int
     count: int
     first_ms: int
     latest_ms: int
     body: pa.Buffer
+    compression: str = "none"
 
-    def finished(
-        self, compression: str, producer: tuple[int, int], sequence: int, *, transactional: bool
-    ) -> bytes:
+    def compressed(self, compression: str) -> Batch:
+        """The same with its body compressed."""
+        return replace(self, body=compressed(self.body, compression), compression=compression)
+
+    def finished(self, producer: tuple[int, int], sequence: int, *, transactional: bool) -> bytes:
         """The batch as Kafka takes it; ``producer`` is an id and its epoch."""
-        packed = compressed(self.body, compression)
         checked = CHECKED.pack(
-            COMPRESSIONS.index(compression) | TRANSACTIONAL * transactional,
+            COMPRESSIONS.index(self.compression) | TRANSACTIONAL * transactional,
             self.count - 1,
             self.first_ms,
             self.latest_ms,
@@ -74,9 +76,9 @@ class Batch:
             sequence,
             self.count,
         )
-        checksum = google_crc32c.extend(google_crc32c.value(checked), packed)
-        length = HEAD.size - 12 + len(checked) + len(packed)
-        return b"".join([HEAD.pack(0, length, -1, 2, checksum), checked, packed])
+        checksum = google_crc32c.extend(google_crc32c.value(checked), self.body)
+        length = HEAD.size - 12 + len(checked) + len(self.body)
+        return b"".join([HEAD.pack(0, length, -1, 2, checksum), checked, self.body])
 
 
 def batches(

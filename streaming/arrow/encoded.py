@@ -1,0 +1,99 @@
+"""What operators hand to the sink as record batches: encoded and compressed, but not numbered yet.
+
+Compressed bytes are what goes through Spark, and they are compressed once. A table of records (see
+`streaming.arrow.output`) becomes a table of batches; the sink knows it by its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import flat, plain
+from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.record_batch import Batch, batches
+
+RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+HEADER = "header:"
+
+ENCODED = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("count", pa.int32()),
+        ("first_ms", pa.int64()),
+        ("latest_ms", pa.int64()),
+        ("body", pa.binary()),
+        ("compression", pa.string()),
+        ("stamps", pa.list_(pa.int64())),
+    ]
+)
+"""A row is a `Batch`. The first one's ``stamps`` are the timestamps of all records (ms); none where
+they have Kafka's own."""
+
+
+def encoded(
+    records: pa.Table, count: int, header: Callable[[str], str], compression: str, now_ms: int
+) -> pa.Table:
+    """The records as ENCODED.
+
+    ``count``: of the topic's partitions. ``header``: the full name of an added header. ``now_ms``:
+    the time of records without one.
+    """
+    stamps = []
+    if "timestamp" in records.column_names:
+        stamps = [plain(flat(records["timestamp"])).to_numpy()]
+    made = [
+        each.compressed(compression)
+        for each in batches(
+            records, partitions_in(records, lambda: count), headers_in(records, header), now_ms
+        )
+    ]
+    columns = [[getattr(each, name) for each in made] for name in ENCODED.names[:-1]]
+    columns[ENCODED.get_field_index("body")] = [each.body.to_pybytes() for each in made]
+    columns.append([*stamps, *[[]] * (len(made) - len(stamps))])
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, ENCODED, strict=True)],
+        schema=ENCODED,
+    )
+
+
+def is_encoded(table: pa.Table) -> bool:
+    """Whether a table has batches, not records."""
+    return bool(table.schema.equals(ENCODED))
+
+
+def batches_of(table: pa.Table) -> Iterator[Batch]:
+    """The batches in a table of ENCODED."""
+    bodies = flat(table["body"])
+    told = table.select(["partition", "count", "first_ms", "latest_ms", "compression"]).to_pylist()
+    for at, row in enumerate(told):
+        yield Batch(body=bodies[at].as_buffer(), **row)
+
+
+def partitions_in(records: pa.Table, count: Callable[[], int]) -> NDArray[np.int32]:
+    """Where records go: as they say, or by their keys among so many partitions.
+
+    Those without a key go where an empty key would.
+    """
+    if "partition" in records.column_names:
+        return np.asarray(plain(flat(records["partition"])).to_numpy(), np.int32)
+    return _by_key(flat(records["key"]), count())
+
+
+def headers_in(records: pa.Table, header: Callable[[str], str]) -> list[tuple[str, pa.Array]]:
+    """The columns that are headers to add, with their full names."""
+    return [
+        (header(name.removeprefix(HEADER)), flat(records[name]))
+        for name in records.column_names
+        if name not in RECORD_COLUMNS
+    ]
+
+
+def _by_key(keys: pa.Array, count: int) -> NDArray[np.int32]:
+    if pa.types.is_dictionary(keys.type) and not keys.null_count:
+        known = _by_key(keys.dictionary, count)
+        return np.asarray(known[keys.indices.to_numpy()])
+    return partitions_of(plain(keys).fill_null(b""), count)

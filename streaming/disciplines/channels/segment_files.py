@@ -1,0 +1,115 @@
+"""Segments of held records in files beside Spark's state: only what is asked for is read.
+
+Spark hands a shard its whole state in every batch, and writes it whole. So what large records that
+wait come to, and compression makes no smaller, is not in it: a segment becomes a file in the
+checkpoint's folder, named by its content's hash, and the state has the name.
+
+A file is written before the state that names it, and never changed. It is removed in the batch
+after the one that named it no more: then that one is done for ever, and no repeated batch asks for
+it. What a killed process left, which no state names, is removed a day later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from streaming.disciplines.plan import Plan
+from streaming.errors import StorageUnavailable
+
+HELD = "held"
+LEFT_SECONDS = 86_400
+"""So old is what a batch that still runs, in a process cut off from the others, has not written."""
+_swept: set[Path] = set()
+CHECKED_MAX = 10_000
+_checked: set[Path] = set()
+"""Files that this process found to be what their names say."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """The files of one shard."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, plan: Plan, key: int) -> SegmentFiles | None:
+        """Those of a state key; None where the plan has no folder for them."""
+        return cls(Path(plan.folder, HELD, str(key))) if plan.folder else None
+
+    def put(self, body: pa.Buffer) -> str:
+        """Write bytes; their name. StorageUnavailable where they cannot be written."""
+        name = _name(body)
+        path = self.folder / name
+        new = path.with_suffix(f".{os.getpid()}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with new.open("wb") as file:
+                file.write(body)
+            new.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink()
+            raise StorageUnavailable(
+                f"Records that wait cannot be written to {self.folder}: {error.strerror}.",
+                "The batch was not finished, and will be repeated.",
+                "See that the checkpoint's folder can be written to, and that its disk has room.",
+            ) from error
+        _note(path)
+        return name
+
+    def get(self, name: str) -> pa.Buffer:
+        """The bytes, mapped into memory. StorageUnavailable where they are not what they were."""
+        path = self.folder / name
+        try:
+            with pa.memory_map(str(path)) as file:
+                body = file.read_buffer()
+        except OSError as error:
+            raise self._damaged(name, os.strerror(error.errno) if error.errno else error) from error
+        if path not in _checked:
+            if _name(body) != name:
+                raise self._damaged(name, "it is not what was written")
+            _note(path)
+        return body
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, those that are still there."""
+        for name in names:
+            path = self.folder / name
+            path.unlink(missing_ok=True)
+            _checked.discard(path)
+
+    def sweep(self, known: Collection[str]) -> None:
+        """Remove what is old and the state does not name; once in each process."""
+        if self.folder in _swept:
+            return
+        _swept.add(self.folder)
+        oldest = time.time() - LEFT_SECONDS
+        for path in self.folder.glob("*"):
+            with suppress(FileNotFoundError):  # another process does the same
+                if path.name not in known and path.stat().st_mtime < oldest:
+                    path.unlink()
+
+    def _damaged(self, name: str, why: object) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"Records that wait cannot be read from {self.folder / name}: {why}.",
+            "The batch was not finished, and will be repeated.",
+            "Restore the file from a backup of the checkpoint.",
+        )
+
+
+def _note(path: Path) -> None:
+    if len(_checked) >= CHECKED_MAX:
+        _checked.clear()
+    _checked.add(path)
+
+
+def _name(body: pa.Buffer) -> str:
+    return hashlib.sha256(body).hexdigest()[:40]

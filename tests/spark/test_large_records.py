@@ -1,0 +1,62 @@
+"""Large records that wait lie in files of the checkpoint: real Spark, a real broker, kill -9."""
+
+import random
+import signal
+
+import pytest
+
+from tests.faults.channels import judge, prepare, value_of
+from tests.kafka_helpers import Record, produce
+from tests.service_helpers import Service, inspect, run_once, status, verify
+
+pytestmark = pytest.mark.timeout(600)
+KEYS = [b"k%02d" % n for n in range(4)]
+SIZE = 40_000
+
+
+def records(labels):
+    return [
+        Record(key, value_of(key, label, SIZE), [("label", b"%d" % label)])
+        for label in labels
+        for key in KEYS
+    ]
+
+
+def test_they_outlive_a_kill_after_their_delivery_and_then_go(broker, topic_prefix, tmp_path):
+    config = prepare(broker, topic_prefix, tmp_path, shards=2, state_partitions=2)
+    held = tmp_path / "checkpoints" / "p" / "held"
+
+    def files():
+        return sorted(path for path in held.glob("*/*") if path.is_file())
+
+    def send(labels):
+        produce(broker.bootstrap, f"{topic_prefix}in", records(labels))
+
+    early = [*range(1, 16)]
+    random.Random(1).shuffle(early)
+    send(early)
+    run_once(config)
+    assert status(config)["p"]["held"] == 60
+    assert sum(path.stat().st_size for path in files()) > 50 * SIZE
+    state = sum(
+        path.stat().st_size
+        for path in (tmp_path / "checkpoints" / "p" / "state").rglob("*")
+        if path.is_file()
+    )
+    assert state < 10 * SIZE
+    assert {each["held"] for each in inspect(config)["channels"]} == {15}
+
+    waiting = files()
+    send([0])
+    fault = {"SEQUENCER_FAULT": f"4-5:{tmp_path}/died"}
+    with Service(config, "--once", environment=fault) as run:
+        assert run.wait() == -signal.SIGKILL, run.said()
+    assert set(waiting) <= set(files()), "the batch is repeated, from the state that names them"
+    run_once(config)
+    assert status(config)["p"]["held"] == 0
+    send([16])
+    run_once(config)
+    assert not files()
+    judge(broker.bootstrap, topic_prefix, 17, 17 * len(KEYS), status(config)["p"], KEYS, SIZE)
+    code, said = verify(config)
+    assert code == 0, said

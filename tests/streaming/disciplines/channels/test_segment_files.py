@@ -1,0 +1,183 @@
+"""Files of records that wait: what they keep, when they go, what is said where they cannot."""
+
+import os
+import random
+from dataclasses import replace
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from sequencer.channels import Rules
+from sequencer.labels import LinearLabels
+from streaming.disciplines.channels import held_records, segment_files
+from streaming.disciplines.channels.codec import NO_FILES, STATE_FORMAT, decode_shard, encode_shard
+from streaming.disciplines.channels.operator import ChannelOperator
+from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.errors import StorageUnavailable
+from tests.streaming.disciplines.channels.plans import pack, plan
+
+BODY = pa.py_buffer(b"some bytes" * 100)
+
+
+def listed(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(autouse=True)
+def as_a_new_process(monkeypatch):
+    monkeypatch.setattr(segment_files, "_checked", set())
+    monkeypatch.setattr(segment_files, "_swept", set())
+
+
+@pytest.fixture
+def files(tmp_path):
+    return SegmentFiles(tmp_path / "held" / "7")
+
+
+def test_what_is_put_is_got_under_a_name_of_its_content(files):
+    name = files.put(BODY)
+    assert files.put(pa.py_buffer(BODY.to_pybytes())) == name
+    assert files.put(pa.py_buffer(b"other")) != name
+    assert files.get(name).to_pybytes() == BODY.to_pybytes()
+    assert len(listed(files.folder)) == 2
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "gone"])
+def test_a_file_that_is_not_what_was_written_is_told(files, damage, monkeypatch):
+    name = files.put(BODY)
+    path = files.folder / name
+    if damage == "gone":
+        path.unlink()
+    else:
+        content = BODY.to_pybytes()
+        path.write_bytes(content[:-1] if damage == "cut" else b"S" + content[1:])
+    monkeypatch.setattr(segment_files, "_checked", set())  # a worker that did not write it
+    with pytest.raises(StorageUnavailable, match=name) as told:
+        files.get(name)
+    assert "will be repeated" in str(told.value)
+    assert "backup" in str(told.value)
+
+
+def test_what_cannot_be_written_is_told(files):
+    files.folder.parent.mkdir()
+    files.folder.write_text("no folder")
+    with pytest.raises(StorageUnavailable, match="cannot be written") as told:
+        files.put(BODY)
+    assert "its disk has room" in str(told.value)
+
+
+def test_removing_what_is_gone_is_no_fault(files):
+    name = files.put(BODY)
+    files.remove([name, "never was"])
+    files.remove([name])
+    assert not listed(files.folder)
+
+
+def test_what_a_killed_process_left_goes_a_day_later_and_nothing_else(files):
+    known, old, new = (files.put(pa.py_buffer(each)) for each in (b"known", b"old", b"new"))
+    half = files.folder / "half.123"
+    half.write_bytes(b"ha")
+    for path in (files.folder / known, files.folder / old, half):
+        os.utime(path, (0, 0))
+    files.sweep({known})
+    assert listed(files.folder) == sorted([known, new])
+    os.utime(files.folder / new, (0, 0))
+    files.sweep({known})  # once in a process
+    assert len(listed(files.folder)) == 2
+
+
+class State:
+    """Spark's state of a shard, kept when the test says that the batch is done."""
+
+    hasTimedOut = False  # noqa: N815
+
+    def __init__(self):
+        self.kept = self.new = None
+        self.now_ms = 1_000
+
+    @property
+    def exists(self):
+        return self.kept is not None
+
+    @property
+    def get(self):
+        return self.kept
+
+    def update(self, row):
+        self.new = row
+
+    def getCurrentProcessingTimeMs(self):  # noqa: N802
+        return self.now_ms
+
+    def setTimeoutDuration(self, _ms):  # noqa: N802
+        pass
+
+
+def run(operator, state, packs):
+    """One attempt at a batch; the tables' bytes."""
+    rows = [*operator((7,), iter([pd.DataFrame({"rows": packs})]), state)]
+    return [frame["rows"].tolist() for frame in rows]
+
+
+def some_records(rng, offset, labels):
+    return [
+        {
+            "topic": 0,
+            "partition": 0,
+            "offset": offset + at,
+            "timestamp": 1,
+            "key": b"k",
+            "value": rng.randbytes(3_000),
+            "headers": [{"key": "label", "value": b"%d" % label}],
+        }
+        for at, label in enumerate(labels)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_attempt_at_a_batch_finds_its_files_and_none_is_left_at_the_end(
+    seed, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(held_records, "FILE_BYTES_MIN", 2_000)
+    monkeypatch.setattr(held_records, "SEGMENT_BYTES", 20_000)
+    rng = random.Random(seed)
+    p = plan(Rules(LinearLabels()))
+    operators = [ChannelOperator(replace(p, folder=folder)) for folder in (str(tmp_path), "")]
+    states = [State(), State()]
+    labels = sorted(range(200), key=lambda n: n + rng.uniform(0, 30))
+    folder, most = tmp_path / "held" / "7", 0
+    for first in range(0, 200, 10):
+        records = some_records(rng, first, labels[first : first + 10])
+        given = pack(records, p)
+        for attempt in range(rng.choice([1, 1, 3])):
+            got = [run(*each, given) for each in zip(operators, states, strict=True)]
+            assert got[0] == got[1], (first, attempt)
+        for state in states:
+            state.kept = state.new
+        shard = decode_shard(states[0].kept, record_schema(p), SegmentFiles(folder))
+        there = set(listed(folder)) if folder.exists() else set()
+        assert there == shard.records.names | set(shard.records.gone)
+        most = max(most, len(there))
+        assert len(states[0].kept[-1]) < 6_000
+    assert most >= 3
+    run(operators[0], states[0], pack(some_records(rng, 200, [200]), p))
+    assert not listed(folder)
+
+
+def test_a_state_of_the_format_before_is_read():
+    p = plan(Rules(LinearLabels()))
+    state, schema = State(), record_schema(p)
+    rng = random.Random(1)
+    run(ChannelOperator(p), state, pack(some_records(rng, 0, range(1, 30)), p))
+    assert state.new[0] == STATE_FORMAT
+    lines = state.new[-1].split("\n")
+    shard = decode_shard(state.new, schema)
+    heads = [(each.rows, each.size) for each in shard.records.segments]
+    lines[4] = str(heads).replace("(", "[").replace(")", "]")
+    old = (NO_FILES, *state.new[1:-1], "\n".join(lines))
+    assert decode_shard(old, schema).records.table().to_pylist() == (
+        shard.records.table().to_pylist()
+    )
+    assert encode_shard(decode_shard(old, schema)) == state.new
