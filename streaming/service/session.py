@@ -35,8 +35,6 @@ SESSION = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-    "spark.shuffle.checksum.enabled": "false",
-    "spark.shuffle.compress": "false",
     "spark.speculation": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.ansi.enabled": "false",
@@ -48,8 +46,7 @@ SESSION = {
 Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
 is rejected. Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones
 are taken from the system anew for each batch. What is shuffled is the same each time, as offsets
-say what is read: rows need no checksum that tells a repeated stage from another. It is compressed
-and has a checksum before Spark gets it (`streaming.arrow.ipc`).
+say what is read: rows need no checksum that tells a repeated stage from another.
 """
 
 
@@ -76,6 +73,11 @@ SERIAL_CORES_MAX = 2
 
 PRELOAD = "SEQUENCER_PRELOAD"
 """See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
+
+ONE_MACHINE = {"spark.shuffle.checksum.enabled": "false", "spark.shuffle.compress": "false"}
+"""Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
+its way. What is large is compressed before Spark gets it, and all of it has a checksum
+(`streaming.arrow.ipc`)."""
 
 EXECUTORS = {f"spark.executorEnv.{name}": value for name, value in ALLOCATORS.items()}
 """On a cluster executors are no children of this JVM, whose environment has them."""
@@ -151,7 +153,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.ui.enabled": "false",
         **PYTHON_WORKERS,
         f"spark.executorEnv.{PRELOAD}": ",".join(operators(config.pipelines.values())),
-        **({} if is_local_master(master) else EXECUTORS),
+        **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
         **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **own,
         **SESSION,
