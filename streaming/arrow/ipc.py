@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import google_crc32c
 import pyarrow as pa
 
-from streaming.errors import JobFailed
+from streaming.errors import SequencerError
 
 COMPRESSED_BYTES_MIN = 128 * 2**10
 """Tables and bodies of fewer bytes stay as they are: a table's two dozen buffers, compressed one by
@@ -52,14 +52,14 @@ def to_body(batch: pa.RecordBatch) -> bytes:
 
 
 def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The inverse of :func:`to_body`; columns may point into ``data``. JobFailed if it is damaged.
+    """The inverse of :func:`to_body`; columns may point into ``data``.
 
-    Spark's own checksums for what it shuffles are part of its compression, which costs more on one
-    machine than what it saves.
+    SequencerError where it is damaged. Spark's own checksums for what it shuffles are part of its
+    compression, which costs more on one machine than what it saves.
     """
     body = pa.py_buffer(data)[CHECKSUM.size :]
     if CHECKSUM.unpack_from(data)[0] != google_crc32c.value(body):
-        raise JobFailed(
+        raise SequencerError(
             "Rows were damaged on their way from one stage of a batch to the next.",
             "The batch was not finished, and will be repeated.",
             "If it happens again, have this machine's memory and disks checked.",
@@ -68,7 +68,7 @@ def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def to_state(batch: pa.RecordBatch) -> bytes:
-    """A body to be kept in Spark's state, compressed: each MB there costs some 25 ms in a batch."""
+    """A body to be kept in Spark's state, compressed: each MB there costs some 10 ms in a batch."""
     body = batch.serialize()
     packed: bytes = _codec(body.size).compress(body, asbytes=True)
     return int(body.size).to_bytes(8, "little") + packed

@@ -15,7 +15,7 @@ from streaming.arrow.ipc import (
     to_state,
 )
 from streaming.arrow.schemas import RECORD
-from streaming.errors import JobFailed
+from streaming.errors import SequencerError
 
 VALUES = st.one_of(st.none(), st.binary(max_size=50), st.just(b"x" * 20_000))
 
@@ -69,6 +69,6 @@ def test_a_changed_bit_anywhere_is_found(values):
     for at in range(0, len(body), len(body) // 40):
         damaged = bytearray(body)
         damaged[at] ^= 16
-        with pytest.raises(JobFailed, match="damaged") as told:
+        with pytest.raises(SequencerError, match="damaged") as told:
             from_body(bytes(damaged), RECORD)
         assert "will be repeated" in str(told.value)
