@@ -24,6 +24,7 @@ from harness import (
     measured,
     options,
     rates,
+    remove,
     say,
     summary,
     warm_broker,
@@ -130,6 +131,7 @@ def throughput(broker, topic, given, found):
             create(bootstrap, *(f"{output}{role}" for role in ROLES))
             asked = (bootstrap, topic.name, output, "--batch", str(limit), "--until", str(count))
             batches, watch = watched_job(broker.pid, kind, *asked)
+            remove(bootstrap, *(f"{output}{role}" for role in ROLES))
             one = rates(batches, watch) | {"memory_mib": watch.memory}
             cpu = ", ".join(f"{what} {spent:.1f}" for what, spent in one["cpu_us"].items())
             memory = f"{watch.memory['all']:,.0f} MiB"

@@ -63,6 +63,13 @@ def create(bootstrap, *names):
         future.result(60)
 
 
+def remove(bootstrap, *names):
+    """Give the disk back what topics take, where it is no longer asked for."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics([*names]).values():
+        future.result(60)
+
+
 def fill(bootstrap, topic, records, size=SIZE, *, distinct=False):
     """Write messages of so many bytes, (key, headers) each, as fast as it goes.
 
