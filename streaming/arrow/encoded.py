@@ -32,6 +32,7 @@ ENCODED = pa.schema(
 )
 """A row is a `Batch`. The first one's ``stamps`` are the timestamps of all records (ms); none where
 they have Kafka's own."""
+TOLD = [name for name in ENCODED.names if name not in ("body", "stamps")]
 
 
 def encoded(
@@ -51,13 +52,10 @@ def encoded(
             records, partitions_in(records, lambda: count), headers_in(records, header), now_ms
         )
     ]
-    columns = [[getattr(each, name) for each in made] for name in ENCODED.names[:-1]]
-    columns[ENCODED.get_field_index("body")] = [each.body.to_pybytes() for each in made]
-    columns.append([*stamps, *[[]] * (len(made) - len(stamps))])
-    return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, ENCODED, strict=True)],
-        schema=ENCODED,
-    )
+    columns = {name: [getattr(each, name) for each in made] for name in TOLD}
+    columns["body"] = [memoryview(each.body) for each in made]
+    columns["stamps"] = [*stamps, *[[]] * (len(made) - len(stamps))]
+    return pa.Table.from_pydict(columns, schema=ENCODED)
 
 
 def is_encoded(table: pa.Table) -> bool:
@@ -68,8 +66,7 @@ def is_encoded(table: pa.Table) -> bool:
 def batches_of(table: pa.Table) -> Iterator[Batch]:
     """The batches in a table of ENCODED."""
     bodies = flat(table["body"])
-    told = table.select(["partition", "count", "first_ms", "latest_ms", "compression"]).to_pylist()
-    for at, row in enumerate(told):
+    for at, row in enumerate(table.select(TOLD).to_pylist()):
         yield Batch(body=bodies[at].as_buffer(), **row)
 
 

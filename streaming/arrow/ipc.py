@@ -29,7 +29,7 @@ SMALL, LARGE = pa.Codec("lz4_raw"), pa.Codec("zstd", compression_level=1)
 
 def to_ipc(table: pa.Table) -> bytes:
     """The table as one Arrow IPC stream, compressed where its rows are large."""
-    data: bytes = _stream(table).to_pybytes()
+    data: bytes = _stream(table, _options(table)).to_pybytes()
     return data
 
 
@@ -44,10 +44,11 @@ def to_body(batch: pa.RecordBatch) -> bytes:
 
     Without their schema, which takes longer than the rows where these are few.
     """
-    if _compressed(batch):
-        body = _stream(batch)[batch.schema.serialize().size :]
-    else:
+    options = _options(batch)
+    if options is PLAIN:
         body = batch.serialize()
+    else:
+        body = _stream(batch, options)[batch.schema.serialize().size :]
     return CHECKSUM.pack(google_crc32c.value(body)) + memoryview(body)
 
 
@@ -106,16 +107,16 @@ def from_line(line: str) -> bytes:
     return binascii.a2b_base64(line)
 
 
-def _stream(rows: pa.Table | pa.RecordBatch) -> pa.Buffer:
-    options = COMPRESSED if _compressed(rows) else PLAIN
+def _stream(rows: pa.Table | pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write(rows)
     return sink.getvalue()
 
 
-def _compressed(rows: pa.Table | pa.RecordBatch) -> bool:
-    return bool(rows.nbytes >= max(COMPRESSED_BYTES_MIN, COMPRESSED_ROW_MIN * len(rows)))
+def _options(rows: pa.Table | pa.RecordBatch) -> pa.ipc.IpcWriteOptions:
+    large = rows.nbytes >= max(COMPRESSED_BYTES_MIN, COMPRESSED_ROW_MIN * len(rows))
+    return COMPRESSED if large else PLAIN
 
 
 def _codec(size: int) -> pa.Codec:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from streaming.arrow.columns import Int64s, flat, plain, row_bytes
 from streaming.arrow.compression import COMPRESSIONS, compressed
+from streaming.arrow.partitioner import by_partition
 from streaming.arrow.pieces import (
     NO_BYTES,
     Piece,
@@ -162,8 +163,7 @@ Column: TypeAlias = Any
 def _cut(contents: pa.Array, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[Batch]:
     """Rows in order of partition, numbered, cut into batches."""
     if (np.diff(partitions) < 0).any():
-        narrow = np.min_scalar_type(int(partitions.max()))  # of 16 bits: sorted four times faster
-        order = np.argsort(partitions.astype(narrow), kind="stable")
+        order = by_partition(partitions)
         contents, times, partitions = contents.take(order), times[order], partitions[order]
     lengths = lengths_of(contents)
     first = np.array(_first_rows(lengths, partitions))

@@ -168,10 +168,12 @@ def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
 def _stamps(table: pa.Table) -> NDArray[np.int64]:
     """The records' timestamps (ms); none where a topic's records have Kafka's own."""
     if is_encoded(table):
-        return np.asarray(flat(table["stamps"]).flatten())
-    if "timestamp" not in table.column_names:
+        stamps = flat(table["stamps"]).flatten()
+    elif "timestamp" in table.column_names:
+        stamps = plain(flat(table["timestamp"]))
+    else:
         return np.zeros(0, dtype=np.int64)
-    return np.array(plain(flat(table["timestamp"])))  # a copy: the table may go
+    return np.array(stamps)  # a copy: the table may go
 
 
 def _latency_ms(stamps: Sequence[NDArray[np.int64]]) -> list[int]:

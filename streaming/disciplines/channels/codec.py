@@ -104,7 +104,7 @@ def decode_shard(row: Row | None, schema: pa.Schema, files: SegmentFiles | None 
         *waiting, segment, row_of = map(_numbers, from_state(held_blob, PLACES).columns)
         held = Held(*waiting)
         records = replace(records, segment=segment.astype(np.int64), row=row_of.astype(np.int64))
-    if version != ROWS_HELD and lines:
+    if version != ROWS_HELD:
         records = replace(records, **_segments(lines[3], lines[4:]))
     named = dict(zip(COLUMNS, map(_numbers, numbers), strict=True))
     state = ShardState(keys, **named, held=held, skipped=skipped, clock_ms=clock_ms)

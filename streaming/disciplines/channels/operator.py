@@ -29,7 +29,7 @@ from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.ipc import from_body
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import OUTPUT, Write, output_rows
-from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.partitioner import by_partition, partitions_of
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
@@ -179,10 +179,8 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
     starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
     keys = outcome.channels.take(pa.array(delivered.channel[starts]))
     runs = np.diff(starts, append=len(delivered.row))
-    count = plan.partitions[plan.output]
-    partitions = np.repeat(partitions_of(keys, count), runs)
-    # One partition after the other: then the sink has no records to move for that. (A radix sort.)
-    order = np.argsort(partitions.astype(np.min_scalar_type(count)), kind="stable")
+    partitions = np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs)
+    order = by_partition(partitions)  # here by numbers: encoded, their bytes would be moved for it
     added: dict[str, NDArray[Any]] = {
         "partition": partitions[order],
         "sequence": delivered.sequence[order],
