@@ -28,8 +28,11 @@ from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.network.operator import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
+from streaming.disciplines.source import BATCH_MAX
+from streaming.service.offsets import read_in
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import spark_session
+from streaming.source import make_source
 
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",
@@ -69,6 +72,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--no-stamps", dest="stamps", action="store_false")
     parser.add_argument("--order", choices=["", "batch", "clock", "counter"], default="")
+    parser.add_argument("--spark-source", action="store_true", help="read by Spark's own source")
     given = parser.parse_args()
     tables = {
         **SESSION,
@@ -93,7 +97,7 @@ def main():
             query.stop()
             told = [
                 (
-                    p["numInputRows"],
+                    read_in(p),
                     p["durationMs"]["triggerExecution"],
                     p["durationMs"],
                     done,
@@ -109,7 +113,7 @@ def main():
 
 def busy(query):
     """Spark's reports on the batches that had rows."""
-    return [each for each in query.recentProgress if each["numInputRows"]]
+    return [each for each in query.recentProgress if read_in(each)]
 
 
 def began(progress):
@@ -126,10 +130,7 @@ def wait_for(job, query, count, limit_s=1800):
 
 
 def options(given):
-    return {
-        "kafka.bootstrap.servers": given.bootstrap,
-        "maxOffsetsPerTrigger": str(given.batch),
-    }
+    return {"kafka.bootstrap.servers": given.bootstrap}
 
 
 class Copy:
@@ -149,6 +150,7 @@ class Copy:
         source = (
             self.session.readStream.format("kafka")
             .options(**options(self.given))
+            .option(BATCH_MAX, self.given.batch)
             .option("subscribe", self.given.topic)
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
@@ -190,7 +192,11 @@ class Ordered:
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         self.carrier = carrier = Carrier(plan, Progress(), self.note)
-        frame = build(self.session, plan, options(self.given))
+        given = self.given
+        source = make_source(
+            self.session, plan, options(given), given.batch, own=not given.spark_source
+        )
+        frame = build(source, plan)
         query = start(frame, plan, folder, carrier, trigger_ms=0)
         carrier.begin(str(query.id))
         return query

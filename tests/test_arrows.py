@@ -45,7 +45,7 @@ LAYERS = [
     {"disciplines"},
     {"config"},
     {"kafka"},
-    {"sink", "resending"},
+    {"sink", "source", "resending"},
     {"service"},
     {"verify"},
     {"demo"},

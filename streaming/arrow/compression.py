@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import lz4.frame
 import pyarrow as pa
 
 from streaming.arrow.ipc import SMALL
@@ -15,6 +16,7 @@ WRITTEN = ("none", "gzip", "lz4", "zstd")
 """Those that the service writes itself; Kafka's snappy has frames of its own."""
 
 LZ4_HEAD = struct.Struct("<IBBB")
+SNAPPY_HEAD, SNAPPY_HEAD_SIZE = b"\x82SNAPPY\0", 16
 
 
 def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
@@ -44,3 +46,39 @@ def _lz4_frame(body: pa.Buffer) -> bytes:
         else:
             parts += [struct.pack("<I", block.size | 0x80000000), block]
     return b"".join([*parts, bytes(4)])
+
+
+def decompressed(body: memoryview, compression: str) -> bytes:
+    """The records of a batch of that compression."""
+    if compression == "snappy":
+        return _snappy(bytes(body))
+    data: bytes
+    if compression == "lz4":
+        data = lz4.frame.decompress(body)
+    else:
+        data = pa.input_stream(pa.py_buffer(body), compression=compression).read()
+    return data
+
+
+def _snappy(body: bytes) -> bytes:
+    """Java's frames: a head of 16 bytes, then blocks with their sizes; others write one block."""
+    if not body.startswith(SNAPPY_HEAD):
+        return _snappy_block(body)
+    blocks, at = [], SNAPPY_HEAD_SIZE
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        at += 4 + size
+        blocks.append(_snappy_block(body[at - size : at]))
+    return b"".join(blocks)
+
+
+def _snappy_block(block: bytes) -> bytes:
+    """A block begins with its size when decompressed (a varint), which Arrow asks for."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    data: bytes = pa.Codec("snappy").decompress(block, size).to_pybytes()
+    return data

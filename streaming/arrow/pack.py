@@ -1,4 +1,4 @@
-"""Ingress: rows of the Kafka source in packs, one Arrow body for each shard.
+"""Ingress: records in packs, one Arrow body for each shard.
 
 Spark shuffles and sorts a few large rows instead of every message, and payloads never become
 Python objects on the way.
@@ -6,13 +6,20 @@ Python objects on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 PACKED = "shard int, rows binary"
+Pack: TypeAlias = Callable[[pa.Table], pa.RecordBatch]
+"""Records (RECORD) to packs for the shards that they concern (PACKED)."""
+
 PACK_BYTES_MAX = 8 * 2**20
 """A pack's rows are cut when they reach this size. Larger tables cost more for a byte: allocators
 take memory for them from the system and give it back each time, page by page."""
@@ -48,6 +55,15 @@ def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting)
+
+
+def packs_of(records: DataFrame, making: Pack, tasks: int) -> DataFrame:
+    """Packs of Spark's rows. A task costs some 30 ms however little it does: ``tasks`` at most."""
+    return records.coalesce(tasks).mapInArrow(partial(_pack_task, making=making), PACKED)
+
+
+def _pack_task(batches: Iterator[pa.RecordBatch], making: Pack) -> Iterator[pa.RecordBatch]:
+    return map(making, in_packs(batches))
 
 
 def packed(shards: NDArray[Any], packs: list[bytes], keys: list[int]) -> pa.RecordBatch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -9,21 +11,31 @@ from numpy.typing import NDArray
 
 def murmur2(keys: pa.Array) -> NDArray[np.int32]:
     """Kafka's murmur2 of each key (binary, no nulls), as in org.apache.kafka.common.utils.Utils."""
+    hashes = np.zeros(len(keys), dtype=np.uint32)
+    for rows, matrix in by_length(keys):
+        hashes[rows] = _murmur2_same_length(matrix)
+    return hashes.view(np.int32)
+
+
+def by_length(
+    keys: pa.Array,
+) -> Iterator[tuple[NDArray[np.intp] | slice, NDArray[np.uint8]]]:
+    """The keys (binary, no nulls) of each length: their rows, and a byte matrix of them."""
     count = len(keys)
-    hashes = np.zeros(count, dtype=np.uint32)
     if not count:
-        return hashes.view(np.int32)
+        return
     keys = keys.cast(pa.large_binary())
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int64)[keys.offset : keys.offset + count + 1]
     data = np.frombuffer(data_buffer, np.uint8) if data_buffer else np.zeros(0, np.uint8)
     lengths = np.diff(offsets)
-    alike = int(lengths.min()) == int(lengths.max())
-    for length in (lengths[:1] if alike else np.unique(lengths)).tolist():
+    if (lengths == lengths[0]).all():
+        yield slice(None), data[offsets[0] : offsets[-1]].reshape(count, int(lengths[0]))
+        return
+    for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         matrix = data[offsets[rows][:, None] + np.arange(length)]
-        hashes[rows] = _murmur2_same_length(matrix.reshape(len(rows), length))
-    return hashes.view(np.int32)
+        yield rows, matrix.reshape(len(rows), length)
 
 
 def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:

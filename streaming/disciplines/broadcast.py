@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_body, to_body
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
-from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
+from streaming.arrow.pack import packed
 from streaming.arrow.partitioner import murmur2
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.plan import Plan
@@ -119,18 +119,12 @@ def state_row(clock_ms: int, core: bytes, totals: str) -> Row:
 
 def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
     """The query between Kafka and the sink: rows of OUTPUT."""
-    rows = source.records(plan.reads).selectExpr(*source_columns(plan.reads))
+    making = partial(pack_for_all, keys=state_keys(plan))
     return (
-        rows.coalesce(plan.state_partitions)
-        .mapInArrow(partial(_pack_task, keys=state_keys(plan)), PACKED)
+        source.packs(plan.reads, plan.reads, making, plan.state_partitions)
         .groupBy("shard")
         .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
     )
-
-
-def _pack_task(batches: Iterator[pa.RecordBatch], keys: list[int]) -> Iterator[pa.RecordBatch]:
-    for table in in_packs(batches):
-        yield pack_for_all(table, keys)
 
 
 def pack_for_all(table: pa.Table, keys: list[int]) -> pa.RecordBatch:

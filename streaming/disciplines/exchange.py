@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_body, to_body
 from streaming.arrow.output import OUTPUT, Write, output_rows
-from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
+from streaming.arrow.pack import packed
 from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.disciplines.plan import ExchangePlan
 from streaming.disciplines.shards import (
@@ -194,22 +194,15 @@ def exchange(
     The transit topic has a source of its own: Spark shares a batch's limit among all topics of a
     source by what is left to read, so behind a backlog of inputs it would get next to nothing.
     """
-    transit = source.records((plan.transit,), limited=False)
-    records = source.records((*plan.inputs, plan.commands)).unionByName(transit)
-    rows = records.selectExpr(*source_columns(plan.reads)).coalesce(plan.state_partitions)
-    spread = partial(_spread_task, plan=plan, route=route)
+    making = partial(spread_rows, plan=plan, route=route)
+    tasks = plan.state_partitions
+    transit = source.packs((plan.transit,), plan.reads, making, tasks, limited=False)
     return (
-        rows.mapInArrow(spread, PACKED)
+        source.packs((*plan.inputs, plan.commands), plan.reads, making, tasks)
+        .unionByName(transit)
         .groupBy("shard")
         .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
     )
-
-
-def _spread_task(
-    batches: Iterator[pa.RecordBatch], plan: ExchangePlan, route: Route
-) -> Iterator[pa.RecordBatch]:
-    for table in in_packs(batches):
-        yield spread_rows(table, plan, route)
 
 
 def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordBatch:

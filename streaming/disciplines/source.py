@@ -1,10 +1,13 @@
-"""Where a pipeline's records come from: Spark's Kafka source, as every query wants it."""
+"""Where a pipeline's records come from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from streaming.arrow.pack import Pack, packs_of, source_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -15,19 +18,48 @@ FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
 where the partition ends, on the same connection, and the answer waits for that request: by default
 500 ms, in each partition, wherever a batch reads up to the end."""
 
+OwnPacks: TypeAlias = "Callable[[Mapping[str, int], Pack, int, int], DataFrame]"
+"""Topics with their numbers, what makes packs, tasks, and records of a batch (0: any number)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Spark's Kafka source with a pipeline's options; ``options[BATCH_MAX]`` limits a batch."""
+    """A pipeline's topics, read by the service itself (``own``), or by Spark's Kafka source.
+
+    Spark's has to where it evaluates expressions, and where ``own`` is None; ``options`` are its
+    own, without a limit. ``records_max`` limits a batch. ``ticks`` has no rows, but something new
+    every second. Where ``ended`` is set, the query ends and does not wait for Kafka any more.
+    """
 
     spark: SparkSession
-    options: dict[str, str]
+    options: Mapping[str, str]
+    records_max: int
+    ticks: Callable[[], DataFrame]
+    ended: threading.Event
+    own: OwnPacks | None = None
+
+    def packs(
+        self,
+        topics: Sequence[str],
+        reads: Sequence[str],
+        making: Pack,
+        tasks: int,
+        *,
+        limited: bool = True,
+    ) -> DataFrame:
+        """What ``making`` makes of the topics' records (PACKED), in so many tasks at most.
+
+        A topic travels as its number in ``reads``.
+        """
+        if self.own is not None:
+            numbers = {topic: reads.index(topic) for topic in topics}
+            return self.own(numbers, making, tasks, self.records_max if limited else 0)
+        records = self.records(topics, limited=limited)
+        return packs_of(records.selectExpr(*source_columns(reads)), making, tasks)
 
     def records(self, topics: Sequence[str], *, limited: bool = True) -> DataFrame:
-        """The topics' records with their headers, read_committed, from the beginning."""
-        options = {
-            name: value for name, value in self.options.items() if limited or name != BATCH_MAX
-        }
+        """The topics' records with their headers, read_committed, from the beginning, by Spark."""
+        options = {**self.options, BATCH_MAX: str(self.records_max)} if limited else self.options
         return (
             self.spark.readStream.format("kafka")
             .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})
@@ -37,17 +69,4 @@ class Source:
             .option("failOnDataLoss", "true")
             .option("kafka.isolation.level", "read_committed")
             .load()
-        )
-
-    def ticks(self) -> DataFrame:
-        """No packs, but something new every second, so that batches run and timers fire when idle.
-
-        Spark's own batches without data do not begin before the first batch with data after a
-        start, and then follow each other without a pause.
-        """
-        ticks = self.spark.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1)
-        return (
-            ticks.load()
-            .where("value < 0")
-            .selectExpr("cast(value as int) as shard", "cast('' as binary) as rows")
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from streaming import errors
-from streaming.errors import InputLost, JobFailed, SequencerError
+from streaming.errors import INPUT_LOST, InputLost, JobFailed, SequencerError
 
 PACK = (
     "Build the archive of what executors need with `sequencer pack CONFIG`, and name it as that "
@@ -46,13 +46,7 @@ def as_sequencer_error(text: str) -> SequencerError:
         if what := pattern.search(text):
             return JobFailed(message.format(what[1]), "Nothing was written.", remedy)
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
-        return InputLost(
-            "Kafka no longer has records that this pipeline has not read yet (retention went by "
-            "their timestamps, or the topic was made anew).",
-            "They are lost to it; nothing was written for them.",
-            "Compare the topic's first offsets with the checkpoint; to go on without them, start "
-            "with a new checkpoint folder.",
-        )
+        return InputLost(*INPUT_LOST)
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:
         return SequencerError("Another copy of this service wrote the checkpoint's log.")
     lines = [line for line in text.splitlines() if line.strip()]

@@ -70,11 +70,22 @@ def reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:
     )
 
 
+def read_in(progress: Any) -> int:
+    """How many offsets a batch read, of all topics."""
+    begin, end = (offsets_of(progress, name) for name in ("startOffset", "endOffset"))
+    return sum(
+        stop - begin.get(topic, {}).get(partition, 0)
+        for topic, of in end.items()
+        for partition, stop in of.items()
+    )
+
+
 def offsets_of(progress: Any, name: str) -> dict[str, dict[str, int]]:
     """Offsets by topic and partition at one end of a batch, of all topics read."""
     by_topic: dict[str, dict[str, int]] = {}
     for source in progress["sources"] if progress else ():
-        if source["description"].startswith("Kafka"):
-            offsets = source[name]
-            by_topic |= (json.loads(offsets) if isinstance(offsets, str) else offsets) or {}
+        offsets = source[name]
+        offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
+        if isinstance(offsets, dict):  # the others are ticks
+            by_topic |= offsets
     return by_topic

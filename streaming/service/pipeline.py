@@ -15,9 +15,8 @@ from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.plan import Plan
-from streaming.disciplines.source import BATCH_MAX
 from streaming.errors import SequencerError
-from streaming.kafka import connection, topics
+from streaming.kafka import topics
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.failures import as_sequencer_error
 from streaming.service.offsets import Through, TransitCleaner
@@ -25,10 +24,13 @@ from streaming.service.planning import make_plan
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
+from streaming.source import source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from streaming.disciplines.source import Source
 
 STOP_SECONDS_MAX = 30
 QUERY_SECONDS_MAX = 5
@@ -82,6 +84,7 @@ class Pipeline:
         self.accept_repeats = accept_repeats
         self.progress = Progress()
         self.query: StreamingQuery | None = None
+        self.source: Source | None = None
         self.carrier: Carrier | None = None
         self._claim: Claim | None = None
         self._reported: dict[str, int] = {}
@@ -112,10 +115,9 @@ class Pipeline:
             self._claim.take()
         self.carrier = Carrier(plan, self.progress, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
-        options = {f"kafka.{name}": value for name, value in connection.java(self.config).items()}
-        limit = self.config.service.batch_records_max
-        options[BATCH_MAX] = str(self.speed.records_max(limit))
-        frame = build(self.session, plan, options)
+        records_max = self.speed.records_max(self.config.service.batch_records_max)
+        self.source = source_of(self.session, self.config, plan, records_max)
+        frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
             frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
@@ -235,6 +237,8 @@ class Pipeline:
             if idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
                 break  # between batches: nothing runs that stopping could cut short
             time.sleep(0.05)
+        if self.source is not None:
+            self.source.ended.set()
         # While Kafka is away this may wait for longer than a stop has; the JVM's end ends it then.
         stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
         stopper.start()

@@ -9,9 +9,9 @@ from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
 from streaming.kafka import connection
+from streaming.kafka.choice import own_settings
 from streaming.service.checkpoint import Identity
 from streaming.service.files import folder_of
-from streaming.sink.choice import own_settings
 
 
 def make_plan(

@@ -64,10 +64,10 @@ class BatchFailed(Exception):  # noqa: N818
     """
 
 
-def build(spark: SparkSession, plan: Plan, options: dict[str, str]) -> DataFrame:
-    """The pipeline's query up to the sink; ``options`` are those of Spark's Kafka source."""
-    with _own_workers(spark.sparkContext):
-        return DISCIPLINES[plan.discipline].build(Source(spark, options), plan)
+def build(source: Source, plan: Plan) -> DataFrame:
+    """The pipeline's query up to the sink."""
+    with _own_workers(source.spark.sparkContext):
+        return DISCIPLINES[plan.discipline].build(source, plan)
 
 
 class Carrier:

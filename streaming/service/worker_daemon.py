@@ -42,6 +42,7 @@ PRELOAD = "SEQUENCER_PRELOAD"
 """Modules of the pipelines' own that a worker needs, with commas between them."""
 MODULES = ("pyspark.worker", "streaming.sink.sink")
 SINK_MODULES = ("streaming.sink.producer",)
+SOURCE_MODULES = ("streaming.source.reader", "streaming.arrow.fetched")
 SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
@@ -68,7 +69,7 @@ def wanted() -> list[str]:
     """What this daemon's workers need, by its environment; the sink has a daemon of its own."""
     if "SEQUENCER_STAGE" in os.environ:
         return [*MODULES, *SINK_MODULES]
-    return [*MODULES, *filter(None, os.environ.get(PRELOAD, "").split(","))]
+    return [*MODULES, *SOURCE_MODULES, *filter(None, os.environ.get(PRELOAD, "").split(","))]
 
 
 def hand_on_early() -> None:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from streaming.arrow.columns import flat
 from streaming.arrow.record_batch import Batch
 from streaming.disciplines.plan import Plan
+from streaming.kafka.choice import COMPRESSION, TRANSACTION_TIMEOUT_MS
 from streaming.kafka.connection import flush, is_fenced, quiet
 from streaming.sink import failures
-from streaming.sink.choice import COMPRESSION, TRANSACTION_TIMEOUT_MS
 from streaming.sink.objects import each, objects, texts, with_headers
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from streaming.arrow.record_batch import Batch, batches
 from streaming.disciplines.plan import Plan
-from streaming.kafka.brokers import GROUP, TRANSACTION, Brokers, Codes, Place
+from streaming.kafka.brokers import GROUP, TRANSACTION, Codes, Place
+from streaming.kafka.choice import ProducerSettings, brokers_of
 from streaming.sink import failures
-from streaming.sink.choice import ProducerSettings
 from streaming.sink.outbox import Outbox
 
 NOT_ATTEMPTED = 55
@@ -50,17 +50,12 @@ WAITING_BYTES_MAX = 16 * 2**20
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
-_clusters: dict[ProducerSettings, Brokers] = {}
-"""This worker's connections; all partitions' producers share them."""
-
 
 class BatchProducer:
     """Writes for one state partition; methods in the order of `streaming.sink.sink`'s steps."""
 
     def __init__(self, plan: Plan, partition: int, settings: ProducerSettings) -> None:
-        if settings not in _clusters:
-            _clusters[settings] = Brokers(settings.connection)
-        self.brokers = _clusters[settings]
+        self.brokers = brokers_of(settings)
         self.settings = settings
         self.group = plan.progress_group(partition)
         self.events = plan.events

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streaming.arrow.record_batch import Batch
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.sink.choice import own_settings
+from streaming.kafka.choice import own_settings
 from streaming.sink.lookup import look_up
 
 NEVER = -2
@@ -153,7 +153,7 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | No
 
 
 def make_producer(plan: Plan, partition: int) -> Producer:
-    """A producer; which one is decided by the properties alone (see `streaming.sink.choice`).
+    """A producer; which one is decided by the properties alone (see `streaming.kafka.choice`).
 
     Its modules are imported where they are needed: `worker_daemon` has those of the usual one.
     """

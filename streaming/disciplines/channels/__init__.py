@@ -44,7 +44,7 @@ def _build(source: Source, plan: ChannelPlan) -> DataFrame:
     from streaming.disciplines.channels.operator import order  # noqa: PLC0415
     from streaming.disciplines.channels.pack import pack  # noqa: PLC0415
 
-    return order(pack(source.records(plan.reads), plan).unionByName(source.ticks()), plan)
+    return order(pack(source, plan).unionByName(source.ticks()), plan)
 
 
 def _describe(plan: ChannelPlan) -> Reader:

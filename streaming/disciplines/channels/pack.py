@@ -1,4 +1,4 @@
-"""Ingress of channels: rows of the Kafka source, packed into one Arrow body for each shard.
+"""Ingress of channels: records, packed into one Arrow body for each shard.
 
 Commands travel among the records, to the shards that they concern.
 """
@@ -6,7 +6,6 @@ Commands travel among the records, to the shards that they concern.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,9 @@ from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.ipc import to_body
-from streaming.arrow.pack import PACKED, in_packs, packed, source_columns
+from streaming.arrow.pack import packed, packs_of, source_columns
 from streaming.arrow.schemas import RECORD
+from streaming.arrow.xxhash64 import shards_of
 from streaming.disciplines.channels.commands import read_request
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.state_keys import shard_keys
@@ -27,6 +27,8 @@ from streaming.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from streaming.disciplines.source import Source
 
 CHANNEL_RECORD = RECORD.append(pa.field("channel", pa.binary()))
 """The same where the channel is not the key."""
@@ -69,34 +71,38 @@ def arrival_schema(plan: ChannelPlan) -> pa.Schema:
     return pa.schema([*record_schema(plan), *ARRIVAL])
 
 
-def pack(source: DataFrame, plan: ChannelPlan) -> DataFrame:
-    """Rows of Spark's Kafka source (with headers) as packs: ``shard int, rows binary``.
+def pack(source: Source, plan: ChannelPlan) -> DataFrame:
+    """What comes from Kafka as packs: ``shard int, rows binary``.
 
     Raises ConfigError where a SQL expression of the plan cannot be understood.
     """
-    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
-
-    channel = "key" if plan.keyed else _as_binary(source, plan.channel, plan, "channel")
-    shard = f"cast(pmod(xxhash64({channel}), {plan.shards}) as int) as shard"
-    columns = [shard, *source_columns(plan.reads)]
-    if not plan.keyed:
-        columns.append(f"{channel} as channel")
-    if header_name(plan.label) is None:
-        columns.append(f"{_as_binary(source, plan.label, plan, 'label')} as label")
-    keys = shard_keys(plan.shards, plan.state_partitions)
-    # A task costs some 30 ms however little it does, so there are as many as there is work for.
-    task = partial(
-        _pack_task,
-        keys=keys,
+    making = partial(
+        make_packs,
+        keys=shard_keys(plan.shards, plan.state_partitions),
         schema=arrival_schema(plan),
         label=header_name(plan.label),
         inputs=len(plan.inputs),
     )
+    if plan.keyed and header_name(plan.label) is not None:
+        return source.packs(plan.reads, plan.reads, making, plan.state_partitions)
+    return packs_of(
+        _with_expressions(source.records(plan.reads), plan), making, plan.state_partitions
+    )
+
+
+def _with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
+    """The records' columns, with what Spark makes of the plan's expressions."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
+
+    columns = source_columns(plan.reads)
+    if not plan.keyed:
+        columns.append(f"{_as_binary(records, plan.channel, plan, 'channel')} as channel")
+    if header_name(plan.label) is None:
+        columns.append(f"{_as_binary(records, plan.label, plan, 'label')} as label")
     try:
-        rows = source.selectExpr(*columns)
+        return records.selectExpr(*columns)
     except AnalysisException as error:
         raise _not_understood(plan, "channel or label", error) from None
-    return rows.coalesce(plan.state_partitions).mapInArrow(task, PACKED)
 
 
 def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) -> str:
@@ -124,18 +130,15 @@ def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
     )
 
 
-def _pack_task(
-    batches: Iterator[pa.RecordBatch],
-    keys: list[int],
-    schema: pa.Schema,
-    label: str | None,
-    inputs: int,
-) -> Iterator[pa.RecordBatch]:
-    for table in in_packs(batches):
-        shard = flat(table["shard"]).to_numpy().astype(np.uint16)
-        yield pack_rows(
-            *with_commands(labelled(table, schema, label), shard, inputs, len(keys)), keys
-        )
+def make_packs(
+    records: pa.Table, keys: list[int], schema: pa.Schema, label: str | None, inputs: int
+) -> pa.RecordBatch:
+    """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make."""
+    channels = flat(records["channel" if "channel" in schema.names else "key"])
+    shard = shards_of(channels, len(keys))
+    return pack_rows(
+        *with_commands(labelled(records, schema, label), shard, inputs, len(keys)), keys
+    )
 
 
 def with_commands(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
+from streaming.arrow.xxhash64 import shards_of
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.pack import record_schema
@@ -19,7 +20,7 @@ from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.reshard import Resharded, Row, counts_of
-from streaming.disciplines.state_keys import channel_shard, shard_keys
+from streaming.disciplines.state_keys import shard_keys
 
 
 def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Resharded:
@@ -31,8 +32,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     whole = _together([shard.state for shard in shards])
     totals = counts_of(shard.totals for shard in shards)
     records = pa.concat_tables([schema.empty_table(), *(each.records.table() for each in shards)])
-    names = whole.keys.to_pylist()
-    of = np.array([channel_shard(name, after.shards) for name in names], np.int64)
+    of = shards_of(whole.keys, after.shards)
     keys = shard_keys(after.shards, after.state_partitions)
     found, waiting = [], {}
     for number in range(after.shards) if rows else ():

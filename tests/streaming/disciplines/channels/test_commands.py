@@ -20,7 +20,7 @@ from streaming.disciplines.channels.pack import (
     record_schema,
     with_commands,
 )
-from streaming.disciplines.state_keys import channel_shard, xxhash64
+from streaming.disciplines.state_keys import channel_shard
 from tests.streaming.disciplines.channels.plans import plan
 
 SHARDS = 5
@@ -178,10 +178,3 @@ def test_commands_are_read_as_they_are_written():
     assert (found.id, found.command) == ("x", ChannelCommand(Op.SEED, b"\xff", label=b"7"))
     found = read_request(b'{"op":"reset","blocked":"2 min","dry_run":true}')
     assert found.command == ChannelCommand(Op.RESET, None, blocked_ms=120_000, dry_run=True)
-
-
-def test_hashes_are_those_of_xxhash():
-    """The values are those of XXH64's own test program, with its seeds."""
-    assert xxhash64(b"", 0) == 0xEF46DB3751D8E999
-    assert xxhash64(b"abc", 0) == 0x44BC2CF5AD770999
-    assert xxhash64(b"Nobody inspects the spammish repetition", 0) == 0xFBCEA83C8A378BF1

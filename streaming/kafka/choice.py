@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from streaming.arrow.compression import WRITTEN
+from streaming.config.properties import JAVA
 from streaming.kafka import connection, credentials
+from streaming.kafka.brokers import Brokers
 
 TRANSACTION_TIMEOUT_MS = 60_000
 COMPRESSION = ("compression.type", "compression.codec")
@@ -59,6 +61,16 @@ class ProducerSettings:
     transaction_timeout_ms: int
 
 
+_clusters: dict[ProducerSettings, Brokers] = {}
+
+
+def brokers_of(settings: ProducerSettings) -> Brokers:
+    """Connections of this process; all who go by the same properties share them."""
+    if settings not in _clusters:
+        _clusters[settings] = Brokers(settings.connection)
+    return _clusters[settings]
+
+
 def own_settings(properties: Mapping[str, Any]) -> ProducerSettings | None:
     """Of librdkafka's properties; None where librdkafka has to write."""
     return _own_settings(tuple(sorted(properties.items())))
@@ -80,6 +92,15 @@ def _own_settings(items: tuple[tuple[str, Any], ...]) -> ProducerSettings | None
         compression,
         int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)),
     )
+
+
+def reads_itself(given: Mapping[str, str], properties: Mapping[str, Any]) -> bool:
+    """Whether the service reads its inputs itself; ``given`` by the user, ``properties`` of that.
+
+    What tunes Java's consumer leaves reading to Spark's own source.
+    """
+    tuned = {name for name in given if name in JAVA and not name.startswith(("sasl.", "ssl."))}
+    return OWN.issuperset(tuned) and own_settings(properties) is not None
 
 
 def compression_of(properties: Mapping[str, Any]) -> str:

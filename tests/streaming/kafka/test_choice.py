@@ -1,10 +1,13 @@
-"""Who writes: decided by the properties alone."""
+"""Who reads and writes: decided by the properties alone."""
 
 import pytest
 
+from streaming.config import parse_config
+from streaming.kafka import connection
+from streaming.kafka.choice import own_settings, reads_itself
 from streaming.kafka.credentials import WITH_PASSWORD
-from streaming.sink.choice import own_settings
 
+PIPELINE = {"service": {"name": "s"}, "pipelines": {"p": {"discipline": "channel"}}}
 AT = {"bootstrap.servers": "a:1,b:2"}
 
 
@@ -64,3 +67,21 @@ def test_mechanisms_with_a_password(mechanism):
 )
 def test_what_only_librdkafka_knows_leaves_writing_to_it(property_):
     assert own_settings({**AT, **property_}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "itself"),
+    [
+        ({}, True),
+        ({"client.id": "me", "security.protocol": "SSL", "ssl.truststore.type": "PEM"}, True),
+        ({"fetch.message.max.bytes": "9"}, True),  # of librdkafka's consumers, told to nobody
+        ({"max.poll.records": "100"}, False),
+        ({"client.rack": "a"}, False),
+        ({"linger.ms": "20"}, False),
+    ],
+    ids=str,
+)
+def test_who_reads(given, itself):
+    tables = {"kafka": {"bootstrap_servers": "a:1", "properties": given}, **PIPELINE}
+    config = parse_config(tables, {}, "test")
+    assert reads_itself(config.kafka.properties, connection.confluent(config)) is itself

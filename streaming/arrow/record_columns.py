@@ -1,0 +1,184 @@
+"""The records of Kafka's batches (message format 2) as columns.
+
+Where records lie is found for all batches together, a record of each at a time; what they consist
+of, for all records together; and each column is gathered at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import Int64s
+from streaming.arrow.schemas import HEADERS, RECORD
+
+Bytes = NDArray[np.uint8]
+
+FEW = 16
+"""So few batches or rows are stepped through one by one."""
+VARINT_BITS_MAX = 70
+
+Told = tuple[int, ...]
+"""Of a batch: number of records, topic, partition, base offset, first ms, the batch's own ms or -1,
+wanted from, wanted to."""
+
+
+def columns(bodies: Sequence[Any], told: Sequence[Told]) -> pa.Table:
+    """The wanted records of some batches, as rows of RECORD; ``told`` of each what it does not say.
+
+    ValueError, IndexError or OverflowError where the bytes are no records.
+    """
+    sizes = np.array([len(body) for body in bodies])
+    data = np.frombuffer(b"".join(bodies), np.uint8)
+    records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(told, np.int64).T
+    at, size = _places(data, np.cumsum(sizes) - sizes, records)
+    batch = np.repeat(np.arange(len(records)), records)
+    delta_ms, p = varints(data, at + 1)  # behind the attributes
+    delta, p = varints(data, p)
+    offset = base[batch] + delta
+    keep = (offset >= wanted[batch]) & (offset < stop[batch])
+    if not keep.all():
+        at, size, batch, delta_ms, p, offset = (
+            each[keep] for each in (at, size, batch, delta_ms, p, offset)
+        )
+    key_size, key_at = varints(data, p)
+    value_size, value_at = varints(data, key_at + np.maximum(key_size, 0))
+    headers, p = _headers(data, value_at + np.maximum(value_size, 0))
+    if (p != at + size).any():
+        raise ValueError("longer, or shorter")
+    own = own_ms[batch]
+    return pa.Table.from_arrays(
+        [
+            pa.array(topic[batch].astype(np.int32)),
+            pa.array(partition[batch].astype(np.int32)),
+            pa.array(offset),
+            pa.array(np.where(own >= 0, own, first_ms[batch] + delta_ms)),
+            _gathered(data, key_at, key_size),
+            _gathered(data, value_at, value_size),
+            headers,
+        ],
+        schema=RECORD,
+    )
+
+
+def varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
+    """The zigzag varints at these places, and the places behind them."""
+    byte = data[at]
+    value = (byte & 0x7F).astype(np.int64)
+    at = at + 1
+    more = np.flatnonzero(byte > 0x7F)
+    shift = 7
+    while len(more):
+        byte = data[at[more]]
+        value[more] |= (byte & 0x7F).astype(np.int64) << shift
+        at[more] += 1
+        more = more[byte > 0x7F]
+        shift += 7
+        if shift > VARINT_BITS_MAX:
+            raise ValueError("a number without an end")
+    # The sign is the lowest bit; the rest is shifted as unsigned, as all 64 bits may be used.
+    half = (value.view(np.uint64) >> np.uint64(1)).view(np.int64)
+    return half ^ -(value & 1), at
+
+
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """One of them."""
+    value = shift = 0
+    while shift < VARINT_BITS_MAX:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+    raise ValueError("a number without an end")
+
+
+def _places(data: Bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
+    """Where each record begins (behind its size), and its size; by batch.
+
+    ``begin``: where each batch's first record's size is. A step finds one record of each batch.
+    """
+    first = np.cumsum(records) - records
+    at, size = np.empty((2, int(records.sum())), np.int64)
+    order = np.argsort(-records, kind="stable")
+    place, slot = begin[order], first[order]
+    alive = np.searchsorted(-records[order], -np.arange(1, int(records.max()) + 1), side="right")
+    steps = int(np.searchsorted(-alive, -FEW, side="right"))
+    for step, live in enumerate(alive[:steps].tolist()):
+        size_here, place = varints(data, place[:live])
+        at[slot[:live] + step] = place
+        size[slot[:live] + step] = size_here
+        place = place + size_here
+    view = data.data
+    for row in range(int(alive[steps]) if steps < len(alive) else 0):
+        here = int(place[row])
+        for index in range(int(slot[row]) + steps, int(slot[row] + records[order[row]])):
+            size_of_it, here = varint(view, here)
+            at[index], size[index] = here, size_of_it
+            here += size_of_it
+    return at, size
+
+
+def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
+    """The headers that begin at these places, null where there are none; the places behind."""
+    count, p = varints(data, at)
+    if (count < 0).any() or count.sum() > len(data):
+        raise ValueError("a wrong number of headers")
+    bounds = np.append(0, np.cumsum(count))
+    key_at, key_size, value_at, value_size = np.empty((4, int(bounds[-1])), np.int64)
+    rows = np.flatnonzero(count)
+    step = 0
+    while len(rows) >= FEW:
+        slot = bounds[rows] + step
+        key_size[slot], key_at[slot] = varints(data, p[rows])
+        value_size[slot], value_at[slot] = varints(data, key_at[slot] + key_size[slot])
+        p[rows] = value_at[slot] + np.maximum(value_size[slot], 0)
+        step += 1
+        rows = rows[count[rows] > step]
+    view = data.data
+    for row in rows.tolist():
+        here = int(p[row])
+        for index in range(int(bounds[row]) + step, int(bounds[row + 1])):
+            key, here = varint(view, here)
+            key_size[index], key_at[index] = key, here
+            value, here = varint(view, here + key)
+            value_size[index], value_at[index] = value, here
+            here += max(value, 0)
+        p[row] = here
+    pairs = pa.StructArray.from_arrays(
+        [_text(_gathered(data, key_at, key_size)), _gathered(data, value_at, value_size)],
+        fields=list(HEADERS.value_type),
+    )
+    none = count == 0
+    mask = pa.array(none) if none.any() else None
+    ends = pa.array(bounds.astype(np.int32))
+    return pa.ListArray.from_arrays(ends, pairs, type=HEADERS, mask=mask), p
+
+
+def _gathered(data: Bytes, at: Int64s, size: Int64s) -> pa.Array:
+    """What lies at these places, which ascend; null where the size is negative."""
+    rows = len(at)
+    bounds = np.stack([at, at + np.maximum(size, 0)], axis=1).ravel()
+    if rows and (bounds[-1] > min(len(data), 2**31 - 1) or (np.diff(bounds) < 0).any()):
+        raise ValueError("one lies in another")
+    # Elements by turns: one that is wanted, and what lies before the next.
+    every = pa.Array.from_buffers(
+        pa.binary(),
+        max(2 * rows - 1, 0),
+        [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)],
+    )
+    missing = size < 0
+    return every.take(pa.array(np.arange(0, 2 * rows, 2), mask=missing if missing.any() else None))
+
+
+def _text(keys: pa.Array) -> pa.Array:
+    """Headers' names; bytes that are no UTF-8 as Java reads them."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())

@@ -1,0 +1,65 @@
+"""The service's own way from Kafka: record batches read by Python's workers, packed for shards.
+
+`fetching` asks brokers; `ranges` says what a batch reads, and which task; `reader` tells that to
+the driver, and to workers; `stream` is what Spark sees of it. What the service cannot read so,
+Spark's own source reads: see `kafka.choice`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from streaming.arrow.pack import PACKED, Pack
+from streaming.disciplines.source import Source
+from streaming.kafka import connection
+from streaming.kafka.choice import reads_itself
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from streaming.config import Config
+    from streaming.disciplines.plan import Plan
+
+
+def source_of(spark: SparkSession, config: Config, plan: Plan, records_max: int) -> Source:
+    """Where a pipeline's records come from; ``records_max`` of its inputs in a batch."""
+    options = {f"kafka.{name}": value for name, value in connection.java(config).items()}
+    own = reads_itself(config.kafka.properties, plan.producer)
+    return make_source(spark, plan, options, records_max, own=own)
+
+
+def make_source(
+    spark: SparkSession, plan: Plan, options: Mapping[str, str], records_max: int, *, own: bool
+) -> Source:
+    """The same; ``options`` are those of Spark's Kafka source, which reads if ``own`` is not."""
+    ended = threading.Event()
+    packs = partial(_packs, spark, plan, ended) if own else None
+    return Source(spark, options, records_max, partial(_ticks, spark, plan, ended), ended, packs)
+
+
+def _packs(
+    spark: SparkSession,
+    plan: Plan,
+    ended: threading.Event,
+    topics: Mapping[str, int],
+    making: Pack,
+    tasks: int,
+    records_max: int,
+) -> DataFrame:
+    from streaming.source.reader import Inputs, KafkaReader, packs_of_shares  # noqa: PLC0415
+    from streaming.source.stream import frame_of  # noqa: PLC0415  (PySpark's)
+
+    inputs = Inputs(topics=topics, properties=plan.producer)
+    reader = KafkaReader(inputs, records_max, tasks)
+    read = partial(packs_of_shares, inputs=inputs, making=making)
+    return frame_of(spark, f"{plan.pipeline}: {', '.join(topics)}", PACKED, reader, read, ended)
+
+
+def _ticks(spark: SparkSession, plan: Plan, ended: threading.Event) -> DataFrame:
+    from streaming.source.reader import Ticks  # noqa: PLC0415
+    from streaming.source.stream import frame_of  # noqa: PLC0415
+
+    return frame_of(spark, f"{plan.pipeline}: ticks", PACKED, Ticks(), iter, ended)

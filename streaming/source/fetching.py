@@ -1,0 +1,233 @@
+"""Ranges of offsets read from the leaders of their partitions, read_committed.
+
+A broker has one request under way at a time, with all of its partitions that are not read yet; the
+next one is sent before what came is given out, so a broker works while we do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from kafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from streaming.arrow.fetched import Fetched, heads_in
+from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
+from streaming.source.ranges import Range
+
+READ_COMMITTED = 1
+EARLIEST, LATEST = -2, -1
+WAIT_MS = 500
+"""A broker waits so long for what is not there yet; what we ask for is there."""
+RESPONSE_BYTES_MAX = 8 * 2**20
+PARTITION_BYTES_MIN, PARTITION_BYTES_MAX = 64 * 2**10, 4 * 2**20
+MARGIN = 1.1
+"""Of one partition is asked for what its offsets took so far, and a tenth more."""
+
+Topic = FetchRequest.FetchTopic
+Partition = Topic.FetchPartition
+Asked = ListOffsetsRequest.ListOffsetsTopic
+AskedPartition = Asked.ListOffsetsPartition
+
+
+@dataclass(slots=True)
+class Fetching:
+    """Reads some ranges; ``offset_bytes`` keeps what an offset of each partition took."""
+
+    brokers: Brokers
+    ranges: Iterable[Range]
+    offset_bytes: dict[Place, float] = field(default_factory=dict)
+    left: dict[Place, Range] = field(init=False)
+    came: deque[Fetched] = field(default_factory=deque)
+    busy: set[int] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
+    rest_until: float = 0.0
+    met: KafkaError | None = None
+    failure: KafkaError | None = None
+
+    def __post_init__(self) -> None:
+        self.left = {each.place: each for each in self.ranges if each.first < each.stop}
+
+    def __iter__(self) -> Iterator[Fetched]:
+        """What the brokers give, until all is read.
+
+        KafkaError where a broker refuses, or nothing comes for SECONDS_MAX.
+        """
+        self.brokers.connect()
+        deadline = time.monotonic() + SECONDS_MAX
+        while self.left or self.came:
+            self._go_on(0 if self.came else LOOK_AGAIN_SECONDS)
+            if self.came:
+                yield self.came.popleft()
+                deadline = time.monotonic() + SECONDS_MAX
+            elif time.monotonic() > deadline:
+                raise self.met or KafkaTimeoutError(
+                    f"nothing came of {next(iter(self.left.values()))}"
+                )
+
+    def _go_on(self, seconds: float) -> None:
+        if time.monotonic() >= self.rest_until:
+            if self.moved:
+                self._look_for_leaders()
+            self._send()
+        self.brokers.turn(seconds)
+        if self.failure is not None:
+            raise self.failure
+
+    def _look_for_leaders(self) -> None:
+        try:
+            self.brokers.find_leaders(sorted(self.moved))
+            self.moved.clear()
+        except KafkaError as error:
+            self._met(error)
+
+    def _send(self) -> None:
+        asked: dict[int, list[Range]] = {}
+        for place, wanted in self.left.items():
+            node = self.brokers.leaders.get(place)
+            if node is None:
+                self.moved.add(place[0])
+            elif node not in self.busy:
+                asked.setdefault(node, []).append(wanted)
+        for node, ranges in asked.items():
+            self._request(node, ranges)
+
+    def _request(self, node: int, ranges: list[Range]) -> None:
+        topics: dict[str, list[Any]] = {}
+        for each in ranges:
+            topics.setdefault(each.topic, []).append(
+                Partition(
+                    partition=each.partition,
+                    fetch_offset=each.first,
+                    partition_max_bytes=self._bytes_of(each),
+                )
+            )
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=RESPONSE_BYTES_MAX,
+            isolation_level=READ_COMMITTED,
+            session_id=0,
+            session_epoch=-1,
+            topics=[Topic(topic=name, partitions=asked) for name, asked in topics.items()],
+            forgotten_topics_data=[],
+            max_version=11,
+        )
+        self.busy.add(node)
+        try:
+            future = self.brokers.send(request, node)
+        except KafkaError as error:
+            self._lost(node, ranges, error)
+            return
+        future.add_callback(partial(self._answered, node))
+        future.add_errback(partial(self._lost, node, ranges))
+
+    def _bytes_of(self, wanted: Range) -> int:
+        each = self.offset_bytes.get(wanted.place, PARTITION_BYTES_MAX)
+        size = int((wanted.stop - wanted.first) * each * MARGIN)
+        return min(max(size, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
+
+    def _answered(self, node: int, answer: Any) -> None:
+        self.busy.discard(node)
+        if answer.error_code:
+            self._met(for_code(answer.error_code)())
+            return
+        for topic in answer.responses:
+            for told in topic.partitions:
+                place = (topic.topic, told.partition_index)
+                if told.error_code:
+                    self.moved.add(topic.topic)
+                    self._met(for_code(told.error_code)(f"{place[0]} partition {place[1]}"))
+                elif told.records and place in self.left:
+                    self._take(self.left[place], told)
+
+    def _take(self, wanted: Range, told: Any) -> None:
+        heads = heads_in(told.records)
+        if not heads or heads[-1].last < wanted.first:
+            return
+        aborted = told.aborted_transactions or ()
+        ended = [(each.producer_id, each.first_offset) for each in aborted]
+        of = (wanted.number, wanted.partition, wanted.first, wanted.stop)
+        self.came.append(Fetched(*of, told.records, heads, ended))
+        after = heads[-1].last + 1
+        self.offset_bytes[wanted.place] = heads[-1].end / (after - wanted.first)
+        # Put behind the others: a broker fills its answer from the first partition on.
+        del self.left[wanted.place]
+        if after < wanted.stop:
+            self.left[wanted.place] = replace(wanted, first=after)
+
+    def _lost(self, node: int, ranges: list[Range], error: KafkaError) -> None:
+        self.busy.discard(node)
+        self.moved.update(each.topic for each in ranges)
+        self._met(error)
+
+    def _met(self, error: KafkaError) -> None:
+        self.met = error
+        self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
+        if not error.retriable:
+            self.failure = error
+
+
+def offsets(brokers: Brokers, topics: Iterable[str], which: int) -> dict[str, dict[int, int]]:
+    """Each topic's partitions with their first offset (EARLIEST), or the last stable one (LATEST).
+
+    KafkaError where a topic is missing, a broker refuses, or a leader does not answer in time.
+    """
+    names = sorted(topics)
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            brokers.find_leaders(names)
+            found: dict[str, dict[int, int]] = brokers.manager.run(_offsets, brokers, names, which)
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+            brokers.turn(LOOK_AGAIN_SECONDS)
+        else:
+            return found
+
+
+async def _offsets(brokers: Brokers, names: list[str], which: int) -> dict[str, dict[int, int]]:
+    by_node: dict[int, dict[str, list[Any]]] = {}
+    for topic in names:
+        for partition in sorted(brokers.manager.cluster.partitions_for_topic(topic) or ()):
+            node = brokers.leaders.get((topic, partition))
+            if node is None:
+                raise LeaderNotAvailableError(f"{topic} partition {partition} has no leader")
+            asked = AskedPartition(partition_index=partition, timestamp=which)
+            by_node.setdefault(node, {}).setdefault(topic, []).append(asked)
+    answers = [
+        brokers.manager.send(
+            ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=READ_COMMITTED,
+                topics=[Asked(name=name, partitions=asked) for name, asked in of.items()],
+                max_version=5,
+            ),
+            node,
+        )
+        for node, of in by_node.items()
+    ]
+    found: dict[str, dict[int, int]] = {name: {} for name in names}
+    for answer in answers:
+        for topic_told in (await answer).topics:
+            for told in topic_told.partitions:
+                if told.error_code:
+                    place = f"{topic_told.name} partition {told.partition_index}"
+                    raise for_code(told.error_code)(place)
+                found[topic_told.name][told.partition_index] = told.offset
+    if unknown := [name for name, of in found.items() if not of]:
+        raise UnknownTopicOrPartitionError(", ".join(unknown))
+    return found

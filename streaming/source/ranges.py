@@ -1,0 +1,99 @@
+"""What a batch reads of each partition, and which task reads it.
+
+Offsets are told as Spark's Kafka source tells them, by topic and partition: {"topic": {"0": 12}}.
+A checkpoint that was written with that source goes on with this one, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+Offsets = Mapping[str, Mapping[str, int]]
+
+NEARLY = 1.2
+"""A task's share may be so much larger than fair where that leaves a partition whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets of a partition, from ``first`` to before ``stop``; ``number`` is the topic's."""
+
+    topic: str
+    number: int
+    partition: int
+    first: int
+    stop: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The partition."""
+        return (self.topic, self.partition)
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+
+def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[str, int]]:
+    """Where a batch ends that reads at most so many offsets (0: any number) of what is there.
+
+    Each partition gives its share of what is left to read, but one offset at least; one that is
+    new is read from its beginning.
+    """
+    first = {
+        (topic, at): start.get(topic, {}).get(at, 0) for topic, of in ends.items() for at in of
+    }
+    left = {place: ends[place[0]][place[1]] - begin for place, begin in first.items()}
+    total = sum(left.values())
+    out: dict[str, dict[str, int]] = {}
+    for (topic, at), begin in first.items():
+        share = left[topic, at]
+        if 0 < records_max < total and share:
+            share = max(share * records_max // total, 1)
+        out.setdefault(topic, {})[at] = begin + share
+    return out
+
+
+def lost(start: Offsets, ends: Offsets) -> list[tuple[str, str]]:
+    """Partitions that are gone, or end before what was read of them."""
+    return [
+        (topic, at)
+        for topic, of in start.items()
+        for at, read in of.items()
+        if ends.get(topic, {}).get(at, -1) < read
+    ]
+
+
+def ranges(start: Offsets, end: Offsets, numbers: Mapping[str, int]) -> list[Range]:
+    """What lies between two offsets, in order of topic and partition."""
+    return [
+        Range(topic, numbers[topic], int(at), begin, stop)
+        for topic in sorted(end, key=numbers.__getitem__)
+        for at, stop in sorted(end[topic].items(), key=lambda each: int(each[0]))
+        if (begin := start.get(topic, {}).get(at, 0)) < stop
+    ]
+
+
+def shared(all_of_it: list[Range], tasks: int) -> Iterator[list[Range]]:
+    """The same in at most so many shares of about equal size; few partitions are divided."""
+    left = sum(map(len, all_of_it))
+    fair = -(-left // tasks)
+    share: list[Range] = []
+    size = 0
+    for each in all_of_it:
+        rest = each
+        while size + len(rest) > fair * NEARLY:
+            room = fair - size
+            if room > fair * (NEARLY - 1):
+                cut = rest.first + room
+                share.append(replace(rest, stop=cut))
+                rest = replace(rest, first=cut)
+                size += room
+            yield share
+            left, tasks = left - size, tasks - 1
+            fair = -(-left // tasks)
+            share, size = [], 0
+        share.append(rest)
+        size += len(rest)
+    if share:
+        yield share

@@ -1,0 +1,162 @@
+"""What a batch reads of Kafka, told to Spark's driver; and what a worker reads of it."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka.errors import KafkaError, OffsetOutOfRangeError
+
+from streaming.arrow.pack import PACK_BYTES_MAX, Pack
+from streaming.errors import INPUT_LOST, InputLost, KafkaUnavailable, SequencerError
+from streaming.kafka.brokers import Brokers, Place
+from streaming.kafka.choice import brokers_of, own_settings
+from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
+from streaming.source.ranges import Offsets, Range, limited, lost, ranges, shared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from streaming.kafka.choice import ProducerSettings
+
+LOOKS, LOOK_SECONDS = 4, 1.0
+TICK_SECONDS = 1.0
+
+_offset_bytes: dict[Place, float] = {}
+"""What an offset of each partition took in this worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Topics with their numbers, and librdkafka's ``properties`` of the cluster."""
+
+    topics: Mapping[str, int]
+    properties: Mapping[str, Any] = field(repr=False)
+
+    def settings(self) -> ProducerSettings:
+        """What our own connections go by."""
+        settings = own_settings(self.properties)
+        assert settings is not None  # noqa: S101  (or Spark's own source reads)
+        return settings
+
+    @contextlib.contextmanager
+    def errors(self, what: str, brokers: Brokers) -> Iterator[None]:
+        """Kafka's errors as ours."""
+        try:
+            yield
+        except OffsetOutOfRangeError as error:
+            raise InputLost(*INPUT_LOST) from error
+        except KafkaError as error:
+            brokers.reset()
+            topics = ", ".join(self.topics)
+            raise KafkaUnavailable(f"{topics} {what}: {error}.", "Nothing was written.") from error
+
+
+class KafkaReader:
+    """Offsets of some topics, as Spark's Kafka source tells them, and shares of a batch.
+
+    ``records_max`` of a batch (0: any number); ``tasks`` at most read it.
+    """
+
+    def __init__(self, inputs: Inputs, records_max: int, tasks: int) -> None:
+        self.inputs = inputs
+        self.records_max = records_max
+        self.tasks = tasks
+        # Connections of its own: each query has a thread that drives them.
+        self.brokers = Brokers(inputs.settings().connection)
+
+    def first(self) -> Offsets:
+        """Each partition's first record."""
+        return self._offsets(EARLIEST)
+
+    def latest(self, start: Offsets) -> Offsets:
+        """Where the batch ends. InputLost where partitions end before what was read of them.
+
+        A leader that is new may know less for a moment.
+        """
+        for _ in range(LOOKS):
+            ends = self._offsets(LATEST)
+            if not lost(start, ends):
+                return limited(start, ends, self.records_max)
+            time.sleep(LOOK_SECONDS)
+        raise InputLost(*INPUT_LOST)
+
+    def shares(self, start: Offsets, end: Offsets) -> list[bytes]:
+        """What each task reads, for :func:`packs_of_shares`."""
+        all_of_it = ranges(start, end, self.inputs.topics)
+        return [pickle.dumps(share) for share in shared(all_of_it, self.tasks)]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.brokers.close()
+
+    def _offsets(self, which: int) -> Offsets:
+        with self.inputs.errors("did not tell how much there is", self.brokers):
+            found = offsets(self.brokers, self.inputs.topics, which)
+        return {
+            topic: {str(at): of[at] for at in sorted(of)} for topic, of in sorted(found.items())
+        }
+
+
+class Ticks:
+    """Nothing to read, but something new every second: batches run, and timers fire when idle.
+
+    Spark's own batches without data do not begin before the first batch with data after a start,
+    and then follow each other without a pause.
+    """
+
+    def __init__(self) -> None:
+        self._due = time.monotonic()
+
+    def first(self) -> int:
+        """The first one."""
+        return 0
+
+    def latest(self, start: int) -> int:
+        """The next one where it is due."""
+        now = time.monotonic()
+        if now < self._due:
+            return start
+        self._due = now + TICK_SECONDS
+        return start + 1
+
+    def shares(self, _start: int, _end: int) -> list[bytes]:
+        """No task."""
+        return []
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def packs_of_shares(
+    batches: Iterator[pa.RecordBatch], inputs: Inputs, making: Pack
+) -> Iterator[pa.RecordBatch]:
+    """What ``making`` makes of the records of shares; SequencerError where they cannot be read."""
+    from streaming.arrow.fetched import Unreadable, tables  # noqa: PLC0415  (workers alone)
+
+    brokers = brokers_of(inputs.settings())
+    for batch in batches:
+        for share in batch.column(0).to_pylist():
+            with inputs.errors("could not be read", brokers):
+                wanted: Sequence[Range] = pickle.loads(share)  # noqa: S301  (the driver's own)
+                try:
+                    fetched = Fetching(brokers, wanted, _offset_bytes)
+                    for table in tables(fetched, PACK_BYTES_MAX):
+                        yield making(table)
+                except Unreadable as error:
+                    raise _unreadable(error, inputs) from error
+
+
+def _unreadable(error: Exception, inputs: Inputs) -> SequencerError:
+    number, partition, offset, why = error.args
+    topic = next(name for name, at in inputs.topics.items() if at == number)
+    return SequencerError(
+        f"The record batch at offset {offset} of {topic}, partition {partition}, cannot be read: "
+        f"{why}.",
+        "Nothing was written.",
+        "It is tried again; where it stays so, the broker's log is damaged.",
+    )

@@ -1,0 +1,226 @@
+"""A streaming source of Spark's that the driver's own Python is: offsets and shares of a batch.
+
+Spark has a way for sources in Python (`pyspark.sql.datasource`), with a process of its own for each
+that it asks for offsets, and three more that it starts at first: 80 MiB and two seconds of a core
+for each source at every start, 300 MiB and four seconds besides. What Spark asks is a Java
+interface, `MicroBatchStream`, and PySpark's gateway lets the driver's Python be one, as it does for
+foreachBatch. Workers read their shares by Spark's own classes for sources in Python.
+
+The classes are those of the Spark that the project is pinned to.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+from pyspark.sql.udf import _wrap_function
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+V2 = "org.apache.spark.sql.execution.datasources.v2."
+PYTHON = V2 + "python."
+LOOK_SECONDS = 0.05
+READ = "org.apache.spark.sql.connector.read."
+
+Offset: TypeAlias = Any
+"""What JSON can say; equal offsets as equal texts."""
+
+Read: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
+"""A share, in a batch of one binary column and one row, to what is read."""
+
+
+class Reader(Protocol):
+    """What a batch reads."""
+
+    def first(self) -> Offset:
+        """Where a new query begins."""
+
+    def latest(self, start: Offset) -> Offset:
+        """Where the batch ends that begins there; the same where there is nothing."""
+
+    def shares(self, start: Offset, end: Offset) -> list[bytes]:
+        """What each task of a batch reads."""
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+
+
+class Stream:
+    """Spark's interface to a Reader; called by the query's own thread.
+
+    While ``ended`` is set, nobody waits for the reader: Java cannot interrupt a call to Python.
+    """
+
+    def __init__(
+        self,
+        gateway: Any,
+        name: str,
+        reader: Reader,
+        factory: Any,
+        ended: threading.Event,
+    ) -> None:
+        self.gateway, self.jvm = gateway, gateway.jvm
+        self.name, self.reader, self.factory = name, reader, factory
+        self.ended = ended
+
+    def initialOffset(self) -> Any:  # noqa: N802
+        """As JSON."""
+        return self.deserializeOffset(json.dumps(self._asked(self.reader.first, {})))
+
+    def latestOffset(self, start: Any, _limit: Any) -> Any:  # noqa: N802
+        """As JSON; the limit is the reader's own."""
+        begin = _read(start)
+        return self.deserializeOffset(
+            json.dumps(self._asked(partial(self.reader.latest, begin), begin))
+        )
+
+    def deserializeOffset(self, text: str) -> Any:  # noqa: N802
+        """As a checkpoint has it."""
+        return _class(self.jvm, PYTHON + "PythonStreamingSourceOffset")(text)
+
+    def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
+        """One for each share."""
+        shares = self.reader.shares(_read(start), _read(end))
+        made = self.gateway.new_array(_class(self.jvm, READ + "InputPartition"), len(shares))
+        partition = _class(self.jvm, PYTHON + "PythonStreamingInputPartition")
+        none = _class(self.jvm, "scala.Option").empty()
+        for at, share in enumerate(shares):
+            made[at] = partition(at, share, none)
+        return made
+
+    def createReaderFactory(self) -> Any:  # noqa: N802
+        """What workers make their readers of."""
+        return self.factory
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """None that Spark knows of."""
+        return _class(self.jvm, READ + "streaming.ReadLimit").allAvailable()
+
+    def reportLatestOffset(self) -> Any:  # noqa: N802
+        """Nothing: the lag is measured otherwise."""
+        return None
+
+    def commit(self, _end: Any) -> None:
+        """Nothing to do: Kafka keeps what it keeps."""
+
+    def stop(self) -> None:
+        """The query ends."""
+        self.reader.close()
+
+    def equals(self, other: Any) -> bool:
+        """Sources are keys of Spark's maps."""
+        return self is other
+
+    def hashCode(self) -> int:  # noqa: N802
+        """The same for its life."""
+        return hash(self.name) % 2**31
+
+    def toString(self) -> str:  # noqa: N802
+        """What progress reports call it."""
+        return self.name
+
+    def _asked(self, ask: Callable[[], Offset], otherwise: Offset) -> Offset:
+        """What the reader says; ``otherwise`` where nobody waits for it any more."""
+        answer: Future[Offset] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(ask())
+            except Exception as error:  # noqa: BLE001  (raised where it is waited for)
+                answer.set_exception(error)
+
+        asking = threading.Thread(target=run, daemon=True)
+        asking.start()
+        while asking.is_alive() and not self.ended.is_set():
+            asking.join(LOOK_SECONDS)
+        return answer.result() if answer.done() else otherwise
+
+    class Java:
+        """The gateway reads this."""
+
+        implements = (
+            READ + "streaming.MicroBatchStream",
+            READ + "streaming.SupportsAdmissionControl",
+        )
+
+
+def frame_of(
+    spark: SparkSession,
+    name: str,
+    schema: str,
+    reader: Reader,
+    read: Read,
+    ended: threading.Event,
+) -> DataFrame:
+    """A source as a streaming DataFrame; sources of one session have names of their own."""
+    context = spark.sparkContext
+    jvm, gateway = context._jvm, context._gateway  # noqa: SLF001
+    ensure_callback_server_started(gateway)
+    columns = _class(jvm, "org.apache.spark.sql.types.StructType").fromDDL(schema)
+    kind = StructType.fromJson(json.loads(columns.json()))
+    none = _class(jvm, "scala.Option").empty()
+
+    _look_for_no_others(jvm)
+    source = _class(jvm, PYTHON + "UserDefinedPythonDataSource")(
+        _wrap_function(context, read, kind)
+    )
+    known = name.encode().hex()  # Spark's names ignore the case
+    spark._jsparkSession.dataSource().registerPython(known, source)  # noqa: SLF001
+    provider = _class(jvm, PYTHON + "PythonDataSourceV2")()
+    provider.setShortName(known)
+
+    options = _class(jvm, "org.apache.spark.sql.util.CaseInsensitiveStringMap").empty()
+    filters = gateway.new_array(_class(jvm, "org.apache.spark.sql.sources.Filter"), 0)
+    output = _class(jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(columns)
+    relation = _class(jvm, V2 + "StreamingDataSourceV2Relation")(
+        _class(jvm, PYTHON + "PythonTable")(provider, known, columns),
+        output,
+        none,
+        none,
+        options,
+        "",  # a place for notes in the checkpoint, which we have none of
+        none,
+        _module(jvm, "org.apache.spark.sql.catalyst.streaming.Unassigned$"),
+    )
+    scan = _class(jvm, PYTHON + "PythonScan")(provider, known, columns, options, filters)
+    function = CloudPickleSerializer().dumps((read, kind))
+    factory = _class(jvm, PYTHON + "PythonStreamingPartitionReaderFactory")(
+        source, function, columns, none, none
+    )
+    stream = Stream(gateway, name, reader, factory, ended)
+    leaf = _class(jvm, V2 + "StreamingDataSourceV2ScanRelation")(
+        relation, scan, output, stream, none, none
+    )
+    datasets = _module(jvm, "org.apache.spark.sql.classic.Dataset$")
+    return DataFrame(datasets.ofRows(spark._jsparkSession, leaf), spark)  # noqa: SLF001
+
+
+def _look_for_no_others(jvm: Any) -> None:
+    """No package brings sources in Python: Spark need not start a process that looks for them."""
+    manager = _module(jvm, "org.apache.spark.sql.execution.datasources.DataSourceManager$")
+    nothing = _module(jvm, "scala.collection.immutable.Map$").empty()
+    setter = getattr(manager, "dataSourceBuilders_$eq")
+    setter(_class(jvm, "scala.Some")(nothing))
+
+
+def _read(offset: Any) -> Offset:
+    return json.loads(offset.json())
+
+
+def _class(jvm: Any, name: str) -> Any:
+    return getattr(jvm, name)
+
+
+def _module(jvm: Any, name: str) -> Any:
+    return getattr(getattr(jvm, name), "MODULE$")

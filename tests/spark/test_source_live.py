@@ -1,0 +1,98 @@
+"""The service's own source in a running service: no process of its own, its checkpoint, what it cannot read."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from tests.faults.kills import members
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
+from tests.service_helpers import Service, WarmService, channel_topics, run_once, write_config
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def message(key, label, **place):
+    return Record(key, b"%s %d" % (key, label), [("label", b"%d" % label)], **place)
+
+
+@pytest.fixture
+def topics(broker, topic_prefix):
+    names = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, dict.fromkeys(names.values(), 2))
+    return names
+
+
+def delivered(broker, topics):
+    """Each channel's values in order of delivery."""
+    found = {}
+    for record in read_all(broker.bootstrap, topics["output"]):
+        found.setdefault(record.key, []).append(record.value)
+    return found
+
+
+def in_order(key, count):
+    return [b"%s %d" % (key, label) for label in range(count)]
+
+
+def test_it_has_no_process_of_its_own(broker, topics, tmp_path):
+    """Spark has several for a source in Python (`streaming.source.stream`)."""
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics})
+    produce(broker.bootstrap, topics["input"], [message(b"a", 1), message(b"a", 0)])
+    with Service(config) as service:
+        service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 2)})
+        lines = [
+            Path(f"/proc/{each}/cmdline").read_bytes() for each in members(service.process.pid)
+        ]
+        assert [line for line in lines if b"java" in line]
+        assert not [line for line in lines if b"pyspark.sql" in line]
+        assert service.stop() == 0
+
+
+def test_partitions_that_are_added(broker, topics, tmp_path):
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics})
+    produce(broker.bootstrap, topics["input"], [message(b"a", 0)])
+    with WarmService(config) as service:
+        service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 1)})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for future in admin.create_partitions([NewPartitions(topics["input"], 3)]).values():
+            future.result(SECONDS_MAX)
+        service.until(lambda: len(admin.list_topics().topics[topics["input"]].partitions) == 3)
+        produce(broker.bootstrap, topics["input"], [message(b"a", 1, partition=2)])
+        service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 2)})
+        assert service.stop() == 0
+
+
+def test_sparks_own_source_goes_on_and_the_other_way_round(broker, topics, tmp_path):
+    """What tunes Java's consumer leaves reading to Spark's source; the offsets are the same."""
+    for turn, properties in enumerate([{}, {"max.poll.records": "100"}, {}]):
+        pipelines = {"p": topics}
+        config = write_config(tmp_path, broker.bootstrap, pipelines)
+        text = config.read_text()
+        tuned = "".join(f'"properties.{k}" = "{v}"\n' for k, v in properties.items())
+        tuned = tuned.replace('"properties.', 'properties."')
+        config.write_text(text.replace("[kafka]\n", f"[kafka]\n{tuned}"))
+        labels = (turn * 3 + at for at in (2, 0, 1))
+        produce(broker.bootstrap, topics["input"], [message(b"a", label) for label in labels])
+        run_once(config)
+        assert delivered(broker, topics) == {b"a": in_order(b"a", turn * 3 + 3)}
+
+
+@pytest.mark.parametrize("tuned", ["", 'properties."max.poll.records" = "100"\n'])
+def test_input_that_is_gone(broker, topics, tmp_path, tuned):
+    """Records that Kafka deleted before they were read end the service, whoever reads."""
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics})
+    config.write_text(config.read_text().replace("[kafka]\n", f"[kafka]\n{tuned}"))
+    records = [message(b"a", label, partition=0) for label in range(5)]
+    produce(broker.bootstrap, topics["input"], records)
+    run_once(config)
+    more = [message(b"a", label, partition=0) for label in range(5, 10)]
+    produce(broker.bootstrap, topics["input"], more)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.delete_records([TopicPartition(topics["input"], 0, 8)]).values():
+        future.result(SECONDS_MAX)
+    with WarmService(config, "--once") as service:
+        assert service.wait() == 1
+        assert "Kafka no longer has records that this pipeline has not read" in service.said()
+    assert delivered(broker, topics) == {b"a": in_order(b"a", 5)}

@@ -1,0 +1,253 @@
+"""Record batches as kafka-python writes them, read as a broker gives them out."""
+
+import struct
+
+import google_crc32c
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from streaming.arrow import record_columns
+from streaming.arrow.compression import COMPRESSIONS, decompressed
+from streaming.arrow.fetched import Fetched, Unreadable, heads_in, tables
+from streaming.arrow.schemas import RECORD
+
+CODES = {name: code for code, name in enumerate(COMPRESSIONS)}
+PLAIN = ["none", "gzip", "lz4", "zstd"]
+
+maybe_bytes = st.none() | st.binary(max_size=20) | st.sampled_from([b"", b"x" * 200, b"y" * 20_000])
+header = st.tuples(st.text(max_size=5) | st.just("é" * 70), maybe_bytes)
+record = st.fixed_dictionaries(
+    {
+        "key": maybe_bytes,
+        "value": maybe_bytes,
+        "headers": st.lists(header, max_size=3) | st.just([("h", b"1")] * 40),
+        "timestamp": st.integers(0, 2**52) | st.integers(0, 2),
+    }
+)
+
+
+def finished(built, first, last_delta=None):
+    """The batch from its first offset on, as the broker makes it; its CRC does not cover that."""
+    data = bytearray(built)
+    struct.pack_into(">q", data, 0, first)
+    if last_delta is not None:
+        struct.pack_into(">i", data, 23, last_delta)
+    return bytes(data)
+
+
+def with_checksum(data):
+    data = bytearray(data)
+    struct.pack_into(">I", data, 17, google_crc32c.value(bytes(data[21:])))
+    return bytes(data)
+
+
+def batch(records, first, compression="none", *, transactional=False, producer=-1):
+    code = CODES[compression] if compression != "zstd" else 0
+    builder = DefaultRecordBatchBuilder(2, code, transactional, producer, 0, -1, 2**30)
+    for at, each in enumerate(records):
+        builder.append(at, each["timestamp"], each["key"], each["value"], each["headers"])
+    data = finished(builder.build(), first)
+    return data if compression != "zstd" else zstd(data)
+
+
+def zstd(data):
+    """kafka-python writes none."""
+    head = bytearray(data[:61])
+    body = pa.Codec("zstd").compress(data[61:]).to_pybytes()
+    struct.pack_into(">i", head, 8, 49 + len(body))
+    head[22] |= CODES["zstd"]
+    return with_checksum(bytes(head) + body)
+
+
+def marker(first, producer, *, abort):
+    """What ends a transaction: one control record."""
+    builder = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 2**20)
+    builder.append(0, 0, struct.pack(">hh", 0, 0 if abort else 1), b"\0" * 6, [])
+    data = bytearray(finished(builder.build(), first))
+    (attributes,) = struct.unpack_from(">h", data, 21)
+    struct.pack_into(">h", data, 21, attributes | 0x20)
+    return with_checksum(data)
+
+
+def rows_of(records, first, partition=0):
+    return [
+        {
+            "topic": 4,
+            "partition": partition,
+            "offset": first + at,
+            **each,
+            "headers": [{"key": key, "value": value} for key, value in each["headers"]] or None,
+        }
+        for at, each in enumerate(records)
+    ]
+
+
+def read(data, *, first=0, stop=2**40, aborted=(), partition=0, bytes_max=2**23):
+    part = Fetched(4, partition, first, stop, data, heads_in(data), aborted)
+    found = list(tables([part], bytes_max))
+    assert all(table.schema == RECORD for table in found)
+    return pa.concat_tables([RECORD.empty_table(), *found]).to_pylist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batches=st.lists(
+        st.tuples(st.lists(record, min_size=1, max_size=8), st.sampled_from(PLAIN)), max_size=6
+    ),
+    bytes_max=st.sampled_from([1, 500, 2**23]),
+    few=st.sampled_from([1, 2, 16]),
+    within=st.tuples(st.integers(0, 30), st.integers(0, 30)),
+    cut=st.integers(0, 60),
+)
+def test_what_was_written_is_read(batches, bytes_max, few, within, cut):
+    data, expected, first = b"", [], 100
+    for records, compression in batches:
+        data += batch(records, first, compression)
+        expected += rows_of(records, first)
+        first += len(records)
+    begin, stop = 100 + min(within), 100 + max(within)
+    whole = data
+    if batches and cut:  # the last batch is not there as a whole
+        whole = data[:-cut]
+        expected = expected[: -len(batches[-1][0])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_columns, "FEW", few)
+        assert read(whole, bytes_max=bytes_max) == expected
+        some = read(whole, first=begin, stop=stop, bytes_max=bytes_max)
+        assert some == [row for row in expected if begin <= row["offset"] < stop]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    script=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from(["write", "write", "commit", "abort"])),
+        max_size=25,
+    )
+)
+def test_what_was_aborted_is_not_read(script):
+    """Three producers write by turns; producer 0 without transactions."""
+    data, expected, aborted, first = b"", [], [], 0
+    opened = {}
+    for producer, what in script:
+        if what == "write" or producer == 0:
+            each = {"key": b"", "value": b"%d" % first, "headers": [], "timestamp": 1}
+            data += batch([each], first, transactional=producer > 0, producer=producer)
+            if producer == 0:
+                expected.append(first)
+            else:
+                opened.setdefault(producer, []).append(first)
+        elif producer in opened:
+            data += marker(first, producer, abort=what == "abort")
+            mine = opened.pop(producer)
+            if what == "abort":
+                aborted.append((producer, mine[0]))
+            else:
+                expected += mine
+        else:
+            continue
+        first += 1
+    # What is open yet is not given out by a broker; here it ends with the data.
+    still = sorted(offset for mine in opened.values() for offset in mine)
+    stop = still[0] if still else first
+    found = [row["offset"] for row in read(data, stop=stop, aborted=aborted)]
+    assert found == sorted(offset for offset in expected if offset < stop)
+
+
+def test_a_transaction_that_began_before():
+    """The broker tells of it; its marker ends it, and what the producer writes then counts."""
+    each = {"key": b"", "value": b"", "headers": [], "timestamp": 1}
+    data = batch([each], 7, transactional=True, producer=1) + marker(8, 1, abort=True)
+    data += batch([each], 9, transactional=True, producer=1) + marker(10, 1, abort=False)
+    assert [row["offset"] for row in read(data, first=7, aborted=[(1, 3)])] == [9]
+
+
+def test_a_batch_with_gaps():
+    """Compaction takes records out of batches, sometimes all of them."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, 0, -1, 2**20)
+    builder.append(0, 5, b"a", b"", [])
+    builder.append(9, 5, b"b", b"", [])
+    data = with_checksum(finished(builder.build(), 50, last_delta=12))
+    empty = bytearray(finished(builder.build()[:61], 63, last_delta=4))
+    struct.pack_into(">i", empty, 8, 49)
+    struct.pack_into(">i", empty, 57, 0)
+    data += with_checksum(empty)
+    assert [head.last for head in heads_in(data)] == [62, 67]
+    assert [row["offset"] for row in read(data)] == [50, 59]
+
+
+def test_the_brokers_own_time():
+    each = {"key": b"", "value": b"", "headers": [], "timestamp": 1}
+    data = bytearray(batch([each, {**each, "timestamp": 9}], 0))
+    struct.pack_into(">h", data, 21, 0x08)
+    struct.pack_into(">q", data, 35, 77)
+    assert [row["timestamp"] for row in read(with_checksum(data))] == [77, 77]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_changed_bit_is_found(data):
+    each = {"key": b"key", "value": b"value" * 9, "headers": [("h", b"1")], "timestamp": 5}
+    whole = bytearray(batch([each] * 3, 0, data.draw(st.sampled_from(PLAIN))))
+    at = data.draw(st.integers(17, len(whole) - 1))
+    whole[at] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(Unreadable) as raised:
+        read(bytes(whole))
+    assert raised.value.args[:3] == (4, 0, 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_nonsense_with_a_right_checksum(data):
+    """Either it can be read all the same, or it is said that it cannot; nothing else."""
+    each = {"key": b"key", "value": b"value" * 9, "headers": [("h", b"1")] * 2, "timestamp": 5}
+    whole = bytearray(batch([each] * 3, 0, data.draw(st.sampled_from(PLAIN))))
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(61, len(whole) - 1))
+        whole[at] = data.draw(st.sampled_from([0x00, 0x01, 0x7F, 0x80, 0xFF]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_columns, "FEW", data.draw(st.sampled_from([1, 16])))
+        try:
+            found = read(with_checksum(whole))
+        except Unreadable:
+            return
+    assert len(found) <= 3
+
+
+def test_names_that_are_no_text():
+    each = {"key": b"", "value": b"", "headers": [("abc", b"1")], "timestamp": 1}
+    data = batch([each], 0).replace(b"abc", b"a\xffc")
+    assert read(with_checksum(data))[0]["headers"] == [{"key": "a\ufffdc", "value": b"1"}]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_old_formats(magic, compression):
+    """Brokers keep old segments as they are."""
+    builder = LegacyRecordBatchBuilder(magic, CODES[compression], 2**20)
+    for at in range(3):
+        builder.append(at, 1_000 + at, b"k", b"v%d" % at)
+    each = {"key": b"", "value": b"new", "headers": [], "timestamp": 7}
+    old = bytearray(builder.build())
+    if compression != "none":  # a message of messages, which the broker gives the last one's offset
+        struct.pack_into(">q", old, 0, 2)
+    data = bytes(old) + batch([each], 3) + batch([each], 4)
+    found = read(data, first=1, stop=4)
+    assert [row["offset"] for row in found] == [1, 2, 3]
+    assert [row["value"] for row in found] == [b"v1", b"v2", b"new"]
+    assert [row["timestamp"] for row in found] == ([1001, 1002, 7] if magic else [-1, -1, 7])
+
+
+def test_snappy():
+    """Java's frames, and one block as others write it."""
+    body = b"some bytes, some bytes, some bytes" * 1_000
+    block = pa.Codec("snappy").compress(body).to_pybytes()
+    framed = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+    for part in (body[:20_000], body[20_000:]):
+        packed = pa.Codec("snappy").compress(part).to_pybytes()
+        framed += struct.pack(">i", len(packed)) + packed
+    for each in (block, framed):
+        assert decompressed(memoryview(each), "snappy") == body

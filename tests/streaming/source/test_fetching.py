@@ -1,0 +1,179 @@
+"""Ranges read from a real broker, against what kafka-python's consumer finds."""
+
+import time
+import uuid
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from kafka.errors import KafkaError, OffsetOutOfRangeError
+
+from streaming.arrow.fetched import tables
+from streaming.kafka.brokers import Brokers
+from streaming.source import fetching
+from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
+from streaming.source.ranges import Range
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
+
+
+@pytest.fixture
+def topic(broker):
+    name = f"fetch-{uuid.uuid4().hex[:8]}"
+    create_topics(broker.bootstrap, {name: 3})
+    return name
+
+
+@pytest.fixture
+def brokers(broker):
+    given = Brokers({"bootstrap_servers": broker.bootstrap.split(",")})
+    yield given
+    given.manager.close()
+
+
+def found(brokers, ranges, bytes_max=2**20):
+    """Key, value, headers, partition, offset and time of each record, by partition and offset."""
+    parts = Fetching(brokers, ranges)
+    rows = pa.concat_tables(tables(parts, bytes_max)).to_pylist()
+    records = [
+        (
+            row["partition"],
+            row["offset"],
+            row["timestamp"],
+            row["key"],
+            row["value"],
+            [(pair["key"], pair["value"]) for pair in row["headers"] or ()],
+        )
+        for row in rows
+    ]
+    assert len({record[:2] for record in records}) == len(records)
+    for partition in {record[0] for record in records}:
+        mine = [record[1] for record in records if record[0] == partition]
+        assert mine == sorted(mine)
+    return sorted(records, key=lambda record: record[:2])
+
+
+def as_found(records):
+    return [(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers) for r in records]
+
+
+def read_by_librdkafka(bootstrap, topic, count):
+    """For what kafka-python cannot decompress."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, at, 0) for at in range(3)])
+    messages = []
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(messages) < count:
+        assert time.monotonic() < deadline
+        messages += consumer.consume(count, 0.2)
+    consumer.close()
+    found = [
+        (m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), m.headers() or [])
+        for m in messages
+    ]
+    return sorted(found, key=lambda record: record[:2])
+
+
+def whole(topic, ends):
+    return [Range(topic, 0, at, 0, end) for at, end in ends[topic].items()]
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_all_that_is_there(broker, brokers, topic, compression):
+    records = [
+        Record(b"k%d" % (n % 50), b"v%d" % n * (n % 90), [("n", b"%d" % n)] * (n % 3))
+        for n in range(3_000)
+    ]
+    records += [Record(b"large", bytes(700_000)), Record(None, None), Record(b"k", b"last")]
+    produce(broker.bootstrap, topic, records, **{"compression.type": compression})
+    ends = offsets(brokers, [topic], LATEST)
+    assert sum(ends[topic].values()) == len(records)
+    assert offsets(brokers, [topic], EARLIEST) == {topic: dict.fromkeys(range(3), 0)}
+    there = read_by_librdkafka(broker.bootstrap, topic, len(records))
+    assert found(brokers, whole(topic, ends)) == there
+    part = Range(topic, 0, 1, 17, 400)
+    assert found(brokers, [part]) == [r for r in there if r[0] == 1 and 17 <= r[1] < 400]
+
+
+def test_small_answers(broker, brokers, topic, monkeypatch):
+    """Many requests, by turns to each partition; the first batch comes whole all the same."""
+    produce(broker.bootstrap, topic, [Record(b"k%d" % n, b"v" * 500) for n in range(2_000)])
+    there = as_found(read_all(broker.bootstrap, topic))
+    monkeypatch.setattr(fetching, "RESPONSE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(fetching, "PARTITION_BYTES_MAX", 4_000)
+    monkeypatch.setattr(fetching, "PARTITION_BYTES_MIN", 100)
+    assert found(brokers, whole(topic, offsets(brokers, [topic], LATEST)), 5_000) == there
+
+
+def test_transactions(broker, brokers, topic):
+    """What is aborted is not read, what is open is behind the end."""
+    settings = {"bootstrap.servers": broker.bootstrap, "linger.ms": 0}
+    producers = [Producer({**settings, "transactional.id": f"{topic}-{n}"}) for n in range(3)]
+    for each in producers:
+        each.init_transactions(SECONDS_MAX)
+    for turn in range(6):
+        for number, each in enumerate(producers):
+            each.begin_transaction()
+            for n in range(20):
+                each.produce(topic, b"%d %d %d" % (number, turn, n), partition=n % 2)
+            each.flush(SECONDS_MAX)
+        for number, each in enumerate(producers):
+            end = each.abort_transaction if (turn + number) % 3 == 0 else each.commit_transaction
+            end(SECONDS_MAX)
+    producers[0].begin_transaction()
+    producers[0].produce(topic, b"open", partition=0)
+    producers[0].flush(SECONDS_MAX)
+    producers[1].begin_transaction()
+    producers[1].produce(topic, b"behind it", partition=0)
+    producers[1].commit_transaction(SECONDS_MAX)
+    there = as_found(read_all(broker.bootstrap, topic))
+    assert len(there) == 6 * 2 * 20
+    ends = offsets(brokers, [topic], LATEST)
+    assert found(brokers, whole(topic, ends)) == there
+    cut = [Range(topic, 0, 0, 31, 77), Range(topic, 0, 1, 5, 6)]
+    assert found(brokers, cut) == [
+        r for r in there if (r[0] == 0 and 31 <= r[1] < 77) or (r[0] == 1 and r[1] == 5)
+    ]
+    producers[0].abort_transaction(SECONDS_MAX)
+
+
+def test_deleted_records_are_told(broker, brokers, topic):
+    produce(broker.bootstrap, topic, [Record(b"k", b"v", partition=0) for _ in range(10)])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, 5)]).values():
+        future.result(SECONDS_MAX)
+    assert offsets(brokers, [topic], EARLIEST)[topic][0] == 5
+    assert len(found(brokers, [Range(topic, 0, 0, 5, 10)])) == 5
+    with pytest.raises(OffsetOutOfRangeError):
+        list(Fetching(brokers, [Range(topic, 0, 0, 4, 10)]))
+
+
+def test_new_partitions_are_seen(broker, brokers, topic):
+    assert set(offsets(brokers, [topic], LATEST)[topic]) == {0, 1, 2}
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.create_partitions([NewPartitions(topic, 5)]).values():
+        future.result(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while set(offsets(brokers, [topic], LATEST)[topic]) != set(range(5)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_missing_topic_and_what_never_comes(brokers, topic, monkeypatch):
+    monkeypatch.setattr(fetching, "SECONDS_MAX", 0.5)
+    monkeypatch.setattr(fetching, "WAIT_MS", 50)
+    with pytest.raises(KafkaError, match="no-such-topic"):
+        offsets(brokers, [topic, "no-such-topic"], LATEST)
+    with pytest.raises(KafkaError, match="partition=0"):
+        list(Fetching(brokers, [Range(topic, 0, 0, 0, 1)]))
+    with pytest.raises(KafkaError, match="no-such-topic"):
+        list(Fetching(brokers, [Range("no-such-topic", 0, 0, 0, 1)]))
+
+
+def test_a_leader_that_is_another(broker, brokers, topic):
+    """What is remembered of leaders may be wrong: they are looked for again."""
+    produce(broker.bootstrap, topic, [Record(b"k", b"v", partition=0)])
+    brokers.connect()
+    brokers.leaders[topic, 0] = 99
+    assert len(found(brokers, [Range(topic, 0, 0, 0, 1)])) == 1
