@@ -31,7 +31,7 @@ from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPl
 from streaming.disciplines.source import BATCH_MAX
 from streaming.service.offsets import read_in
 from streaming.service.query import Carrier, Progress, build, start
-from streaming.service.session import spark_session
+from streaming.service.session import WELL_COMPILED, spark_session
 from streaming.source import make_source
 
 STOCK = {
@@ -49,6 +49,11 @@ BEST = {
     "kafka.max.request.size": str(4 * 2**20),
 }
 """How Spark's Kafka sink writes fastest; with Kafka's defaults it is three times slower."""
+BOTH_COMPILERS = {
+    "spark.driver.extraJavaOptions": " ".join(("-XX:TieredStopAtLevel=4", *WELL_COMPILED))
+}
+"""For whoever makes rows of records in the JVM: faster than with Java's own thresholds, and half
+as fast again as with the first compiler alone."""
 SESSION = {"service": {"name": "bench"}, "pipelines": {"p": {"discipline": "channel"}}}
 
 
@@ -82,6 +87,7 @@ def main():
             "spark.driver.memory": given.driver_memory,
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
             **(STOCK if given.kind == "copy" else {}),
+            **(BOTH_COMPILERS if given.kind == "copy" or given.spark_source else {}),
             **given.spark,
         },
     }

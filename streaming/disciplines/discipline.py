@@ -81,7 +81,7 @@ class Discipline:
     reads state back, ``reshard`` says how it is moved to other shards. ``waiting`` makes a list,
     longest first, of what shards told of who waits (`arrow.totals`), of all or of so many; by
     default nobody is listed. ``disorder``: whether its shards measure how far out of order messages
-    come.
+    come. ``rows``: whether Spark has to see each record.
     """
 
     name: str
@@ -99,3 +99,4 @@ class Discipline:
     waiting: Callable[[Any, Iterable[str], int | None], Described] = _nobody
     disorder: bool = False
     pace: Callable[[Any], Pace] = lambda _settings: Pace()
+    rows: Callable[[Any], bool] = lambda _settings: False

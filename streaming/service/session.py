@@ -21,6 +21,7 @@ from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
 from streaming.service.files import is_gs, is_local, is_s3
 from streaming.service.jvm import ALLOCATORS, Jvm, quietly, spark_home
+from streaming.source import has_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,14 +57,19 @@ PYTHON_WORKERS = {
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
 
-COMPILE_LESS = (
+QUICKLY_COMPILED = ("-XX:TieredStopAtLevel=1",)
+"""Java's first compiler alone: the JVM hands on packs and plans batches. What its second compiler
+makes of that is not faster, and took two seconds of each start and a tenth of all CPU after it."""
+
+WELL_COMPILED = (
     "-XX:Tier4InvocationThreshold=15000",
     "-XX:Tier4MinInvocationThreshold=3000",
     "-XX:Tier4CompileThreshold=45000",
     "-XX:Tier4BackEdgeThreshold=200000",
 )
-"""Java's second compiler waits three to five times as long as usual: most of what it compiles in
-the first minute runs in that minute only, and what records pass through gets there in seconds."""
+"""Both, for rows that pass the JVM one by one. The second waits three to five times as long as
+usual: most of what it compiles in the first minute runs in that minute only, and what records pass
+through gets there in seconds."""
 
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Where a JVM looks for options besides; it does not start with two collectors."""
@@ -177,15 +183,19 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
     own_path = own.get("spark.driver.extraClassPath", "").split(os.pathsep)
     every = [*jars, *map(Path, filter(None, own_path)), *sorted(spark_home().glob("jars/*.jar"))]
     archive = class_archive(every, given)
-    options = _java_options(given)
+    options = _java_options(given, rows=has_rows(config))
     options += [archive.options()] if archive is not None else []
     settings["spark.driver.extraJavaOptions"] = " ".join(options)
     return settings, archive
 
 
-def _java_options(given: str) -> list[str]:
-    """What the driver's JVM is told; ``given`` is the user's own, and comes after ours."""
-    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *COMPILE_LESS]
+def _java_options(given: str, *, rows: bool) -> list[str]:
+    """What the driver's JVM is told; ``given`` is the user's own, and comes after ours.
+
+    ``rows``: whether it has work with each record.
+    """
+    compiled = WELL_COMPILED if rows else QUICKLY_COMPILED
+    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *compiled]
     told = " ".join([given, *(os.environ.get(name, "") for name in JAVA_VARIABLES)])
     if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", told):
         options.append("-XX:+UseSerialGC")

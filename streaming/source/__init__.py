@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.arrow.pack import PACKED, Pack
+from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.source import Source
 from streaming.kafka import connection
 from streaming.kafka.choice import reads_itself
@@ -29,6 +30,14 @@ def source_of(spark: SparkSession, config: Config, plan: Plan, records_max: int)
     options = {f"kafka.{name}": value for name, value in connection.java(config).items()}
     own = reads_itself(config.kafka.properties, plan.producer)
     return make_source(spark, plan, options, records_max, own=own)
+
+
+def has_rows(config: Config) -> bool:
+    """Whether Spark's own source reads anything, and so makes a row of each record."""
+    own = reads_itself(config.kafka.properties, connection.confluent(config))
+    return not own or any(
+        DISCIPLINES[settings.discipline].rows(settings) for settings in config.pipelines.values()
+    )
 
 
 def make_source(

@@ -67,6 +67,12 @@ def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) 
     return describe_waiting(texts, settings.rules().labels, most)
 
 
+def _rows(settings: ChannelPipeline) -> bool:
+    from streaming.disciplines.channels.pack import has_expressions  # noqa: PLC0415
+
+    return has_expressions(settings.channel, settings.label)
+
+
 def _reshard(_settings: ChannelPipeline) -> StateMove:
     from streaming.disciplines.channels.codec import STATE  # noqa: PLC0415
     from streaming.disciplines.channels.reshard import reshard  # noqa: PLC0415
@@ -91,4 +97,5 @@ CHANNEL = Discipline(
     reshard=_reshard,
     waiting=_waiting,
     disorder=True,
+    rows=_rows,
 )

@@ -53,6 +53,11 @@ def header_name(expression: str) -> str | None:
     return match.group(1) if match else None
 
 
+def has_expressions(channel: str, label: str) -> bool:
+    """Whether Spark has to evaluate something: all but the key and a header."""
+    return channel != "key" or header_name(label) is None
+
+
 def expand_headers(expression: str, null: str = "''") -> str:
     """The SQL expression with every ``header('name')`` written out.
 
@@ -83,7 +88,7 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
         label=header_name(plan.label),
         inputs=len(plan.inputs),
     )
-    if plan.keyed and header_name(plan.label) is not None:
+    if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, plan.state_partitions)
     return packs_of(
         _with_expressions(source.records(plan.reads), plan), making, plan.state_partitions
