@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from streaming.config import parse_config
 from streaming.errors import ConfigError, JobFailed
 from streaming.service import session
 from streaming.service.jvm import Jvm
@@ -46,17 +47,41 @@ def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block():
 def test_the_collector_follows_the_cores(monkeypatch, cores, serial):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
-    assert ("-XX:+UseSerialGC" in session._java_options("-Xss4m")) == serial
+    assert ("-XX:+UseSerialGC" in session._java_options("-Xss4m", rows=True)) == serial
 
 
 def test_a_collector_named_in_the_environment_stands(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
-    assert "-XX:+UseSerialGC" not in session._java_options("")
+    assert "-XX:+UseSerialGC" not in session._java_options("", rows=False)
 
 
 def test_the_users_collector_and_options_stand():
     given = "-XX:+UseG1GC -XX:Tier4InvocationThreshold=7"
-    options = session._java_options(given)
-    assert "-XX:+UseSerialGC" not in options
-    assert options[-1] == given
+    for rows in (True, False):
+        options = session._java_options(given, rows=rows)
+        assert "-XX:+UseSerialGC" not in options
+        assert options[-1] == given
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "properties", "rows"),
+    [
+        ({}, {}, False),
+        ({"channel": "upper(cast(key as string))"}, {}, True),
+        ({"label": "offset"}, {}, True),
+        ({"label": "header('x')"}, {}, False),
+        ({}, {"max.poll.records": "10"}, True),
+    ],
+    ids=str,
+)
+def test_where_spark_sees_no_records_the_first_compiler_is_enough(pipeline, properties, rows):
+    tables = {
+        "service": {"name": "s"},
+        "kafka": {"bootstrap_servers": "a:1", "properties": properties},
+        "pipelines": {"p": {"discipline": "channel", **pipeline}},
+    }
+    settings, _ = session.jvm_settings(parse_config(tables, {}, "test"))
+    options = settings["spark.driver.extraJavaOptions"]
+    assert ("TieredStopAtLevel=1" in options) is not rows
+    assert ("Tier4" in options) is rows
