@@ -134,10 +134,16 @@ class RecordProducer:
 
     def send_progress(self, batch: int, query: str) -> None:
         """Commit the batch's number, within the transaction."""
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415
 
-        place = TopicPartition(self.plan.events, 0, batch, metadata=query)
-        self.producer.send_offsets_to_transaction([place], self.group, KAFKA_SECONDS_MAX)
+        place = [TopicPartition(self.plan.events, 0, batch, metadata=query)]
+        try:
+            self.producer.send_offsets_to_transaction(place, self.group, KAFKA_SECONDS_MAX)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._STATE:  # noqa: SLF001  (librdkafka's own name)
+                raise
+            # A record was refused meanwhile; asked again, librdkafka says why.
+            self.producer.send_offsets_to_transaction(place, self.group, KAFKA_SECONDS_MAX)
 
     def finish(self) -> None:
         """Commit the transaction; where there are none, wait until all is acknowledged."""
