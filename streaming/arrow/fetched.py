@@ -11,19 +11,21 @@ import google_crc32c
 import pyarrow as pa
 
 from streaming.arrow.compression import COMPRESSIONS, decompressed
+from streaming.arrow.record_batch import CHECKED, TRANSACTIONAL
+from streaming.arrow.record_batch import HEAD as FRAME
 from streaming.arrow.record_columns import Told, columns, varint
 from streaming.arrow.schemas import RECORD
 
-HEAD = struct.Struct(">qiibIhiqqqhii")
+HEAD = struct.Struct(FRAME.format + CHECKED.format.removeprefix(">"))
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset's delta, first and latest
 timestamp, producer id, epoch, sequence, count."""
 OLD_HEAD = struct.Struct(">qiIb")
 """Of formats 0 and 1: offset (of the last record within), length, CRC, magic."""
 BEFORE_LENGTH = 12
-CRC, CHECKED_FROM = 17, 21
+CRC, CHECKED_FROM = FRAME.size - 4, FRAME.size
 """Where the checksum is, and where begins what it covers."""
 
-COMPRESSION, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
+COMPRESSION, LOG_APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
 ABORT = 0
 
 

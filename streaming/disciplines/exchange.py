@@ -191,7 +191,7 @@ def exchange(
 ) -> DataFrame:
     """The query between Kafka and the sink: rows of OUTPUT.
 
-    The transit topic has a source of its own: Spark shares a batch's limit among all topics of a
+    The transit topic has a source of its own: a batch's limit is shared among all topics of a
     source by what is left to read, so behind a backlog of inputs it would get next to nothing.
     """
     making = partial(spread_rows, plan=plan, route=route)

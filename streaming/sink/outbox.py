@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from kafka.errors import KafkaError, KafkaTimeoutError, for_code
+from kafka.errors import KafkaTimeoutError, for_code
 from kafka.protocol.producer import ProduceRequest
 
 from streaming.arrow.record_batch import Batch, next_sequence
-from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
+from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
+from streaming.kafka.leaders import LeaderRequests
 
 REQUEST_BYTES_MAX = 8 * 2**20
 BROKER_SECONDS_MAX = 30
@@ -29,20 +30,14 @@ Partition = Topic.PartitionProduceData
 
 
 @dataclass(slots=True)
-class Outbox:
+class Outbox(LeaderRequests):
     """What one producer (id and epoch) sends; ``transactional_id`` is None without transactions."""
 
-    brokers: Brokers
     producer: tuple[int, int]
     transactional_id: str | None
     sequences: dict[Place, int] = field(default_factory=dict)
     waiting: dict[Place, deque[bytes]] = field(default_factory=dict)
     waiting_bytes: int = 0
-    busy: set[int] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)
-    rest_until: float = 0.0
-    met: KafkaError | None = None
-    failure: KafkaError | None = None
 
     def put(self, topic: str, batch: Batch) -> None:
         """Take a batch to be sent behind those before it (with :meth:`go_on`)."""
@@ -68,37 +63,8 @@ class Outbox:
             elif time.monotonic() > deadline:
                 raise self.met or KafkaTimeoutError("no batch was acknowledged")
 
-    def go_on(self, seconds: float = 0) -> None:
-        """Send what can be sent now, and hear answers, for which it waits at most so long.
-
-        KafkaError where Kafka refused a batch.
-        """
-        if time.monotonic() >= self.rest_until:
-            if self.moved:
-                self._look_for_leaders()
-            self._send()
-        self.brokers.turn(seconds)
-        if self.failure is not None:
-            raise self.failure
-
-    def _look_for_leaders(self) -> None:
-        try:
-            self.brokers.find_leaders(sorted(self.moved))
-            self.moved.clear()
-        except KafkaError as error:
-            self._met(error)
-
-    def _send(self) -> None:
-        heads: dict[int, list[Place]] = {}
-        for place, batches in self.waiting.items():
-            if batches:
-                node = self.brokers.leaders.get(place)
-                if node is None:
-                    self.moved.add(place[0])
-                elif node not in self.busy:
-                    heads.setdefault(node, []).append(place)
-        for node, places in heads.items():
-            self._request(node, places)
+    def _wanted(self) -> Iterable[Place]:
+        return [place for place, batches in self.waiting.items() if batches]
 
     def _request(self, node: int, places: list[Place]) -> None:
         topics: dict[str, list[Any]] = {}
@@ -120,39 +86,13 @@ class Outbox:
             ],
             max_version=11,
         )
-        self.busy.add(node)
-        try:
-            future = self.brokers.send(request, node)
-        except KafkaError as error:
-            self._lost(node, sent, error)
-            return
-        future.add_callback(partial(self._answered, node))
-        future.add_errback(partial(self._lost, node, sent))
+        self._ask(request, node, sent, self._answered)
 
-    def _answered(self, node: int, answer: Any) -> None:
-        self.busy.discard(node)
+    def _answered(self, answer: Any) -> None:
         for topic in answer.responses:
-            for partition_response in topic.partition_responses:
-                if partition_response.error_code in WRITTEN:
-                    self.waiting_bytes -= len(
-                        self.waiting[topic.name, partition_response.index].popleft()
-                    )
+            for told in topic.partition_responses:
+                if told.error_code in WRITTEN:
+                    self.waiting_bytes -= len(self.waiting[topic.name, told.index].popleft())
                     continue
-                self.moved.add(topic.name)
-                self._met(
-                    for_code(partition_response.error_code)(
-                        f"{topic.name} {partition_response.error_message or ''}"
-                    )
-                )
-
-    def _lost(self, node: int, places: list[Place], error: KafkaError) -> None:
-        """No answer: whether it was written, the broker will know."""
-        self.busy.discard(node)
-        self.moved.update(topic for topic, _ in places)
-        self._met(error)
-
-    def _met(self, error: KafkaError) -> None:
-        self.met = error
-        self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
-        if not error.retriable:
-            self.failure = error
+                said = f"{topic.name} {told.error_message or ''}"
+                self._refused(topic.name, for_code(told.error_code)(said))

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from kafka.errors import (
@@ -24,6 +23,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from streaming.arrow.fetched import Fetched, heads_in
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
+from streaming.kafka.leaders import LeaderRequests
 from streaming.source.ranges import Range
 
 READ_COMMITTED = 1
@@ -42,19 +42,13 @@ AskedPartition = Asked.ListOffsetsPartition
 
 
 @dataclass(slots=True)
-class Fetching:
+class Fetching(LeaderRequests):
     """Reads some ranges; ``offset_bytes`` keeps what an offset of each partition took."""
 
-    brokers: Brokers
     ranges: Iterable[Range]
     offset_bytes: dict[Place, float] = field(default_factory=dict)
     left: dict[Place, Range] = field(init=False)
     came: deque[Fetched] = field(default_factory=deque)
-    busy: set[int] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)
-    rest_until: float = 0.0
-    met: KafkaError | None = None
-    failure: KafkaError | None = None
 
     def __post_init__(self) -> None:
         self.left = {each.place: each for each in self.ranges if each.first < each.stop}
@@ -67,7 +61,7 @@ class Fetching:
         self.brokers.connect()
         deadline = time.monotonic() + SECONDS_MAX
         while self.left or self.came:
-            self._go_on(0 if self.came else LOOK_AGAIN_SECONDS)
+            self.go_on(0 if self.came else LOOK_AGAIN_SECONDS)
             if self.came:
                 yield self.came.popleft()
                 deadline = time.monotonic() + SECONDS_MAX
@@ -76,36 +70,13 @@ class Fetching:
                     f"nothing came of {next(iter(self.left.values()))}"
                 )
 
-    def _go_on(self, seconds: float) -> None:
-        if time.monotonic() >= self.rest_until:
-            if self.moved:
-                self._look_for_leaders()
-            self._send()
-        self.brokers.turn(seconds)
-        if self.failure is not None:
-            raise self.failure
+    def _wanted(self) -> Iterable[Place]:
+        return self.left
 
-    def _look_for_leaders(self) -> None:
-        try:
-            self.brokers.find_leaders(sorted(self.moved))
-            self.moved.clear()
-        except KafkaError as error:
-            self._met(error)
-
-    def _send(self) -> None:
-        asked: dict[int, list[Range]] = {}
-        for place, wanted in self.left.items():
-            node = self.brokers.leaders.get(place)
-            if node is None:
-                self.moved.add(place[0])
-            elif node not in self.busy:
-                asked.setdefault(node, []).append(wanted)
-        for node, ranges in asked.items():
-            self._request(node, ranges)
-
-    def _request(self, node: int, ranges: list[Range]) -> None:
+    def _request(self, node: int, places: list[Place]) -> None:
         topics: dict[str, list[Any]] = {}
-        for each in ranges:
+        for place in places:
+            each = self.left[place]
             topics.setdefault(each.topic, []).append(
                 Partition(
                     partition=each.partition,
@@ -125,22 +96,14 @@ class Fetching:
             forgotten_topics_data=[],
             max_version=11,
         )
-        self.busy.add(node)
-        try:
-            future = self.brokers.send(request, node)
-        except KafkaError as error:
-            self._lost(node, ranges, error)
-            return
-        future.add_callback(partial(self._answered, node))
-        future.add_errback(partial(self._lost, node, ranges))
+        self._ask(request, node, places, self._answered)
 
     def _bytes_of(self, wanted: Range) -> int:
         each = self.offset_bytes.get(wanted.place, PARTITION_BYTES_MAX)
         size = int((wanted.stop - wanted.first) * each * MARGIN)
         return min(max(size, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
 
-    def _answered(self, node: int, answer: Any) -> None:
-        self.busy.discard(node)
+    def _answered(self, answer: Any) -> None:
         if answer.error_code:
             self._met(for_code(answer.error_code)())
             return
@@ -148,8 +111,8 @@ class Fetching:
             for told in topic.partitions:
                 place = (topic.topic, told.partition_index)
                 if told.error_code:
-                    self.moved.add(topic.topic)
-                    self._met(for_code(told.error_code)(f"{place[0]} partition {place[1]}"))
+                    said = f"{place[0]} partition {place[1]}"
+                    self._refused(topic.topic, for_code(told.error_code)(said))
                 elif told.records and place in self.left:
                     self._take(self.left[place], told)
 
@@ -167,17 +130,6 @@ class Fetching:
         del self.left[wanted.place]
         if after < wanted.stop:
             self.left[wanted.place] = replace(wanted, first=after)
-
-    def _lost(self, node: int, ranges: list[Range], error: KafkaError) -> None:
-        self.busy.discard(node)
-        self.moved.update(each.topic for each in ranges)
-        self._met(error)
-
-    def _met(self, error: KafkaError) -> None:
-        self.met = error
-        self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
-        if not error.retriable:
-            self.failure = error
 
 
 def offsets(brokers: Brokers, topics: Iterable[str], which: int) -> dict[str, dict[int, int]]:
