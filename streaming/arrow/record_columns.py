@@ -136,7 +136,7 @@ def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
     while len(rows) >= FEW:
         slot = bounds[rows] + step
         key_size[slot], key_at[slot] = varints(data, p[rows])
-        value_size[slot], value_at[slot] = varints(data, key_at[slot] + key_size[slot])
+        value_size[slot], value_at[slot] = varints(data, key_at[slot] + np.maximum(key_size[slot], 0))
         p[rows] = value_at[slot] + np.maximum(value_size[slot], 0)
         step += 1
         rows = rows[count[rows] > step]
@@ -146,7 +146,7 @@ def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
         for index in range(int(bounds[row]) + step, int(bounds[row + 1])):
             key, here = varint(view, here)
             key_size[index], key_at[index] = key, here
-            value, here = varint(view, here + key)
+            value, here = varint(view, here + max(key, 0))
             value_size[index], value_at[index] = value, here
             here += max(value, 0)
         p[row] = here
@@ -177,7 +177,8 @@ def _gathered(data: Bytes, at: Int64s, size: Int64s) -> pa.Array:
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Headers' names; bytes that are no UTF-8 as Java reads them."""
+    """Headers' names, "" where there is none; bytes that are no UTF-8 as Java reads them."""
+    keys = keys.fill_null(b"")
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

@@ -223,6 +223,22 @@ def test_names_that_are_no_text():
     assert read(with_checksum(data))[0]["headers"] == [{"key": "a\ufffdc", "value": b"1"}]
 
 
+@pytest.mark.parametrize("name", [b"abc", b"a\xffc"])
+@pytest.mark.parametrize("few", [1, 16])
+def test_a_header_without_a_name(name, few, monkeypatch):
+    monkeypatch.setattr(record_columns, "FEW", few)
+    headers = [("b", b"1"), ("abc", b"2")]
+    data = batch([{"key": b"", "value": b"", "headers": headers, "timestamp": 1}], 0)
+    at = data.index(b"\x02b")
+    whole = bytearray(data.replace(b"abc", name))
+    whole[at : at + 2] = b"\x01\x00"  # a size of -1, and a value of no bytes: "1" is left over
+    with pytest.raises(Unreadable):
+        read(with_checksum(whole))
+    whole[at : at + 4] = b"\x01\x04\x021"  # of -1, and a value of two bytes
+    told = read(with_checksum(whole))[0]["headers"]
+    assert [each["key"] for each in told] == ["", name.decode(errors="replace")]
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_old_formats(magic, compression):
