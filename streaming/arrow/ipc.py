@@ -70,16 +70,25 @@ def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 def to_state(batch: pa.RecordBatch) -> bytes:
     """A body to be kept in Spark's state, compressed: each MB there costs some 10 ms in a batch."""
-    body = batch.serialize()
-    packed: bytes = _codec(body.size).compress(body, asbytes=True)
-    return int(body.size).to_bytes(8, "little") + packed
+    return squeezed(batch.serialize())
 
 
 def from_state(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """The inverse of :func:`to_state`."""
+    return pa.ipc.read_record_batch(unsqueezed(data), schema)
+
+
+def squeezed(body: bytes | pa.Buffer) -> bytes:
+    """Bytes, compressed, with their length before them."""
+    size = len(memoryview(body))
+    packed: bytes = _codec(size).compress(body, asbytes=True)
+    return size.to_bytes(8, "little") + packed
+
+
+def unsqueezed(data: bytes) -> pa.Buffer:
+    """The inverse of :func:`squeezed`."""
     size = int.from_bytes(data[:8], "little")
-    body = _codec(size).decompress(memoryview(data)[8:], size)
-    return pa.ipc.read_record_batch(body, schema)
+    return _codec(size).decompress(memoryview(data)[8:], size)
 
 
 def join(parts: Sequence[bytes]) -> bytes:

@@ -64,3 +64,9 @@ def ends_and_bytes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Buffer]:
 def lengths_of(column: pa.Array) -> Int64s:
     """How many bytes each row has."""
     return np.diff(ends_and_bytes(column)[0]).astype(np.int64)
+
+
+def of_lengths(lengths: Int64s, data: pa.Buffer) -> pa.Array:
+    """Rows of these lengths, one behind the other in the bytes."""
+    ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(ends), data])

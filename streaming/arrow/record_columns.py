@@ -136,7 +136,9 @@ def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
     while len(rows) >= FEW:
         slot = bounds[rows] + step
         key_size[slot], key_at[slot] = varints(data, p[rows])
-        value_size[slot], value_at[slot] = varints(data, key_at[slot] + np.maximum(key_size[slot], 0))
+        value_size[slot], value_at[slot] = varints(
+            data, key_at[slot] + np.maximum(key_size[slot], 0)
+        )
         p[rows] = value_at[slot] + np.maximum(value_size[slot], 0)
         step += 1
         rows = rows[count[rows] > step]

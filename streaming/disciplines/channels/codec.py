@@ -1,9 +1,9 @@
-"""State of a shard as text: compressed Arrow bodies with a format version."""
+"""State of a shard as text: its tables, compressed, with a format version."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,33 +11,24 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
-from sequencer.channels.state import COLUMNS, Skipped
-from streaming.arrow.ipc import from_line, from_state, to_line, to_state
+from sequencer.channels.state import COLUMNS, Int64s, Skipped
+from streaming.arrow.ipc import from_line, squeezed, to_line, unsqueezed
+from streaming.arrow.numbers import from_bytes, to_bytes
+from streaming.arrow.pieces import ends_and_bytes, lengths_of, of_lengths
 from streaming.arrow.totals import Totals
+from streaming.disciplines.channels import old_states
 from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.errors import StateFormatError
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 """All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
 record is, what segments there are (JSON), and those that are no files (see `to_line`). Spark keeps
-to the columns that a checkpoint began with; up to the format ROWS_HELD the blobs had theirs."""
+to the columns that a checkpoint began with; up to the format ROWS_HELD the blobs had theirs.
 
-CHANNELS = pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in COLUMNS)])
-SKIPPED = pa.schema([(name, pa.int64()) for name in ("channel", "first", "stop")])
-HELD = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("_channel", "_position", "_since_ms")),
-        ("_fin", pa.bool_()),
-    ]
-)
-"""What a held record has besides."""
-PLACES = pa.schema([*HELD, ("segment", pa.int32()), ("row", pa.int32())])
-ROWS_HELD = 2
-"""The format that has, in place of segments, one table of the held records with HELD."""
-NO_FILES = 3
-"""The format whose segments are told as a list of their rows and sizes."""
+Tables are numbers in few bytes (`streaming.arrow.numbers`): what is sorted as differences,
+positions as distances from their channel's frontier."""
 
 Row = tuple[int, int, bytes, bytes, bytes, str]
 
@@ -53,24 +44,15 @@ class Shard:
 
 def encode_shard(shard: Shard) -> Row:
     """The shard as a row of STATE."""
-    state, ranges, waiting = shard.state, shard.state.skipped, shard.state.held
-    numbers = map(pa.array, state.columns().values())
-    channels = pa.RecordBatch.from_arrays([state.keys, *numbers], schema=CHANNELS)
-    skipped, places, segments = b"", b"", shard.records.segments
-    if len(ranges):
-        numbers = map(pa.array, (ranges.channel, ranges.first, ranges.stop))
-        skipped = to_state(pa.RecordBatch.from_arrays(list(numbers), schema=SKIPPED))
-    if len(waiting):
-        narrow = (each.astype(np.int32) for each in (shard.records.segment, shard.records.row))
-        columns = (waiting.channel, waiting.position, waiting.since_ms, waiting.fin, *narrow)
-        places = to_state(pa.RecordBatch.from_arrays([*map(pa.array, columns)], schema=PLACES))
+    state, segments = shard.state, shard.records.segments
     lines = [
         shard.totals.without_news().to_json(),
-        *map(to_line, (to_state(channels), skipped, places)),
+        *map(to_line, (_channels(state), _skipped(state), _places(state, shard.records))),
         json.dumps(
             {
                 "segments": [(each.rows, each.size, each.name) for each in segments],
                 "gone": shard.records.gone,
+                "made": shard.records.made,
             }
         ),
         *(each.line for each in segments if not each.name),
@@ -83,46 +65,83 @@ def decode_shard(row: Row | None, schema: pa.Schema, files: SegmentFiles | None 
 
     ``schema`` is that of its records, ``files`` are where large ones lie.
     """
-    records = HeldRecords.empty(schema, files)
     if row is None:
-        return Shard(ShardState.empty(), records, Totals())
-    if row[0] not in (ROWS_HELD, NO_FILES, STATE_FORMAT):
-        raise StateFormatError(row[0], STATE_FORMAT)
+        return Shard(ShardState.empty(), HeldRecords.empty(schema, files), Totals())
     version, clock_ms, *columns, text = row
     totals, *lines = text.split("\n")
-    blobs = map(from_line, lines[:3]) if lines else columns
-    channels_blob, skipped_blob, held_blob = blobs
-    keys, *numbers = from_state(channels_blob, CHANNELS).columns
-    skipped, held = Skipped.empty(), Held.empty()
-    if skipped_blob:
-        skipped = Skipped(*map(_numbers, from_state(skipped_blob, SKIPPED).columns))
-    if held_blob and version == ROWS_HELD:
-        found = from_state(held_blob, pa.schema([*schema, *HELD])).columns
-        held = Held(*map(_numbers, found[len(schema) :]))
-        records = HeldRecords.of(pa.Table.from_arrays(found[: len(schema)], schema=schema), files)
-    elif held_blob:
-        *waiting, segment, row_of = map(_numbers, from_state(held_blob, PLACES).columns)
-        held = Held(*waiting)
-        records = replace(records, segment=segment.astype(np.int64), row=row_of.astype(np.int64))
-    if version != ROWS_HELD:
-        records = replace(records, **_segments(lines[3], lines[4:]))
-    named = dict(zip(COLUMNS, map(_numbers, numbers), strict=True))
-    state = ShardState(keys, **named, held=held, skipped=skipped, clock_ms=clock_ms)
+    blobs = [*map(from_line, lines[:3])] if lines else columns
+    if version == old_states.ROWS_HELD:
+        state, table = old_states.with_rows(blobs, clock_ms, schema)
+        return Shard(state, HeldRecords.of(table, files), Totals.from_json(totals))
+    if version == STATE_FORMAT:
+        state, places = _tables(blobs, clock_ms)
+    elif version in old_states.IN_SEGMENTS:
+        state, places = old_states.with_places(blobs, clock_ms)
+    else:
+        raise StateFormatError(version, STATE_FORMAT)
+    records = replace(HeldRecords.empty(schema, files), **places, **_segments(lines[3], lines[4:]))
     return Shard(state, records, Totals.from_json(totals))
+
+
+def _channels(state: ShardState) -> bytes:
+    ends, data = ends_and_bytes(state.keys)
+    names = memoryview(data)[ends[0] : ends[-1]]
+    return squeezed(to_bytes([lengths_of(state.keys), *state.columns().values()]) + names)
+
+
+def _skipped(state: ShardState) -> bytes:
+    ranges = state.skipped
+    if not len(ranges):
+        return b""
+    first = ranges.first - state.frontier[ranges.channel]
+    return squeezed(to_bytes([_steps(ranges.channel), first, ranges.stop - ranges.first]))
+
+
+def _places(state: ShardState, records: HeldRecords) -> bytes:
+    held = state.held
+    if not len(held):
+        return b""
+    ahead = held.position - state.frontier[held.channel]
+    fin = held.fin.astype(np.int64)
+    others = (held.since_ms, fin, records.segment, records.row)
+    return squeezed(to_bytes([_steps(held.channel), ahead, *others]))
+
+
+def _tables(blobs: Sequence[bytes], clock_ms: int) -> tuple[ShardState, dict[str, Any]]:
+    """The inverse of the three; of the held records, where they are in segments."""
+    channels, ranges, waiting = blobs
+    (lengths, *numbers), names = from_bytes(unsqueezed(channels), 1 + len(COLUMNS))
+    named = dict(zip(COLUMNS, numbers, strict=True))
+    frontier = named["frontier"]
+    skipped, held = Skipped.empty(), Held.empty()
+    segment = row = np.zeros(0, np.int64)
+    if ranges:
+        (steps, ahead, length), _ = from_bytes(unsqueezed(ranges), 3)
+        channel = np.cumsum(steps)
+        first = ahead + frontier[channel]
+        skipped = Skipped(channel, first, first + length)
+    if waiting:
+        (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(unsqueezed(waiting), 6)
+        channel = np.cumsum(steps)
+        held = Held(channel, ahead + frontier[channel], since_ms, fin.astype(np.bool_))
+    state = ShardState(
+        of_lengths(lengths, names), **named, held=held, skipped=skipped, clock_ms=clock_ms
+    )
+    return state, {"segment": segment, "row": row}
+
+
+def _steps(ascending: Int64s) -> Int64s:
+    return np.diff(ascending, prepend=0)
 
 
 def _segments(told: str, lines: Iterable[str]) -> dict[str, Any]:
     """What `HeldRecords` has of them."""
     heads = json.loads(told)
-    if isinstance(heads, list):  # NO_FILES
+    if isinstance(heads, list):  # old_states.NO_FILES
         heads = {"segments": [(*head, "") for head in heads], "gone": []}
     rest = iter(lines)
     segments = [
         Segment("" if name else next(rest), rows, size, name)
         for rows, size, name in heads["segments"]
     ]
-    return {"segments": segments, "gone": heads["gone"]}
-
-
-def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    return {"segments": segments, "gone": heads["gone"], "made": heads.get("made", 0)}

@@ -69,14 +69,14 @@ class Segment:
     name: str = ""
 
     @classmethod
-    def of(cls, table: pa.Table, files: SegmentFiles | None) -> Segment:
-        """All rows of a table."""
+    def of(cls, table: pa.Table, files: SegmentFiles | None, number: int) -> Segment:
+        """All rows of a table; ``number`` is its file's, where it becomes one."""
         (batch,) = table.combine_chunks().to_batches()
         if files is not None and table.nbytes >= FILE_BYTES_MIN:
             body = batch.serialize()
             some = body[:FILE_BYTES_MIN]
             if SMALL.compress(some).size * FILE_RATIO_MAX > some.size:
-                return cls("", len(table), table.nbytes, files.put(body))
+                return cls("", len(table), table.nbytes, files.put(body, number))
         return cls(to_line(to_state(batch)), len(table), table.nbytes)
 
     @property
@@ -99,7 +99,8 @@ class HeldRecords:
     """Held records, in the order of `ShardState.held`: record n is row ``row[n]`` of a segment.
 
     Of segment ``segment[n]``; the oldest come first. ``files``: where large segments lie; without,
-    none becomes a file. ``gone``: names of files that the last step left without a use.
+    none becomes a file. ``gone``: names of files that the last step left without a use. ``made``:
+    how many segments there have been.
     """
 
     schema: pa.Schema
@@ -108,6 +109,7 @@ class HeldRecords:
     row: Int64s
     files: SegmentFiles | None = None
     gone: Sequence[str] = ()
+    made: int = 0
 
     @classmethod
     def empty(cls, schema: pa.Schema, files: SegmentFiles | None = None) -> HeldRecords:
@@ -116,9 +118,9 @@ class HeldRecords:
         return cls(schema, (), none, none, files)
 
     @classmethod
-    def of(cls, table: pa.Table, files: SegmentFiles | None = None) -> HeldRecords:
-        """All rows of a table."""
-        empty, rows = cls.empty(table.schema, files), np.arange(len(table))
+    def of(cls, table: pa.Table, files: SegmentFiles | None = None, made: int = 0) -> HeldRecords:
+        """All rows of a table, where there have been so many segments."""
+        empty, rows = replace(cls.empty(table.schema, files), made=made), np.arange(len(table))
         return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))
 
     def __len__(self) -> int:
@@ -177,10 +179,12 @@ class HeldRecords:
         segment, row = np.zeros((2, len(held)), np.int64)
         segment[stays], row[stays] = again, self.row[held[stays]]
         segments = [self.segments[at] for at in lasting.tolist()]
+        made = self.made
         fresh = np.flatnonzero(~stays)
         for piece in pool.pieces(held[fresh], SEGMENT_BYTES):
             here = fresh[piece]
             segment[here], row[here] = len(segments), np.arange(len(here))
-            segments.append(Segment.of(pool.take(held[here]), self.files))
-        after = HeldRecords(self.schema, segments, segment, row, self.files)
+            segments.append(Segment.of(pool.take(held[here]), self.files, made))
+            made += 1
+        after = HeldRecords(self.schema, segments, segment, row, self.files, made=made)
         return replace(after, gone=sorted(self.names - after.names))

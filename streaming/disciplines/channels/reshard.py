@@ -32,6 +32,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     whole = _together([shard.state for shard in shards])
     totals = counts_of(shard.totals for shard in shards)
     records = pa.concat_tables([schema.empty_table(), *(each.records.table() for each in shards)])
+    made = max((each.records.made for each in shards), default=0)
     of = shards_of(whole.keys, after.shards)
     keys = shard_keys(after.shards, after.state_partitions)
     found, waiting = [], {}
@@ -39,7 +40,9 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
         mine = of == number
         state = _part(whole, mine)
         held = HeldRecords.of(
-            records.filter(pa.array(mine[whole.held.channel])), SegmentFiles.of(after, keys[number])
+            records.filter(pa.array(mine[whole.held.channel])),
+            SegmentFiles.of(after, keys[number]),
+            made,
         )
         counts = replace(
             totals if number == 0 else Totals(),

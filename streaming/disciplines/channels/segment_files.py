@@ -2,7 +2,8 @@
 
 Spark hands a shard its whole state in every batch, and writes it whole. So what large records that
 wait come to, and compression makes no smaller, is not in it: a segment becomes a file in the
-checkpoint's folder, named by its content's hash, and the state has the name.
+checkpoint's folder, and the state has its name: a number that the shard counts on, and a checksum.
+A repeated batch writes the same file once more, or, where it comes to something else, another one.
 
 A file is written before the state that names it, and never changed. It is removed in the batch
 after the one that named it no more: then that one is done for ever, and no repeated batch asks for
@@ -19,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import google_crc32c
 import pyarrow as pa
 
 from streaming.disciplines.plan import Plan
@@ -28,6 +30,7 @@ HELD = "held"
 LEFT_SECONDS = 86_400
 """So old is what a batch that still runs, in a process cut off from the others, has not written."""
 _swept: set[Path] = set()
+SHA256_NAME = 40
 CHECKED_MAX = 10_000
 _checked: set[Path] = set()
 """Files that this process found to be what their names say."""
@@ -44,9 +47,12 @@ class SegmentFiles:
         """Those of a state key; None where the plan has no folder for them."""
         return cls(Path(plan.folder, HELD, str(key))) if plan.folder else None
 
-    def put(self, body: pa.Buffer) -> str:
-        """Write bytes; their name. StorageUnavailable where they cannot be written."""
-        name = _name(body)
+    def put(self, body: pa.Buffer, number: int) -> str:
+        """Write bytes; their name, with a number that is no other's of this shard.
+
+        StorageUnavailable where they cannot be written.
+        """
+        name = f"{number:x}-{_checksum(body)}"
         path = self.folder / name
         new = path.with_suffix(f".{os.getpid()}")
         try:
@@ -74,7 +80,7 @@ class SegmentFiles:
         except OSError as error:
             raise self._damaged(name, os.strerror(error.errno) if error.errno else error) from error
         if path not in _checked:
-            if _name(body) != name:
+            if _checksum(body, name) != name.rpartition("-")[2]:
                 raise self._damaged(name, "it is not what was written")
             _note(path)
         return body
@@ -111,5 +117,8 @@ def _note(path: Path) -> None:
     _checked.add(path)
 
 
-def _name(body: pa.Buffer) -> str:
-    return hashlib.sha256(body).hexdigest()[:40]
+def _checksum(body: pa.Buffer, name: str = "") -> str:
+    """CRC-32C; of files that an earlier version wrote a SHA-256 is the ``name``."""
+    if len(name) == SHA256_NAME:
+        return hashlib.sha256(body).hexdigest()[:SHA256_NAME]
+    return f"{google_crc32c.value(body):08x}"

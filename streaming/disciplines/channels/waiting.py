@@ -19,7 +19,7 @@ from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
 
-WAITING_MAX = 10_000
+WAITING_MAX = 1_000
 """Channels that one shard tells of: those that have waited longest."""
 
 NUMBERS = ("epoch", "frontier", "since_ms", "held")

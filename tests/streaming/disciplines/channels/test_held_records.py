@@ -71,7 +71,7 @@ def test_small_batches_leave_few_segments_and_write_a_record_few_times(monkeypat
     written = []
     made = Segment.of
     monkeypatch.setattr(
-        Segment, "of", lambda table, files: written.append(len(table)) or made(table, files)
+        Segment, "of", lambda table, *told: written.append(len(table)) or made(table, *told)
     )
     rng = random.Random(1)
     held, model = HeldRecords.empty(RECORD), []

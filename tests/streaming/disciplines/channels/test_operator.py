@@ -16,7 +16,7 @@ from streaming.arrow.output import output_rows
 from streaming.arrow.partitioner import murmur2, partitions_of
 from streaming.arrow.schemas import HEADERS
 from streaming.arrow.totals import Totals
-from streaming.disciplines.channels.codec import STATE_FORMAT, decode_shard, encode_shard
+from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import (
     expand_headers,
@@ -24,7 +24,6 @@ from streaming.disciplines.channels.pack import (
     record_schema,
 )
 from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import StateFormatError
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 
@@ -102,12 +101,6 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
     ended = totals["delivered"] + sum(totals["rejected"].values()) + totals["held"]
     assert totals["seen"] == 300 == ended
     assert ends[0][1][1]["wrote_before"][0]
-
-
-def test_state_of_another_format_is_refused():
-    row = (STATE_FORMAT + 1, b"", b"", b"", "{}")
-    with pytest.raises(StateFormatError, match=f"reads format {STATE_FORMAT}"):
-        decode_shard(row, record_schema(plan(Rules(LinearLabels()))))
 
 
 def test_the_last_header_counts_also_in_slices_and_beside_nulls():

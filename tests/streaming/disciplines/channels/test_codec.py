@@ -1,0 +1,130 @@
+"""A shard's state comes back as it was; those of earlier formats are read."""
+
+import base64
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sequencer.channels import Full, Gap, Held, Rules, ShardState
+from sequencer.channels.state import COLUMNS, Skipped
+from sequencer.labels import LinearLabels
+from streaming.arrow.totals import Totals
+from streaming.disciplines.channels.codec import STATE_FORMAT, Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.describe import describe
+from streaming.disciplines.channels.held_records import HeldRecords
+from streaming.disciplines.channels.operator import step_shard
+from streaming.disciplines.channels.pack import record_schema
+from streaming.errors import StateFormatError
+from tests.streaming.disciplines.channels.plans import pack, plan
+
+OLD = json.loads(Path(__file__).with_name("old_states.json").read_text())
+"""One shard as the versions of three formats wrote it, and what was told of it then: four channels,
+held records, ranges that were given up. Never made anew."""
+
+RULES = Rules(
+    LinearLabels(),
+    gap=Gap.SKIP,
+    gap_after_ms=1000,
+    held_max=4,
+    full=Full.SKIP,
+    window=25,
+    retire_after_ms=300,
+)
+WIDE = st.integers(-(2**62), 2**62)
+
+
+@st.composite
+def shards(draw):
+    keys = draw(st.lists(st.binary(max_size=9), unique=True, max_size=8))
+
+    def column(kind, size):
+        return np.array(draw(st.lists(kind, min_size=size, max_size=size)), np.int64)
+
+    def of_channels(most):
+        rows = st.lists(st.integers(0, len(keys) - 1), max_size=most) if keys else st.just([])
+        return np.array(sorted(draw(rows)), np.int64)
+
+    numbers = {name: column(st.one_of(st.integers(-1, 3), WIDE), len(keys)) for name in COLUMNS}
+    of_held, of_ranges = of_channels(20), of_channels(5)
+    fin = column(st.integers(0, 1), len(of_held)).astype(np.bool_)
+    held = Held(of_held, column(WIDE, len(of_held)), column(WIDE, len(of_held)), fin)
+    ranges = (column(WIDE, len(of_ranges)) for _ in range(2))
+    state = ShardState(
+        pa.array(keys, pa.binary()),
+        **numbers,
+        held=held,
+        skipped=Skipped(of_ranges, *ranges),
+        clock_ms=draw(st.integers(0, 2**50)),
+    )
+    schema = record_schema(plan(RULES))
+    record = dict.fromkeys(schema.names) | {"topic": 0, "partition": 0, "timestamp": 0}
+    records = [record | {"offset": n, "value": b"%d" % n} for n in range(len(held))]
+    table = pa.Table.from_pylist(records, schema=schema)
+    return Shard(state, HeldRecords.of(table), Totals(seen=3))
+
+
+def as_lists(state):
+    """All that a state has, as what can be compared."""
+    told = {"keys": state.keys.to_pylist(), "clock_ms": state.clock_ms}
+    told |= {name: column.tolist() for name, column in state.columns().items()}
+    for part in (state.held, state.skipped):
+        told |= {
+            (type(part), each.name): getattr(part, each.name).tolist() for each in fields(part)
+        }
+    return told
+
+
+@given(shard=shards())
+def test_what_comes_back(shard):
+    row = encode_shard(shard)
+    found = decode_shard(row, shard.records.schema)
+    assert as_lists(found.state) == as_lists(shard.state)
+    assert found.state.held.fin.dtype == np.bool_
+    assert found.records.table().to_pylist() == shard.records.table().to_pylist()
+    assert found.totals == shard.totals
+    assert encode_shard(found) == row
+
+
+def test_a_part_of_an_array_of_names():
+    """As Arrow leaves one that is cut from another."""
+    whole = pa.array([b"gone", b"a", b"", b"later"], pa.binary()).slice(1, 2)
+    numbers = {name: np.arange(2) for name in COLUMNS}
+    state = ShardState(whole, **numbers, held=Held.empty(), skipped=Skipped.empty())
+    schema = record_schema(plan(RULES))
+    row = encode_shard(Shard(state, HeldRecords.empty(schema), Totals()))
+    assert decode_shard(row, schema).state.keys.to_pylist() == [b"a", b""]
+
+
+@pytest.mark.parametrize("version", OLD["rows"])
+def test_an_older_state_is_read(version):
+    number, clock_ms, *blobs, text = OLD["rows"][version]
+    row = (number, clock_ms, *map(base64.b64decode, blobs), text)
+    p = plan(RULES)
+    schema = record_schema(p)
+    shard = decode_shard(row, schema)
+    assert json.loads(json.dumps(describe(shard, RULES))) == OLD["told"]
+    assert [str(each) for each in shard.records.table().to_pylist()] == OLD["held"]
+
+    again = decode_shard(encode_shard(shard), schema)
+    assert as_lists(again.state) == as_lists(shard.state)
+    record = {"topic": 0, "partition": 0, "offset": 999, "timestamp": 2000, "key": b"a"}
+    more = pack([record | {"value": b"new", "headers": [("label", b"0"), ("epoch", b"1")]}], p)
+    results = [step_shard(each, more, 2200, p) for each in (shard, again)]
+    (after, writes), (after_again, writes_again) = results
+    assert [table.to_pylist() for _, table in writes] == [
+        table.to_pylist() for _, table in writes_again
+    ]
+    assert as_lists(after.state) == as_lists(after_again.state)
+    assert sum(len(table) for topic, table in writes if topic == p.output) > len(OLD["held"])
+
+
+def test_state_of_another_format_is_refused():
+    row = (STATE_FORMAT + 1, 0, b"", b"", b"", "{}")
+    with pytest.raises(StateFormatError, match=f"reads format {STATE_FORMAT}"):
+        decode_shard(row, record_schema(plan(RULES)))
