@@ -154,13 +154,15 @@ class Kept:
         self.stack = ExitStack()
         self.jvm: Any = None
         self.session: Any = None
+        session.start_jvm = self.start_jvm
         for module in (run, session):
-            module.start_jvm = self.start_jvm
             module.spark_session = self.spark_session
 
-    def start_jvm(self, config: Any, _to: str = "") -> AbstractContextManager[Any]:
+    def start_jvm(
+        self, config: Any, _to: str = "", *, workers: bool = False
+    ) -> AbstractContextManager[Any]:
         if self.jvm is None:
-            self.jvm = self.stack.enter_context(self.usual[0](config))
+            self.jvm = self.stack.enter_context(self.usual[0](config, workers=workers))
         return nullcontext(self.jvm)
 
     def spark_session(self, config: Any, _jvm: Any = None) -> AbstractContextManager[Any]:

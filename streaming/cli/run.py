@@ -49,12 +49,20 @@ def run(
     stopping = Stopping()
     with stopping.listening():  # what follows takes some seconds
         from streaming.config import load_config  # noqa: PLC0415
-        from streaming.service.run import Service  # noqa: PLC0415
+        from streaming.service.session import start_jvm  # noqa: PLC0415
 
         settings = load_config(config)
         names = settings.named(pipeline or [])
         settings.check(names)
-        service = Service(
-            settings, names=names, once=once, accept_repeats=accept_repeats, stopping=stopping
-        )
-        service.run()
+        with start_jvm(settings, workers=True) as jvm:
+            from streaming.service.run import Service  # noqa: PLC0415  (while the JVM starts)
+
+            service = Service(
+                settings,
+                jvm,
+                names=names,
+                once=once,
+                accept_repeats=accept_repeats,
+                stopping=stopping,
+            )
+            service.run()

@@ -28,7 +28,7 @@ class Source:
 
     Spark's has to where it evaluates expressions, and where ``own`` is None; ``options`` are its
     own, without a limit. ``records_max`` limits a batch. ``ticks`` has no rows, but something new
-    every second. Where ``ended`` is set, the query ends and does not wait for Kafka any more.
+    every second. Where ``ended`` is set, nothing new comes, and nobody waits for Kafka.
     """
 
     spark: SparkSession

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.compression import WRITTEN
 from streaming.config.properties import JAVA
 from streaming.kafka import connection, credentials
-from streaming.kafka.brokers import Brokers
+
+if TYPE_CHECKING:
+    from streaming.kafka.brokers import Brokers
 
 TRANSACTION_TIMEOUT_MS = 60_000
 COMPRESSION = ("compression.type", "compression.codec")
@@ -67,6 +69,8 @@ _clusters: dict[ProducerSettings, Brokers] = {}
 def brokers_of(settings: ProducerSettings) -> Brokers:
     """Connections of this process; all who go by the same properties share them."""
     if settings not in _clusters:
+        from streaming.kafka.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
+
         _clusters[settings] = Brokers(settings.connection)
     return _clusters[settings]
 

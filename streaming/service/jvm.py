@@ -6,7 +6,6 @@ at once (`Jvm`), and PySpark is told where it listens when the session is made.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socketserver
 import struct
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +22,8 @@ from streaming import logs
 from streaming.errors import ConfigError, JobFailed, SequencerError
 from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
+from streaming.service.fork_server import ForkServer
+from streaming.service.processes import ALLOCATORS, UNHEARD, quietly
 
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 5
@@ -31,29 +32,22 @@ ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
-ALLOCATORS = {
-    "MALLOC_ARENA_MAX": "2",
-    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
-    "MALLOC_TOP_PAD_": str(32 * 2**20),
-    "MALLOC_TRIM_THRESHOLD_": str(128 * 2**20),
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-}
-"""The C library's, in the JVM and its workers. By default each thread that RocksDB or librdkafka
-has may keep an arena of its own, which is 80 MiB more and no quicker. Memory that large records
-need is kept for the next batch: else the system clears it page by page anew. That is why Arrow has
-this one, not its own: as quick with small records, a tenth quicker with large ones."""
-UNHEARD = ["/bin/sh", "-c", 'trap "" INT TERM; exec "$0" "$@"']
-"""Ctrl-C and SIGTERM are for the service, which then ends the JVM."""
 
 
 class Jvm:
     """A JVM process for one Spark session; a context manager that leaves nothing behind.
 
     ``settings`` are the session's; of them the JVM takes its memory, class path and options.
+    ``server``: for its Python workers; it ends with the JVM.
     ConfigError in a process that spark-submit started.
     """
 
-    def __init__(self, settings: Mapping[str, str], archive: ClassArchive | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        archive: ClassArchive | None = None,
+        server: ForkServer | None = None,
+    ) -> None:
         if "PYSPARK_GATEWAY_PORT" in os.environ:  # its class path is without Kafka's client
             raise ConfigError(
                 "spark-submit started this process, with a JVM of its own.",
@@ -62,6 +56,7 @@ class Jvm:
             )
         self.settings = settings
         self._archive = archive
+        self._server = server
         self._gateway: Any = None
         self._folder = tempfile.TemporaryDirectory(prefix="sequencer-jvm-")
         self._address = Path(self._folder.name, "address")
@@ -80,6 +75,7 @@ class Jvm:
                 "SPARK_HOME": home,
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
+                **(server.told if server is not None else {}),
             },
         )
         if self._process.stderr is not None:
@@ -145,6 +141,8 @@ class Jvm:
             SparkContext._jvm = None  # noqa: SLF001
             self._gateway = None
         self._end()
+        if self._server is not None:
+            self._server.close()
         self._folder.cleanup()
         if status is not None:
             how = f"by signal {-status}" if status < 0 else f"with status {status}"
@@ -187,13 +185,3 @@ def _tell_unless_cut_off(server: socketserver.BaseServer, request: Any, address:
     """`handle_error` of PySpark's servers, without a traceback where the JVM's end cut them off."""
     if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
         socketserver.BaseServer.handle_error(server, request, address)
-
-
-def quietly(action: Callable[[], Any]) -> Callable[[], None]:
-    """The action, without its errors: in ending nothing is left to protect."""
-
-    def act() -> None:
-        with contextlib.suppress(Exception):
-            action()
-
-    return act

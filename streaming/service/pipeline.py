@@ -222,6 +222,8 @@ class Pipeline:
 
     def ask_to_stop(self) -> None:
         """Let the running batch finish and begin no other."""
+        if self.source is not None:
+            self.source.ended.set()
         if self.carrier is not None:
             self.carrier.stopping.set()
 
@@ -237,8 +239,6 @@ class Pipeline:
             if idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
                 break  # between batches: nothing runs that stopping could cut short
             time.sleep(0.05)
-        if self.source is not None:
-            self.source.ended.set()
         # While Kafka is away this may wait for longer than a stop has; the JVM's end ends it then.
         stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
         stopper.start()

@@ -14,10 +14,11 @@ from streaming.logs import say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
+from streaming.service.jvm import Jvm
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline, state_partitions
 from streaming.service.query import begin_workers
-from streaming.service.session import remarks, spark_session, start_jvm
+from streaming.service.session import remarks, spark_session
 from streaming.service.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -36,23 +37,25 @@ Say = Callable[[str], None]
 class Service:
     """Runs pipelines until told to stop, or (``once``) until their input is worked through.
 
-    ``stopping``: where somebody listens for signals already.
+    ``jvm`` has been started for it. ``stopping``: who listens for signals.
     """
 
     def __init__(
         self,
         config: Config,
+        jvm: Jvm,
         *,
         names: list[str],
         once: bool,
-        accept_repeats: bool = False,
-        stopping: Stopping | None = None,
+        accept_repeats: bool,
+        stopping: Stopping,
     ) -> None:
         self.config = config
+        self.jvm = jvm
         self.names = names
         self.once = once
         self.accept_repeats = accept_repeats
-        self.stopping = stopping or Stopping()
+        self.stopping = stopping
         self.pipelines: list[Pipeline] = []
 
     def run(self) -> None:
@@ -61,19 +64,14 @@ class Service:
         for line in remarks(self.config):
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
-        # The JVM starts while Kafka is asked.
-        with (
-            self.stopping.listening(),
-            served(self.config, self.pipelines),
-            start_jvm(self.config) as jvm,
-        ):
+        with served(self.config, self.pipelines):
             if not self._wait_for_kafka() or not wait_for_master(master, self.stopping, say):
                 return
             self._prepare_topics()
             checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
             for checkpoint in checkpoints:
                 checkpoint.claim()
-            with spark_session(self.config, jvm) as session:
+            with spark_session(self.config, self.jvm) as session:
                 self.stopping.listen()  # Spark's own handlers came with the session
                 cluster = Cluster(session, self.config, say)
                 if not self._ready(session, cluster):
@@ -92,7 +90,7 @@ class Service:
                     pipeline.report(last=True)  # with the batch that ran meanwhile
                 quickly = time.monotonic() - asked < ARCHIVE_AFTER_SECONDS_MAX
                 if quickly and any(each.progress.batch >= 0 for each in pipelines):
-                    jvm.worked()
+                    self.jvm.worked()
         say(f"{self.config.service.name}: stopped", event="stopped")
 
     def _ready(self, session: SparkSession, cluster: Cluster) -> bool:

@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,9 @@ from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
 from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
 from streaming.service.files import is_gs, is_local, is_s3
-from streaming.service.jvm import ALLOCATORS, Jvm, quietly, spark_home
+from streaming.service.fork_server import ForkServer
+from streaming.service.jvm import Jvm, spark_home
+from streaming.service.processes import ALLOCATORS, quietly
 from streaming.source import has_rows
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ say what is read: rows need no checksum that tells a repeated stage from another
 
 
 PYTHON_WORKERS = {
-    "spark.python.daemon.module": "streaming.service.worker_daemon",
+    "spark.python.daemon.module": "streaming.service.worker_entry",
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 """Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
@@ -85,7 +87,8 @@ ONE_MACHINE = {"spark.shuffle.checksum.enabled": "false", "spark.shuffle.compres
 its way. What is large is compressed before Spark gets it, and all of it has a checksum
 (`streaming.arrow.ipc`)."""
 
-EXECUTORS = {f"spark.executorEnv.{name}": value for name, value in ALLOCATORS.items()}
+EXECUTOR_VARIABLE = "spark.executorEnv."
+EXECUTORS = {f"{EXECUTOR_VARIABLE}{name}": value for name, value in ALLOCATORS.items()}
 """On a cluster executors are no children of this JVM, whose environment has them."""
 
 LOCAL_CHECKPOINT = {
@@ -134,17 +137,32 @@ LOCAL_FILES = {
 each of Spark's two logs, in every batch."""
 
 
-def start_jvm(config: Config, to: str = "") -> Jvm:
+def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
     """Start the JVM of :func:`spark_session`; there is much to do until it listens.
 
-    ``to``: another checkpoint that is written.
+    ``to``: another checkpoint that is written. ``workers``: Python workers will be needed at once.
     """
     if python := config.spark.get("spark.pyspark.python"):
         os.environ["PYSPARK_PYTHON"] = str(python)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_local_master(str(config.spark.get("spark.master", DEFAULT_MASTER))):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return Jvm(*jvm_settings(config, to))
+    settings, archive = jvm_settings(config, to)
+    return Jvm(settings, archive, _fork_server(settings) if workers else None)
+
+
+def _fork_server(settings: Mapping[str, str]) -> ForkServer | None:
+    """For workers on this machine; none where daemons are the user's own."""
+    own = all(settings[name] == value for name, value in PYTHON_WORKERS.items())
+    if not (own and is_local_master(settings["spark.master"]) and hasattr(socket, "AF_UNIX")):
+        return None
+    environment = {
+        name.removeprefix(EXECUTOR_VARIABLE): value
+        for name, value in settings.items()
+        if name.startswith(EXECUTOR_VARIABLE)
+    }
+    modules = environment.get(PRELOAD, "").split(",")
+    return ForkServer(os.environ["PYSPARK_PYTHON"], environment, filter(None, modules))
 
 
 def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
@@ -158,7 +176,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         **PYTHON_WORKERS,
-        f"spark.executorEnv.{PRELOAD}": ",".join(operators(config.pipelines.values())),
+        f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
         **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
         **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
         **own,

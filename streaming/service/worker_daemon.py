@@ -1,6 +1,6 @@
 """PySpark's daemon for Python workers, with five changes.
 
-Spark starts it by the name of its module (`spark.python.daemon.module`).
+`worker_entry` is what Spark starts.
 
 When a batch fails, Spark closes the connections of workers that still run; that is no fault of
 theirs, and what failed is told elsewhere: they print no stack trace.
@@ -49,6 +49,27 @@ SINGLE_THREADED = {
 }
 """Without these, numpy's and Arrow's libraries start threads when they are imported, and a process
 with threads is not safely forked. Nothing here multiplies matrices."""
+
+
+ALL_MODULES = (*MODULES, *SINK_MODULES, *SOURCE_MODULES)
+
+
+def prepare(modules: Iterable[str]) -> None:
+    """Make this process one whose children are workers that share these modules."""
+    gc.set_threshold(*THRESHOLDS)
+    preload(modules)
+    hand_on_early()
+
+
+def serve() -> None:
+    """Be the daemon."""
+    prepare(wanted())
+    manage()
+
+
+def manage() -> None:
+    """Fork workers for as long as Spark asks for some."""
+    daemon.manager()
 
 
 def preload(names: Iterable[str]) -> None:
@@ -131,9 +152,3 @@ class _Signal:
 daemon.traceback = _Traceback()
 daemon.signal = _Signal()
 daemon.gc = _Garbage()
-
-if __name__ == "__main__":
-    gc.set_threshold(*THRESHOLDS)
-    preload(wanted())
-    hand_on_early()
-    daemon.manager()

@@ -59,7 +59,8 @@ class Reader(Protocol):
 class Stream:
     """Spark's interface to a Reader; called by the query's own thread.
 
-    While ``ended`` is set, nobody waits for the reader: Java cannot interrupt a call to Python.
+    Once ``ended`` is set there is nothing new, so Spark plans no batch that the next start would
+    have to repeat, and nobody waits for the reader: Java cannot interrupt a call to Python.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Stream:
 
     def latestOffset(self, start: Any, _limit: Any) -> Any:  # noqa: N802
         """As JSON; the limit is the reader's own."""
+        if self.ended.is_set():
+            return start
         begin = _read(start)
         return self.deserializeOffset(
             json.dumps(self._asked(partial(self.reader.latest, begin), begin))

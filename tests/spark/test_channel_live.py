@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -229,27 +230,26 @@ def command_line(pid):
         return ""
 
 
+def children(pid):
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):  # of each thread its own
+        with suppress(OSError):
+            found += map(int, path.read_text().split())
+    return found
+
+
 def descendants(pid):
-    found, look = [], [pid]
-    while look:
-        each = look.pop()
-        children = []
-        for path in Path(f"/proc/{each}/task").glob("*/children"):  # of each thread its own
-            with suppress(OSError):
-                children += map(int, path.read_text().split())
-        found += children
-        look += children
+    found = children(pid)
+    for each in found:
+        found += children(each)
     return found
 
 
 def python_daemons(pid):
-    every = python_processes(pid)
-    return [p for p in every if not any(p in descendants(other) for other in every)]
+    """What the service's fork server forked."""
+    (server,) = [p for p in children(pid) if "streaming.service.fork_server" in command_line(p)]
+    return children(server)
 
 
 def python_workers(pid):
-    return sorted(set(python_processes(pid)) - set(python_daemons(pid)))
-
-
-def python_processes(pid):
-    return [p for p in descendants(pid) if "worker_daemon pyspark.worker" in command_line(p)]
+    return sorted(chain.from_iterable(map(children, python_daemons(pid))))
