@@ -31,7 +31,7 @@ from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPl
 from streaming.disciplines.source import BATCH_MAX
 from streaming.service.offsets import read_in
 from streaming.service.query import Carrier, Progress, build, start
-from streaming.service.session import WELL_COMPILED, spark_session
+from streaming.service.session import WELL_COMPILED, spark_session, start_jvm
 from streaming.source import make_source
 
 STOCK = {
@@ -93,7 +93,8 @@ def main():
     }
     folder = tempfile.mkdtemp(prefix="bench-")
     try:
-        with spark_session(parse_config(tables, {}, "bench")) as session:
+        config = parse_config(tables, {}, "bench")
+        with spark_session(config, start_jvm(config, workers=True)) as session:
             job = Copy(session, given) if given.kind == "copy" else Ordered(session, given)
             query = job.start(folder)
             if given.seconds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import google_crc32c
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from streaming.arrow.compression import COMPRESSIONS, decompressed
 from streaming.arrow.record_batch import CHECKED, TRANSACTIONAL
 from streaming.arrow.record_batch import HEAD as FRAME
-from streaming.arrow.record_columns import Told, columns, varint
+from streaming.arrow.record_columns import Body, Told, columns, varint
 from streaming.arrow.schemas import RECORD
 
 HEAD = struct.Struct(FRAME.format + CHECKED.format.removeprefix(">"))
@@ -96,9 +96,10 @@ def heads_in(data: bytes) -> list[Head]:
 def tables(parts: Iterable[Fetched], bytes_max: int) -> Iterator[pa.Table]:
     """The wanted records as rows of RECORD, by partition as given, in order of offset.
 
-    A table ends with the batch that reaches so many bytes. Raises Unreadable.
+    A table ends with the batch that reaches so many bytes, or with an answer's end when it has half
+    of them: the next one lies elsewhere in memory. Raises Unreadable.
     """
-    bodies: list[Any] = []
+    bodies: list[Body] = []
     told: list[Told] = []
     size = 0
     for part in parts:
@@ -118,10 +119,13 @@ def tables(parts: Iterable[Fetched], bytes_max: int) -> Iterator[pa.Table]:
                     *(own_ms, part.first, part.stop),
                 )
             )
-            size += len(body)
+            size += body.size
             if size >= bytes_max:
                 yield _records_of(bodies, told)
                 bodies, told, size = [], [], 0
+        if bodies and size >= bytes_max // 2:
+            yield _records_of(bodies, told)
+            bodies, told, size = [], [], 0
     if bodies:
         yield _records_of(bodies, told)
 
@@ -157,24 +161,25 @@ def _is_abort(data: bytes, head: Head) -> bool:
     return bool(kind == ABORT)
 
 
-def _body_of(part: Fetched, head: Head) -> Any:
+def _body_of(part: Fetched, head: Head) -> Body:
     """A batch's records, decompressed."""
-    view = memoryview(part.data)
+    checked = head.begin + CHECKED_FROM
     (crc,) = struct.unpack_from(">I", part.data, head.begin + CRC)
-    if google_crc32c.value(part.data[head.begin + CHECKED_FROM : head.end]) != crc:
+    if google_crc32c.value(pa.py_buffer(part.data).slice(checked, head.end - checked)) != crc:
         raise Unreadable(part.topic, part.partition, head.first, "its checksum is another")
-    body = view[head.begin + HEAD.size : head.end]
+    begin = head.begin + HEAD.size
     compression = head.attributes & COMPRESSION
     if not compression:
-        return body
+        return Body(part.data, begin, head.end - begin)
     try:
-        return decompressed(body, COMPRESSIONS[compression])
+        body = decompressed(memoryview(part.data)[begin : head.end], COMPRESSIONS[compression])
     except (RuntimeError, OSError, ValueError, IndexError) as error:
         why = f"it cannot be decompressed ({error})"
         raise Unreadable(part.topic, part.partition, head.first, why) from error
+    return Body(body, 0, len(body))
 
 
-def _records_of(bodies: Sequence[Any], told: Sequence[Told]) -> pa.Table:
+def _records_of(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
     """The records of some batches; ``told`` says of each what its records do not."""
     try:
         return columns(bodies, told)

@@ -7,7 +7,7 @@ of, for all records together; and each column is gathered at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,15 +27,23 @@ Told = tuple[int, ...]
 wanted from, wanted to."""
 
 
-def columns(bodies: Sequence[Any], told: Sequence[Told]) -> pa.Table:
+class Body(NamedTuple):
+    """A batch's records: ``size`` bytes of ``data``, from ``begin`` on."""
+
+    data: bytes
+    begin: int
+    size: int
+
+
+def columns(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
     """The wanted records of some batches, as rows of RECORD; ``told`` of each what it does not say.
 
+    Values are not copied yet: they are a dictionary, whose other entries are what lies between.
     ValueError, IndexError or OverflowError where the bytes are no records.
     """
-    sizes = np.array([len(body) for body in bodies])
-    data = np.frombuffer(b"".join(bodies), np.uint8)
+    data, begin = _in_one(bodies)
     records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(told, np.int64).T
-    at, size = _places(data, np.cumsum(sizes) - sizes, records)
+    at, size = _places(data, begin, records)
     batch = np.repeat(np.arange(len(records)), records)
     delta_ms, p = varints(data, at + 1)  # behind the attributes
     delta, p = varints(data, p)
@@ -58,11 +66,21 @@ def columns(bodies: Sequence[Any], told: Sequence[Told]) -> pa.Table:
             pa.array(offset),
             pa.array(np.where(own >= 0, own, first_ms[batch] + delta_ms)),
             _gathered(data, key_at, key_size),
-            _gathered(data, value_at, value_size),
+            _found(data, value_at, value_size),
             headers,
         ],
-        schema=RECORD,
+        names=RECORD.names,
     )
+
+
+def _in_one(bodies: Sequence[Body]) -> tuple[Bytes, Int64s]:
+    """Bytes that have all bodies, and where each begins; one answer's stay where they are."""
+    data = bodies[0].data
+    if all(each.data is data for each in bodies):
+        return np.frombuffer(data, np.uint8), np.array([each.begin for each in bodies])
+    sizes = np.array([each.size for each in bodies])
+    parts = (memoryview(each.data)[each.begin : each.begin + each.size] for each in bodies)
+    return np.frombuffer(b"".join(parts), np.uint8), np.cumsum(sizes) - sizes
 
 
 def varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
@@ -164,6 +182,11 @@ def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
 
 def _gathered(data: Bytes, at: Int64s, size: Int64s) -> pa.Array:
     """What lies at these places, which ascend; null where the size is negative."""
+    return _found(data, at, size).dictionary_decode()
+
+
+def _found(data: Bytes, at: Int64s, size: Int64s) -> pa.DictionaryArray:
+    """The same, without a copy."""
     rows = len(at)
     bounds = np.stack([at, at + np.maximum(size, 0)], axis=1).ravel()
     if rows and (bounds[-1] > min(len(data), 2**31 - 1) or (np.diff(bounds) < 0).any()):
@@ -175,7 +198,9 @@ def _gathered(data: Bytes, at: Int64s, size: Int64s) -> pa.Array:
         [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)],
     )
     missing = size < 0
-    return every.take(pa.array(np.arange(0, 2 * rows, 2), mask=missing if missing.any() else None))
+    which = np.arange(0, 2 * rows, 2, dtype=np.int32)
+    indices = pa.array(which, mask=missing if missing.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, every, safe=False)
 
 
 def _text(keys: pa.Array) -> pa.Array:

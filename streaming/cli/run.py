@@ -44,8 +44,10 @@ def run(
 
     Example: sequencer run orders.toml
     """
-    from streaming.service.stopping import Stopping  # noqa: PLC0415  (a quick --help)
+    from streaming import crashes  # noqa: PLC0415  (a quick --help)
+    from streaming.service.stopping import Stopping  # noqa: PLC0415
 
+    crashes.arm()
     stopping = Stopping()
     with stopping.listening():  # what follows takes some seconds
         from streaming.config import load_config  # noqa: PLC0415

@@ -7,6 +7,7 @@ the network loop; nothing happens between calls.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +33,8 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
+CLOSING_TURNS = 3
+"""What waits in the background is told so, wakes, and ends."""
 SECONDS_MAX = 60.0
 """Until a request that is refused in passing, again and again, counts as failed."""
 
@@ -129,8 +132,11 @@ class Brokers:
         self._open()
 
     def close(self) -> None:
-        """Let go of the connections, for good."""
+        """Let go of the connections, for good; in the thread that drives them."""
         self.manager.close()
+        for _ in range(CLOSING_TURNS):
+            with contextlib.suppress(Exception):
+                self.turn(0)
         self.network.close()
 
     def _open(self) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from streaming import crashes
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable, SequencerError, StorageUnavailable
 from streaming.kafka import connection, rights, topics
@@ -60,7 +59,6 @@ class Service:
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
-        crashes.arm()
         for line in remarks(self.config):
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)

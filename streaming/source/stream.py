@@ -11,6 +11,7 @@ The classes are those of the Spark that the project is pinned to.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -74,6 +75,7 @@ class Stream:
         self.gateway, self.jvm = gateway, gateway.jvm
         self.name, self.reader, self.factory = name, reader, factory
         self.ended = ended
+        self._asking: list[threading.Thread] = []
 
     def initialOffset(self) -> Any:  # noqa: N802
         """As JSON."""
@@ -118,8 +120,14 @@ class Stream:
         """Nothing to do: Kafka keeps what it keeps."""
 
     def stop(self) -> None:
-        """The query ends."""
-        self.reader.close()
+        """The query ends; so does the reader, when nobody asks it any more."""
+        threading.Thread(target=self._close, daemon=True).start()
+
+    def _close(self) -> None:
+        for asking in self._asking:
+            asking.join()
+        with contextlib.suppress(Exception):  # nothing is left to protect
+            self.reader.close()
 
     def equals(self, other: Any) -> bool:
         """Sources are keys of Spark's maps."""
@@ -144,6 +152,7 @@ class Stream:
                 answer.set_exception(error)
 
         asking = threading.Thread(target=run, daemon=True)
+        self._asking = [asking]
         asking.start()
         while asking.is_alive() and not self.ended.is_set():
             asking.join(LOOK_SECONDS)

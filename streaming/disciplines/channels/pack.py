@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat, last_headers
+from streaming.arrow.columns import flat, last_headers, plain
 from streaming.arrow.ipc import to_body
 from streaming.arrow.pack import packed, packs_of, source_columns
 from streaming.arrow.schemas import RECORD
@@ -173,22 +173,33 @@ def with_commands(
 def pack_rows(rows: pa.Table, shard: NDArray[np.uint16], keys: list[int]) -> pa.RecordBatch:
     """Rows of PACKED: one pack for each shard that has rows."""
     order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
-    batch = rows.take(pa.array(order)).combine_chunks().to_batches()[0]
+    (batch,) = with_values(rows.take(pa.array(order))).combine_chunks().to_batches()
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
     packs = [to_body(batch.slice(start, stop - start)) for start, stop in pairwise(bounds)]
     return packed(present, packs, keys)
 
 
+def with_values(rows: pa.Table) -> pa.Table:
+    """The rows with their values as bytes; what reads Kafka leaves them where they lie."""
+    at = rows.schema.get_field_index("value")
+    return rows.set_column(at, rows.schema.field(at).name, plain(flat(rows["value"])))
+
+
 def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
-    """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`."""
+    """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`.
+
+    Values stay as they are (see :func:`with_values`).
+    """
     names = ("epoch", "fin") if label is None else ("epoch", "fin", label)
     (epoch, has_epoch), (_, fin), *values = last_headers(flat(table["headers"]), names)
     added = {"epoch": _blank_where(epoch, has_epoch), "fin": pa.array(fin)}
     if values:
         added["label"] = _blank_where(*values[0])
     columns = [added[name] if name in added else table[name] for name in schema.names]
-    return pa.table(columns, names=schema.names).cast(schema)
+    values = table.schema.field("value")
+    kinds = [values if each.name == "value" else each for each in schema]
+    return pa.table(columns, names=schema.names).cast(pa.schema(kinds))
 
 
 def _blank_where(values: pa.Array, present: NDArray[np.bool_]) -> pa.Array:

@@ -88,8 +88,7 @@ def rows_of(records, first, partition=0):
 
 def read(data, *, first=0, stop=2**40, aborted=(), partition=0, bytes_max=2**23):
     part = Fetched(4, partition, first, stop, data, heads_in(data), aborted)
-    found = list(tables([part], bytes_max))
-    assert all(table.schema == RECORD for table in found)
+    found = [table.cast(RECORD) for table in tables([part], bytes_max)]
     return pa.concat_tables([RECORD.empty_table(), *found]).to_pylist()
 
 

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,13 @@ from streaming.service.worker_entry import ADDRESS
 
 LIMIT_SECONDS = 60
 MODULE = "streaming.disciplines.channels.operator"
+
+
+@pytest.fixture
+def folder():
+    """One with a short name: it is part of a socket's."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
 
 
 @pytest.fixture
@@ -79,13 +87,13 @@ def is_gone(pid):
         return True
 
 
-def test_workers_are_children_of_children_of_the_server(server, tmp_path):
-    with started(tmp_path, server.told) as (entry, address):
-        assert Path(address).parent == tmp_path
+def test_workers_are_children_of_children_of_the_server(server, folder):
+    with started(folder, server.told) as (entry, address):
+        assert Path(address).parent == folder
         worker, connection = worker_of(address)
         daemon = parent(worker)
         assert parent(daemon) == server._process.pid
-        with started(tmp_path, server.told) as (_, other):  # the sink's
+        with started(folder, server.told) as (_, other):  # the sink's
             another, its = worker_of(other)
             assert parent(another) != daemon
             assert parent(parent(another)) == server._process.pid
@@ -104,8 +112,8 @@ def test_workers_are_children_of_children_of_the_server(server, tmp_path):
     assert server._process.poll() is None
 
 
-def test_it_ends_with_the_service(server, tmp_path):
-    with started(tmp_path, server.told) as (entry, address):
+def test_it_ends_with_the_service(server, folder):
+    with started(folder, server.told) as (entry, address):
         server.close()
         assert server._process.returncode == 0
         assert not Path(server.address).exists()
@@ -116,12 +124,12 @@ def test_it_ends_with_the_service(server, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["none", "not there", "ended"])
-def test_without_one_a_daemon_imports_for_itself(kind, server, tmp_path):
-    told = {"none": {}, "not there": {ADDRESS: str(tmp_path / "no")}, "ended": server.told}[kind]
+def test_without_one_a_daemon_imports_for_itself(kind, server, folder):
+    told = {"none": {}, "not there": {ADDRESS: str(folder / "no")}, "ended": server.told}[kind]
     if kind == "ended":
         server._process.kill()
         server._process.wait(LIMIT_SECONDS)
-    with started(tmp_path, told) as (entry, address):
+    with started(folder, told) as (entry, address):
         worker, connection = worker_of(address)
         assert parent(worker) == entry.pid
         connection.close()
@@ -129,12 +137,12 @@ def test_without_one_a_daemon_imports_for_itself(kind, server, tmp_path):
         entry.wait(LIMIT_SECONDS)
 
 
-def test_who_asks_and_goes_leaves_no_daemon(server, tmp_path):
+def test_who_asks_and_goes_leaves_no_daemon(server, folder):
     with socket.socket(socket.AF_UNIX) as asker:
         asker.settimeout(LIMIT_SECONDS)
         asker.connect(server.address)
         socket.send_fds(asker, [(100).to_bytes(4, "big")], [0, 1, 2])
-    with started(tmp_path, server.told) as (_, address):
+    with started(folder, server.told) as (_, address):
         worker, connection = worker_of(address)
         daemon = parent(worker)
         connection.close()

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streaming.arrow.fetched import tables
+from streaming.arrow.schemas import RECORD
 from streaming.kafka.brokers import Brokers
 from streaming.source import fetching
 from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
@@ -34,7 +35,7 @@ def brokers(broker):
 def found(brokers, ranges, bytes_max=2**20):
     """Key, value, headers, partition, offset and time of each record, by partition and offset."""
     parts = Fetching(brokers, ranges)
-    rows = pa.concat_tables(tables(parts, bytes_max)).to_pylist()
+    rows = pa.concat_tables(each.cast(RECORD) for each in tables(parts, bytes_max)).to_pylist()
     records = [
         (
             row["partition"],
