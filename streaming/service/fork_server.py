@@ -11,6 +11,7 @@ ends with the service, whose end is that of its standard input.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -89,6 +90,10 @@ def serve(listener: socket.socket, modules: Iterable[str]) -> None:
             worker_daemon.manage()
             return
         asker.close()
+    address = Path(listener.getsockname())
+    with contextlib.suppress(OSError):  # a service that was killed leaves it to this process
+        address.unlink()
+        address.parent.rmdir()
 
 
 def _become(asker: socket.socket) -> None:

@@ -123,6 +123,12 @@ def test_it_ends_with_the_service(server, folder):
         assert entry.poll() is None
 
 
+def test_where_the_service_was_killed_it_leaves_nothing(server):
+    server._process.stdin.close()
+    assert server._process.wait(LIMIT_SECONDS) == 0
+    assert not Path(server.address).parent.exists()
+
+
 @pytest.mark.parametrize("kind", ["none", "not there", "ended"])
 def test_without_one_a_daemon_imports_for_itself(kind, server, folder):
     told = {"none": {}, "not there": {ADDRESS: str(folder / "no")}, "ended": server.told}[kind]
