@@ -32,6 +32,9 @@ STAYING = (
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
+RAISED_HERE = re.compile(r"Return Message: Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL)
+"""A traceback's only line that is not indented tells what was raised."""
+
 
 def as_sequencer_error(text: str) -> SequencerError:
     """The error that a worker raised, out of Spark's report of it."""
@@ -51,4 +54,6 @@ def as_sequencer_error(text: str) -> SequencerError:
         return SequencerError("Another copy of this service wrote the checkpoint's log.")
     lines = [line for line in text.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
+    if raised_here := RAISED_HERE.findall(text):
+        cause = raised_here[-1]  # the driver's own Python, which Spark called
     return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

@@ -56,3 +56,18 @@ def test_anything_else_is_told_by_its_last_cause_and_cut():
     assert as_sequencer_error("only\nthis").message == "The query stopped: only."
     assert as_sequencer_error("").message == "The query stopped: unknown."
     assert len(as_sequencer_error("x" * 10_000).message) < 500
+
+
+def test_what_the_drivers_own_python_raised_is_told():
+    """Sources are asked by way of a gateway, whose report begins with a traceback."""
+    text = (
+        "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+        "Traceback (most recent call last):\n"
+        '  File "clientserver.py", line 644, in _call_proxy\n'
+        "    return_value = getattr(self.pool[obj_id], method)(*params)\n"
+        "                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "KeyError: 'p7'\n\n"
+        "\tat py4j.Protocol.getReturnValue(Protocol.java:476)\n"
+        "Caused by: something else\n"
+    )
+    assert as_sequencer_error(text).message == "The query stopped: KeyError: 'p7'."
