@@ -28,7 +28,7 @@ from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.network.operator import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
-from streaming.disciplines.source import BATCH_MAX
+from streaming.disciplines.source import BATCH_MAX, Limits
 from streaming.service.offsets import read_in
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import WELL_COMPILED, spark_session, start_jvm
@@ -63,7 +63,8 @@ def main():
     parser.add_argument("bootstrap")
     parser.add_argument("topic")
     parser.add_argument("output")
-    parser.add_argument("--batch", type=int, default=250_000)
+    parser.add_argument("--batch", type=int, default=500_000)
+    parser.add_argument("--batch-bytes", type=int, default=200_000_000, help="the copy has none")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--state-partitions", type=int, default=2)
     parser.add_argument("--shards", type=int, default=16, help="of channels")
@@ -200,9 +201,8 @@ class Ordered:
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         self.carrier = carrier = Carrier(plan, Progress(), self.note)
         given = self.given
-        source = make_source(
-            self.session, plan, options(given), given.batch, own=not given.spark_source
-        )
+        limits = Limits(given.batch, given.batch_bytes)
+        source = make_source(self.session, plan, options(given), limits, own=not given.spark_source)
         frame = build(source, plan)
         query = start(frame, plan, folder, carrier, trigger_ms=0)
         carrier.begin(str(query.id))

@@ -110,7 +110,7 @@ def tables(parts: Iterable[Fetched], bytes_max: int) -> Iterator[pa.Table]:
                     bodies, told, size = [], [], 0
                 yield _old_records(part, head)
                 continue
-            body = _body_of(part, head)
+            body = body_of(part, head)
             bodies.append(body)
             own_ms = head.latest_ms if head.attributes & LOG_APPEND_TIME else -1
             told.append(
@@ -161,7 +161,7 @@ def _is_abort(data: bytes, head: Head) -> bool:
     return bool(kind == ABORT)
 
 
-def _body_of(part: Fetched, head: Head) -> Body:
+def body_of(part: Fetched, head: Head) -> Body:
     """A batch's records, decompressed."""
     checked = head.begin + CHECKED_FROM
     (crc,) = struct.unpack_from(">I", part.data, head.begin + CRC)

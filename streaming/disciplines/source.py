@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from streaming.arrow.pack import Pack, packs_of, source_columns
 
@@ -18,8 +18,16 @@ FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
 where the partition ends, on the same connection, and the answer waits for that request: by default
 500 ms, in each partition, wherever a batch reads up to the end."""
 
-OwnPacks: TypeAlias = "Callable[[Mapping[str, int], Pack, int, int], DataFrame]"
-"""Topics with their numbers, what makes packs, tasks, and records of a batch (0: any number)."""
+
+class Limits(NamedTuple):
+    """What a batch reads at most; 0: any number. Spark's source goes by the records alone."""
+
+    records: int = 0
+    size: int = 0  # bytes
+
+
+OwnPacks: TypeAlias = "Callable[[Mapping[str, int], Pack, int, Limits], DataFrame]"
+"""Topics with their numbers, what makes packs, tasks, and what a batch reads at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +35,13 @@ class Source:
     """A pipeline's topics, read by the service itself (``own``), or by Spark's Kafka source.
 
     Spark's has to where it evaluates expressions, and where ``own`` is None; ``options`` are its
-    own, without a limit. ``records_max`` limits a batch. ``ticks`` has no rows, but something new
-    every second. Where ``ended`` is set, nothing new comes, and nobody waits for Kafka.
+    own, without a limit. ``limits`` are a batch's. ``ticks`` has no rows, but something new every
+    second. Where ``ended`` is set, nothing new comes, and nobody waits for Kafka.
     """
 
     spark: SparkSession
     options: Mapping[str, str]
-    records_max: int
+    limits: Limits
     ticks: Callable[[], DataFrame]
     ended: threading.Event
     own: OwnPacks | None = None
@@ -53,13 +61,13 @@ class Source:
         """
         if self.own is not None:
             numbers = {topic: reads.index(topic) for topic in topics}
-            return self.own(numbers, making, tasks, self.records_max if limited else 0)
+            return self.own(numbers, making, tasks, self.limits if limited else Limits())
         records = self.records(topics, limited=limited)
         return packs_of(records.selectExpr(*source_columns(reads)), making, tasks)
 
     def records(self, topics: Sequence[str], *, limited: bool = True) -> DataFrame:
         """The topics' records with their headers, read_committed, from the beginning, by Spark."""
-        options = {**self.options, BATCH_MAX: str(self.records_max)} if limited else self.options
+        options = {**self.options, BATCH_MAX: str(self.limits.records)} if limited else self.options
         return (
             self.spark.readStream.format("kafka")
             .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})

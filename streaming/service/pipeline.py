@@ -15,6 +15,7 @@ from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.plan import Plan
+from streaming.disciplines.source import Limits
 from streaming.errors import SequencerError
 from streaming.kafka import topics
 from streaming.service.checkpoint import Checkpoint, Identity
@@ -116,7 +117,8 @@ class Pipeline:
         self.carrier = Carrier(plan, self.progress, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         records_max = self.speed.records_max(self.config.service.batch_records_max)
-        self.source = source_of(self.session, self.config, plan, records_max)
+        limits = Limits(records_max, self.config.service.batch_bytes_max)
+        self.source = source_of(self.session, self.config, plan, limits)
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(

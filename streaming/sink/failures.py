@@ -28,8 +28,8 @@ def too_slow(limit_ms: int) -> KafkaUnavailable:
     return KafkaUnavailable(
         f"A batch took longer to write than a transaction may ({limit_ms:,} ms), and was aborted.",
         TRANSACTION,
-        "Where that goes on, lower service.batch_records_max, or raise transaction.timeout.ms in "
-        "kafka.properties.",
+        "Where that goes on, lower service.batch_records_max or service.batch_bytes_max, or raise "
+        "transaction.timeout.ms in kafka.properties.",
     )
 
 

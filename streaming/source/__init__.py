@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streaming.arrow.pack import PACKED, Pack
 from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.source import Source
+from streaming.disciplines.source import Limits, Source
 from streaming.kafka import connection
 from streaming.kafka.choice import reads_itself
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from streaming.disciplines.plan import Plan
 
 
-def source_of(spark: SparkSession, config: Config, plan: Plan, records_max: int) -> Source:
-    """Where a pipeline's records come from; ``records_max`` of its inputs in a batch."""
+def source_of(spark: SparkSession, config: Config, plan: Plan, limits: Limits) -> Source:
+    """Where a pipeline's records come from; ``limits``: of its inputs in a batch."""
     options = {f"kafka.{name}": value for name, value in connection.java(config).items()}
     own = reads_itself(config.kafka.properties, plan.producer)
-    return make_source(spark, plan, options, records_max, own=own)
+    return make_source(spark, plan, options, limits, own=own)
 
 
 def has_rows(config: Config) -> bool:
@@ -41,12 +41,12 @@ def has_rows(config: Config) -> bool:
 
 
 def make_source(
-    spark: SparkSession, plan: Plan, options: Mapping[str, str], records_max: int, *, own: bool
+    spark: SparkSession, plan: Plan, options: Mapping[str, str], limits: Limits, *, own: bool
 ) -> Source:
     """The same; ``options`` are those of Spark's Kafka source, which reads if ``own`` is not."""
     ended = threading.Event()
     packs = partial(_packs, spark, plan, ended) if own else None
-    return Source(spark, options, records_max, partial(_ticks, spark, plan, ended), ended, packs)
+    return Source(spark, options, limits, partial(_ticks, spark, plan, ended), ended, packs)
 
 
 def _packs(
@@ -56,13 +56,13 @@ def _packs(
     topics: Mapping[str, int],
     making: Pack,
     tasks: int,
-    records_max: int,
+    limits: Limits,
 ) -> DataFrame:
     from streaming.source.reader import Inputs, KafkaReader, packs_of_shares  # noqa: PLC0415
     from streaming.source.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
     inputs = Inputs(topics=topics, properties=plan.producer)
-    reader = KafkaReader(inputs, records_max, tasks)
+    reader = KafkaReader(inputs, limits, tasks)
     read = partial(packs_of_shares, inputs=inputs, making=making)
     return frame_of(spark, f"{plan.pipeline}: {', '.join(topics)}", PACKED, reader, read, ended)
 

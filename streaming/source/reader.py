@@ -17,14 +17,20 @@ from streaming.kafka.brokers import Brokers, Place
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
 from streaming.source.ranges import Offsets, Range, limited, lost, ranges, shared
+from streaming.source.sizes import bytes_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from streaming.disciplines.source import Limits
     from streaming.kafka.choice import ProducerSettings
 
 LOOKS, LOOK_SECONDS = 4, 1.0
 TICK_SECONDS = 1.0
+LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
+"""How large records are is looked at where so many are left to read, or where as many as are left
+would come to a batch's limit, with the size that was last found, or with this one: a few
+milliseconds, which small batches are spared."""
 
 _offset_bytes: dict[Place, float] = {}
 """What an offset of each partition took in this worker."""
@@ -59,12 +65,13 @@ class Inputs:
 class KafkaReader:
     """Offsets of some topics, as Spark's Kafka source tells them, and shares of a batch.
 
-    ``records_max`` of a batch (0: any number); ``tasks`` at most read it.
+    ``limits`` are a batch's; ``tasks`` at most read it.
     """
 
-    def __init__(self, inputs: Inputs, records_max: int, tasks: int) -> None:
+    def __init__(self, inputs: Inputs, limits: Limits, tasks: int) -> None:
         self.inputs = inputs
-        self.records_max = records_max
+        self.limits = limits
+        self._offset_bytes = UNKNOWN_BYTES
         self.tasks = tasks
         # Connections of its own: each query has a thread that drives them.
         self.brokers = Brokers(inputs.settings().connection)
@@ -81,7 +88,7 @@ class KafkaReader:
         for _ in range(LOOKS):
             ends = self._offsets(LATEST)
             if not lost(start, ends):
-                return limited(start, ends, self.records_max)
+                return limited(start, ends, self._records_max(start, ends))
             time.sleep(LOOK_SECONDS)
         raise InputLost(*INPUT_LOST)
 
@@ -93,6 +100,19 @@ class KafkaReader:
     def close(self) -> None:
         """Let go of the connections."""
         self.brokers.close()
+
+    def _records_max(self, start: Offsets, ends: Offsets) -> int:
+        """How many records a batch reads of what is there (0: all), as memory is to hold it."""
+        most, size_max = self.limits
+        there = ranges(start, ends, self.inputs.topics)
+        left = sum(map(len, there))
+        if not size_max or (left < LOOK_RECORDS and left * self._offset_bytes < size_max):
+            return most
+        with self.inputs.errors("did not tell how large its records are", self.brokers):
+            size = bytes_of(self.brokers, there)
+        self._offset_bytes = size / left
+        fitting = max(int(left * size_max / size), 1)
+        return min(most, fitting) if most else fitting
 
     def _offsets(self, which: int) -> Offsets:
         with self.inputs.errors("did not tell how much there is", self.brokers):

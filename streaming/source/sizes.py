@@ -1,0 +1,48 @@
+"""How large records are that a batch may read, before it is settled how many it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streaming.arrow.fetched import Fetched, Unreadable, body_of
+from streaming.kafka.brokers import Brokers
+from streaming.source.fetching import Fetching
+from streaming.source.ranges import Range
+
+PLACES_MAX = 16
+"""So many partitions are asked for the first 64 KiB of what is left, those with the most of it."""
+
+
+def bytes_of(brokers: Brokers, there: Iterable[Range]) -> float:
+    """What all of it comes to, decompressed, as far as its beginnings tell; KafkaError.
+
+    Of a partition that is not asked an offset is taken for what the others' are on the average.
+    """
+    by_size = sorted(there, key=len, reverse=True)
+    some = [Range(*_first_of(each)) for each in by_size[:PLACES_MAX]]
+    each_takes = {
+        (part.topic, part.partition): _offset_bytes(part)
+        for part in Fetching(brokers, some, {each.place: 1.0 for each in some})
+    }
+    found = [each_takes[each.number, each.partition] for each in some]
+    mean = sum(found) / len(found) if found else 0.0
+    return sum(len(each) * each_takes.get((each.number, each.partition), mean) for each in by_size)
+
+
+def _first_of(each: Range) -> tuple[str, int, int, int, int]:
+    return each.topic, each.number, each.partition, each.first, each.first + 1
+
+
+def _offset_bytes(part: Fetched) -> float:
+    """Bytes by offsets, as compaction and aborted transactions leave some without a record."""
+    first = part.heads[0].first if part.heads[0].magic >= 2 else part.first
+    offsets = part.heads[-1].last + 1 - first
+    size = 0
+    for head in part.heads:
+        size += head.end - head.begin
+        if head.magic >= 2:
+            try:
+                size += body_of(part, head).size - (head.end - head.begin)
+            except Unreadable:  # whoever reads it says so
+                continue
+    return size / offsets

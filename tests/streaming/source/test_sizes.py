@@ -1,0 +1,96 @@
+"""How large what a batch may read is, on a real broker; and how many records it reads for that."""
+
+import uuid
+
+import pytest
+
+from streaming.disciplines.source import Limits
+from streaming.kafka.brokers import Brokers
+from streaming.source import reader, sizes
+from streaming.source.fetching import LATEST, offsets
+from streaming.source.ranges import Range, ranges
+from streaming.source.reader import Inputs, KafkaReader
+from tests.kafka_helpers import Record, create_topics, produce
+
+SMALL, LARGE = 200, 40_000
+
+
+@pytest.fixture
+def topic(broker):
+    name = f"sizes-{uuid.uuid4().hex[:8]}"
+    create_topics(broker.bootstrap, {name: 3})
+    return name
+
+
+@pytest.fixture
+def brokers(broker):
+    given = Brokers({"bootstrap_servers": broker.bootstrap.split(",")})
+    yield given
+    given.manager.close()
+
+
+@pytest.fixture
+def batch_of(broker, topic):
+    """How many records a batch reads from some offsets on, with limits."""
+    made = []
+
+    def read(limits, start=None):
+        inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
+        mine = KafkaReader(inputs, limits, 2)
+        made.append(mine)
+        begin = start or mine.first()
+        return sum(map(len, ranges(begin, mine.latest(begin), inputs.topics)))
+
+    yield read
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "lz4", "zstd"])
+def test_bytes_are_those_of_records_that_are_not_compressed(broker, brokers, topic, compression):
+    records = [Record(b"k%d" % n, b"v" * SMALL) for n in range(5_000)]
+    produce(broker.bootstrap, topic, records, **{"compression.type": compression})
+    ends = offsets(brokers, [topic], LATEST)[topic]
+    there = [Range(topic, 0, at, 0, end) for at, end in ends.items()]
+    assert 1 <= sizes.bytes_of(brokers, there) / (len(records) * (SMALL + 12)) < 1.1
+    half = [Range(topic, 0, at, end // 2, end) for at, end in ends.items()]
+    assert 0.45 < sizes.bytes_of(brokers, half) / (len(records) * (SMALL + 12)) < 0.6
+
+
+def test_batches_that_are_larger_than_what_is_asked_for(broker, brokers, topic):
+    produce(broker.bootstrap, topic, [Record(b"k%d" % n, bytes(700_000)) for n in range(9)])
+    ends = offsets(brokers, [topic], LATEST)[topic]
+    there = [Range(topic, 0, at, 0, end) for at, end in ends.items()]
+    assert 1 <= sizes.bytes_of(brokers, there) / (9 * 700_000) < 1.1
+
+
+def test_partitions_that_are_not_asked_are_as_the_others(broker, brokers, topic, monkeypatch):
+    records = [Record(b"k%d" % n, b"v" * SMALL) for n in range(3_000)]
+    produce(broker.bootstrap, topic, records)
+    ends = offsets(brokers, [topic], LATEST)[topic]
+    there = [Range(topic, 0, at, 0, end) for at, end in ends.items()]
+    monkeypatch.setattr(sizes, "PLACES_MAX", 1)
+    assert 1 <= sizes.bytes_of(brokers, there) / (len(records) * (SMALL + 12)) < 1.1
+
+
+def test_a_batch_reads_what_its_bytes_allow(broker, topic, batch_of):
+    produce(broker.bootstrap, topic, [Record(b"k%d" % n, bytes(LARGE)) for n in range(300)])
+    assert batch_of(Limits(1_000, 10**9)) == 300
+    assert 85 <= batch_of(Limits(1_000, 100 * LARGE)) <= 100
+    assert 85 <= batch_of(Limits(0, 100 * LARGE)) <= 100
+    assert 47 <= batch_of(Limits(50, 100 * LARGE)) <= 50
+    assert batch_of(Limits(1_000, 1)) == 3, "each partition gives one"
+    assert batch_of(Limits(1_000, 0)) == batch_of(Limits()) == 300
+
+
+def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monkeypatch):
+    looked = []
+    monkeypatch.setattr(reader, "bytes_of", lambda *given: looked.append(given) or 1.0)
+    produce(broker.bootstrap, topic, [Record(b"k%d" % n, b"v") for n in range(100)])
+    assert batch_of(Limits(1_000, 200_000_000)) == 100
+    assert not looked
+    assert batch_of(Limits(1_000, 9_000_000)) == 100
+    assert len(looked) == 1, "with 100,000 bytes each they might be too many"
+    monkeypatch.setattr(reader, "LOOK_RECORDS", 100)
+    assert batch_of(Limits(1_000, 200_000_000)) == 100
+    assert len(looked) == 2
