@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import lz4.frame
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streaming.arrow.ipc import SMALL
 
@@ -15,7 +18,10 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 WRITTEN = ("none", "gzip", "lz4", "zstd")
 """Those that the service writes itself; Kafka's snappy has frames of its own."""
 
-LZ4_HEAD = struct.Struct("<IBBB")
+LZ4_HEAD, BLOCK_HEAD = struct.Struct("<IBBB"), struct.Struct("<I")
+BLOCK_BYTES_MAX = 4 * 2**20
+STORED = 0x80000000
+"""In a block's size: it is not compressed."""
 SNAPPY_HEAD, SNAPPY_HEAD_SIZE = b"\x82SNAPPY\0", 16
 
 
@@ -24,28 +30,48 @@ def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
     if compression == "none":
         return body
     if compression == "lz4":
-        return pa.py_buffer(_lz4_frame(body))
+        return pa.py_buffer(lz4_frame(lz4_blocks(body), body.size))
     return pa.Codec(compression).compress(body)
 
 
-def _lz4_frame(body: pa.Buffer) -> bytes:
-    """An LZ4 frame of independent blocks; pyarrow's frames have linked ones, which Kafka refuses.
+def lz4_frame(blocks: Sequence[bytes | pa.Buffer], size: int) -> bytes:
+    """An LZ4 frame of independent blocks, which have so many bytes decompressed.
 
-    Blocks have 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7 in the header); what does not get smaller
-    stays as it is. The header's last byte is a checksum of the two before it.
+    Its header tells the size that no block is above: 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7). The
+    header's last byte is a checksum of the two before it.
     """
+    code = _block_code(size)
+    head = LZ4_HEAD.pack(0x184D2204, 0x60, code << 4, b"\x82\xfb\x51\x73"[code - 4])
+    return b"".join([head, *blocks, bytes(4)])
+
+
+def lz4_blocks(body: pa.Buffer) -> list[bytes | pa.Buffer]:
+    """The bytes as blocks, each with its size before it; what gets no smaller stays as it is."""
     size = body.size
-    code = next((code for code in (4, 5, 6) if size <= 4 ** (code + 4)), 7)
-    block_size, checksum = 4 ** (code + 4), b"\x82\xfb\x51\x73"[code - 4]
-    parts = [LZ4_HEAD.pack(0x184D2204, 0x60, code << 4, checksum)]
+    block_size = 4 ** (_block_code(size) + 4)
+    parts: list[bytes | pa.Buffer] = []
     for begin in range(0, size, block_size):
         block = body.slice(begin, min(block_size, size - begin))
         packed = SMALL.compress(block)
         if packed.size < block.size:
-            parts += [struct.pack("<I", packed.size), packed]
+            parts += [BLOCK_HEAD.pack(packed.size), packed]
         else:
-            parts += [struct.pack("<I", block.size | 0x80000000), block]
-    return b"".join([*parts, bytes(4)])
+            parts += [BLOCK_HEAD.pack(block.size | STORED), block]
+    return parts
+
+
+def stored_sizes(sizes: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """What stands before blocks of these sizes that are not compressed."""
+    return (sizes | STORED).astype("<u4")
+
+
+def of_lz4_blocks(blocks: pa.Buffer, size: int) -> bytes:
+    """The bytes, so many, of which :func:`lz4_blocks` made these."""
+    return lz4.frame.decompress(lz4_frame([blocks], size)) if size else b""
+
+
+def _block_code(size: int) -> int:
+    return next((code for code in (4, 5, 6) if size <= 4 ** (code + 4)), 7)
 
 
 def decompressed(body: memoryview, compression: str) -> bytes:

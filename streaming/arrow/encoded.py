@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from streaming.arrow.blocks import mostly_large, plain_values
 from streaming.arrow.columns import flat, plain
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.record_batch import Batch, batches
+from streaming.arrow.schemas import has_blocks
 
-RECORD_COLUMNS = ("key", "value", "headers", "timestamp", "partition")
+RECORD_COLUMNS = ("key", "value", "block", "size", "headers", "timestamp", "partition")
 HEADER = "header:"
 
 ENCODED = pa.schema(
@@ -41,8 +43,10 @@ def encoded(
     """The records as ENCODED.
 
     ``count``: of the topic's partitions. ``header``: the full name of an added header. ``now_ms``:
-    the time of records without one.
+    the time of records without one. Where lz4 is wanted, blocks of large values stay as they are.
     """
+    if has_blocks(records.schema) and not (compression == "lz4" and mostly_large(records)):
+        records = plain_values(records)
     stamps = []
     if "timestamp" in records.column_names:
         stamps = [plain(flat(records["timestamp"])).to_numpy()]

@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 import google_crc32c
 import pyarrow as pa
 
+from streaming.arrow.schemas import has_blocks, with_blocks
 from streaming.errors import SequencerError
 
 COMPRESSED_BYTES_MIN = 128 * 2**10
@@ -21,7 +22,8 @@ COMPRESSED_ROW_MIN = 512
 """On its way through Spark a byte is copied a dozen times, and written to a file once. lz4 takes
 less than that where rows are not small: measured with JSON, 10 KB a value are 14 % faster with it,
 1 KB 27 %; 100 bytes are not."""
-CHECKSUM = struct.Struct("<I")
+BODY_HEAD = struct.Struct("<II")
+"""Checksum, and whether the rows have blocks."""
 
 SMALL_BYTES_MAX = 256 * 2**10
 SMALL, LARGE = pa.Codec("lz4_raw"), pa.Codec("zstd", compression_level=1)
@@ -42,30 +44,34 @@ def from_ipc(data: bytes | pa.Buffer) -> pa.Table:
 def to_body(batch: pa.RecordBatch) -> bytes:
     """The rows, compressed where they are large, with a checksum (CRC-32C) before them.
 
-    Without their schema, which takes longer than the rows where these are few.
+    Without their schema, which takes longer than the rows where these are few. Rows with blocks
+    (`streaming.arrow.blocks`) are compressed already.
     """
-    options = _options(batch)
+    blocks = has_blocks(batch.schema)
+    options = PLAIN if blocks else _options(batch)
     if options is PLAIN:
         body = batch.serialize()
     else:
         body = _stream(batch, options)[batch.schema.serialize().size :]
-    return CHECKSUM.pack(google_crc32c.value(body)) + memoryview(body)
+    return BODY_HEAD.pack(google_crc32c.value(body), blocks) + memoryview(body)
 
 
 def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """The inverse of :func:`to_body`; columns may point into ``data``.
 
+    ``schema`` is that of the rows without blocks, whether they have some or not.
     SequencerError where it is damaged. Spark's own checksums for what it shuffles are part of its
     compression, which costs more on one machine than what it saves.
     """
-    body = pa.py_buffer(data)[CHECKSUM.size :]
-    if CHECKSUM.unpack_from(data)[0] != google_crc32c.value(body):
+    body = pa.py_buffer(data)[BODY_HEAD.size :]
+    checksum, blocks = BODY_HEAD.unpack_from(data)
+    if checksum != google_crc32c.value(body) or blocks > 1:
         raise SequencerError(
             "Rows were damaged on their way from one stage of a batch to the next.",
             "The batch was not finished, and will be repeated.",
             "If it happens again, have this machine's memory and disks checked.",
         )
-    return pa.ipc.read_record_batch(body, schema)
+    return pa.ipc.read_record_batch(body, with_blocks(schema) if blocks else schema)
 
 
 def to_state(batch: pa.RecordBatch) -> bytes:

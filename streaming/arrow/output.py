@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from streaming.arrow.ipc import to_ipc
-from streaming.arrow.schemas import HEADERS
+from streaming.arrow.schemas import HEADERS, columns_in
 from streaming.arrow.totals import Totals
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.T
         "reject-partition": records["partition"],
         "reject-offset": records["offset"],
     }
-    return pa.table({**{name: records[name] for name in REJECT}, **added})
+    names = columns_in(records.schema, REJECT)
+    return pa.table({**{name: records[name] for name in names}, **added})
 
 
 def events(happened: Sequence[Event]) -> pa.Table:

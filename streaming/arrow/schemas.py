@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -19,6 +21,27 @@ RECORD = pa.schema(
 )
 """An input record on its way: ``topic`` is a number in the plan's `reads`, ``timestamp``
 in ms."""
+
+BLOCKS = {"value": [pa.field("block", pa.binary()), pa.field("size", pa.int32())]}
+"""What a table with blocks has in place of a column; see `streaming.arrow.blocks`."""
+
+
+def with_blocks(schema: pa.Schema) -> pa.Schema:
+    """The schema of the same rows with blocks."""
+    return pa.schema([each for field in schema for each in BLOCKS.get(field.name, [field])])
+
+
+def has_blocks(schema: pa.Schema) -> bool:
+    """Whether it is one of rows with blocks."""
+    return "block" in schema.names
+
+
+def columns_in(schema: pa.Schema, names: Iterable[str]) -> list[str]:
+    """The columns of these names, where the schema has blocks those in place of the value."""
+    if not has_blocks(schema):
+        return [*names]
+    return [each for name in names for each in (("block", "size") if name == "value" else (name,))]
+
 
 PAYLOAD = pa.schema(
     [("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)]

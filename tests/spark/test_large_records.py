@@ -2,11 +2,13 @@
 
 import random
 import signal
+import time
 
 import pytest
+from confluent_kafka import Consumer
 
 from tests.faults.channels import judge, prepare, value_of
-from tests.kafka_helpers import Record, produce
+from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
 from tests.service_helpers import Service, inspect, run_once, status, verify
 
 pytestmark = pytest.mark.timeout(600)
@@ -60,3 +62,50 @@ def test_they_outlive_a_kill_after_their_delivery_and_then_go(broker, topic_pref
     judge(broker.bootstrap, topic_prefix, 17, 17 * len(KEYS), status(config)["p"], KEYS, SIZE)
     code, said = verify(config)
     assert code == 0, said
+
+
+def read_by_librdkafka(bootstrap, topic, count):
+    """Label and value of each record, in the order of its partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found = []
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} came"
+        for message in consumer.consume(count, 0.2):
+            assert message.error() is None
+            found.append((message.key(), dict(message.headers())["label"], message.value()))
+    consumer.close()
+    return found
+
+
+def test_every_client_reads_values_that_were_compressed_one_by_one(broker, topic_prefix, tmp_path):
+    """kafka-python, librdkafka, and Java, by whose library the broker looks into each batch."""
+    config = prepare(broker, topic_prefix, tmp_path, shards=2, state_partitions=2)
+    labels = [*range(40)]
+    random.Random(2).shuffle(labels)
+    sizes = (0, 3, 1_000, 4_096, 10_000, 70_000, 700_000)
+    given = {
+        (key, b"%d" % label): value_of(key, label) + b" and so on" * (sizes[label % 7] // 10)
+        for label in labels
+        for key in KEYS
+    }
+    sent = [Record(key, value, [("label", label)]) for (key, label), value in given.items()]
+    produce(broker.bootstrap, f"{topic_prefix}in", sent)
+    run_once(config)
+    code, said = verify(config)
+    assert code == 0, said
+    output = f"{topic_prefix}out"
+    by_python = [
+        (each.key, dict(each.headers)["label"], each.value)
+        for each in read_all(broker.bootstrap, output)
+    ]
+    by_librdkafka = read_by_librdkafka(broker.bootstrap, output, len(given))
+    for found in (by_python, by_librdkafka):
+        assert {each[:2]: each[2] for each in found} == given
+        assert len(found) == len(given)
+        for key in KEYS:
+            mine = [int(label) for its, label, _ in found if its == key]
+            assert mine == sorted(mine)

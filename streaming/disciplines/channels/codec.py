@@ -21,7 +21,7 @@ from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.errors import StateFormatError
 
-STATE_FORMAT = 5
+STATE_FORMAT, NO_BLOCKS = 6, 5
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 """All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
 record is, what segments there are (JSON), and those that are no files (see `to_line`). Spark keeps
@@ -50,7 +50,9 @@ def encode_shard(shard: Shard) -> Row:
         *map(to_line, (_channels(state), _skipped(state), _places(state, shard.records))),
         json.dumps(
             {
-                "segments": [(each.rows, each.size, each.name) for each in segments],
+                "segments": [
+                    (each.rows, each.size, each.name, *[True] * each.blocks) for each in segments
+                ],
                 "gone": shard.records.gone,
                 "made": shard.records.made,
             }
@@ -73,7 +75,7 @@ def decode_shard(row: Row | None, schema: pa.Schema, files: SegmentFiles | None 
     if version == old_states.ROWS_HELD:
         state, table = old_states.with_rows(blobs, clock_ms, schema)
         return Shard(state, HeldRecords.of(table, files), Totals.from_json(totals))
-    if version == STATE_FORMAT:
+    if version in (NO_BLOCKS, STATE_FORMAT):
         state, places = _tables(blobs, clock_ms)
     elif version in old_states.IN_SEGMENTS:
         state, places = old_states.with_places(blobs, clock_ms)
@@ -135,13 +137,13 @@ def _steps(ascending: Int64s) -> Int64s:
 
 
 def _segments(told: str, lines: Iterable[str]) -> dict[str, Any]:
-    """What `HeldRecords` has of them."""
+    """What `HeldRecords` has of them; where NO_BLOCKS and before, none tells of blocks."""
     heads = json.loads(told)
     if isinstance(heads, list):  # old_states.NO_FILES
         heads = {"segments": [(*head, "") for head in heads], "gone": []}
     rest = iter(lines)
     segments = [
-        Segment("" if name else next(rest), rows, size, name)
-        for rows, size, name in heads["segments"]
+        Segment("" if name else next(rest), rows, size, name, *blocks)
+        for rows, size, name, *blocks in heads["segments"]
     ]
     return {"segments": segments, "gone": heads["gone"], "made": heads.get("made", 0)}

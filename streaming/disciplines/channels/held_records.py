@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
 from sequencer.slices import slices
+from streaming.arrow.blocks import alike, plain_values
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import SMALL, from_line, from_state, to_line, to_state
+from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.segment_files import SegmentFiles
 
 PIECE_BYTES = 2**21
@@ -38,7 +40,9 @@ class Pool:
 
     def take(self, records: Int64s, names: Sequence[str] | None = None) -> pa.Table:
         """Some of the records, in this order."""
-        table = self.table if names is None else self.table.select(names)
+        table = self.table
+        if names is not None:
+            table = table.select(columns_in(table.schema, names))
         return table.take(pa.array(self.at[records]))
 
     def pieces(self, records: Int64s, most: int = PIECE_BYTES) -> Iterator[slice]:
@@ -49,8 +53,9 @@ class Pool:
             yield slice(0, len(records))
             return
         sizes = np.full(len(self.table), ROW_BYTES)
-        for name in ("key", "value", "headers"):
-            sizes += row_bytes(flat(self.table[name]))
+        for name in columns_in(self.table.schema, ("key", "value", "headers")):
+            if name != "size":
+                sizes += row_bytes(flat(self.table[name]))
         for first, stop in slices(sizes[self.at[records]], most):
             yield slice(first, stop)
 
@@ -60,24 +65,26 @@ class Segment:
     """Rows of records: compressed as a line of text, or as they are in the file of a ``name``.
 
     ``size`` are their bytes when they are not compressed. Rows that are held no more stay in it
-    until it is written anew.
+    until it is written anew. ``blocks``: whether its rows have some (`streaming.arrow.blocks`).
     """
 
     line: str
     rows: int
     size: int
     name: str = ""
+    blocks: bool = False
 
     @classmethod
     def of(cls, table: pa.Table, files: SegmentFiles | None, number: int) -> Segment:
         """All rows of a table; ``number`` is its file's, where it becomes one."""
         (batch,) = table.combine_chunks().to_batches()
-        if files is not None and table.nbytes >= FILE_BYTES_MIN:
+        rows, size, blocks = len(table), table.nbytes, has_blocks(table.schema)
+        if files is not None and size >= FILE_BYTES_MIN:
             body = batch.serialize()
             some = body[:FILE_BYTES_MIN]
             if SMALL.compress(some).size * FILE_RATIO_MAX > some.size:
-                return cls("", len(table), table.nbytes, files.put(body, number))
-        return cls(to_line(to_state(batch)), len(table), table.nbytes)
+                return cls("", rows, size, files.put(body, number), blocks)
+        return cls(to_line(to_state(batch)), rows, size, blocks=blocks)
 
     @property
     def rows_min(self) -> int:
@@ -85,7 +92,8 @@ class Segment:
         return -(-self.rows // (4 if self.name else 2))
 
     def take(self, rows: Int64s, schema: pa.Schema, files: SegmentFiles | None) -> pa.Table:
-        """Some of the rows."""
+        """Some of the rows; ``schema`` is that of rows without blocks."""
+        schema = with_blocks(schema) if self.blocks else schema
         if self.name:
             assert files is not None  # noqa: S101  (the state's folder is the plan's)
             batch = pa.ipc.read_record_batch(files.get(self.name), schema)
@@ -132,9 +140,9 @@ class HeldRecords:
         return {each.name for each in self.segments if each.name}
 
     def table(self) -> pa.Table:
-        """All of them."""
+        """All of them, without blocks."""
         rows = np.arange(len(self))
-        return self.pool(rows >= 0, self.schema.empty_table(), rows[:0]).take(rows)
+        return plain_values(self.pool(rows >= 0, self.schema.empty_table(), rows[:0]).take(rows))
 
     def outdated(self, held: Int64s) -> Bools:
         """Which segments are to be written anew, where after a step these records are held.
@@ -165,7 +173,7 @@ class HeldRecords:
             at[found] = np.arange(first, first + len(found))
             first += len(found)
         at[len(self) :] = first + order
-        return Pool(pa.concat_tables([*tables, arrived]).combine_chunks(), at)
+        return Pool(pa.concat_tables(alike([*tables, arrived])).combine_chunks(), at)
 
     def after(self, held: Int64s, outdated: Bools, pool: Pool) -> HeldRecords:
         """Those that are held after a step, by their numbers in its pool.

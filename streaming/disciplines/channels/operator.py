@@ -23,6 +23,7 @@ from sequencer.channels import (
     step,
 )
 from streaming.arrow import output
+from streaming.arrow.blocks import alike, plain_values
 from streaming.arrow.columns import flat
 from streaming.arrow.encoded import encoded
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
@@ -30,6 +31,7 @@ from streaming.arrow.ipc import from_body
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.partitioner import by_partition, partitions_of
+from streaming.arrow.schemas import columns_in
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
@@ -91,6 +93,8 @@ class ChannelOperator:
         tell = bool(packs or writes)
         if self.plan.compression:
             writes = [(topic, self._encoded(topic, rows, now_ms)) for topic, rows in writes]
+        else:
+            writes = [(topic, plain_values(rows)) for topic, rows in writes]
         rows = output_rows(key[0], writes, after.totals) if tell else None
         state.update(encode_shard(after))
         _set_timer(state, after, now_ms, self.plan)
@@ -120,9 +124,10 @@ def step_shard(
     """
     schema = arrival_schema(plan)
     packed = [from_body(pack, schema) for pack in packs]
-    batch = pa.Table.from_batches(packed, schema=schema)
+    tables = [schema.empty_table(), *(pa.Table.from_batches([each]) for each in packed)]
+    batch = pa.concat_tables(alike(tables))
     arrived, commands = _order_of_arrival(batch, len(plan.inputs))
-    asked = Asked.of(batch.take(pa.array(commands)), plan)
+    asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
     arrivals = _arrivals(batch, arrived, plan)
     outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms), asked.commands)
     now_ms = outcome.state.clock_ms
@@ -133,7 +138,8 @@ def step_shard(
     outdated = records.outdated(outcome.held_row)
     wanted = outdated[records.segment]
     wanted[leaving[leaving < len(records)]] = True
-    pool = records.pool(wanted, batch.select(records.schema.names), arrived)
+    names = columns_in(batch.schema, records.schema.names)
+    pool = records.pool(wanted, batch.select(names), arrived)
     records = records.after(outcome.held_row, outdated, pool)
     writes = [(plan.output, table) for table in _deliveries(pool, outcome, plan)]
     writes += [(plan.rejects, table) for table in _rejects(pool, outcome, dropped, plan)]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from streaming.arrow.blocks import blocked, with_large
 from streaming.arrow.columns import flat, last_headers, plain
 from streaming.arrow.ipc import to_body
 from streaming.arrow.pack import packed, packs_of, source_columns
@@ -87,6 +88,7 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
         schema=arrival_schema(plan),
         label=header_name(plan.label),
         inputs=len(plan.inputs),
+        blocks=plan.compression == "lz4",
     )
     if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, plan.state_partitions)
@@ -136,14 +138,22 @@ def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
 
 
 def make_packs(
-    records: pa.Table, keys: list[int], schema: pa.Schema, label: str | None, inputs: int
+    records: pa.Table,
+    keys: list[int],
+    schema: pa.Schema,
+    label: str | None,
+    inputs: int,
+    *,
+    blocks: bool = False,
 ) -> pa.RecordBatch:
-    """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make."""
+    """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
+
+    ``blocks``: large values are compressed as they will be in Kafka (`streaming.arrow.blocks`).
+    """
     channels = flat(records["channel" if "channel" in schema.names else "key"])
     shard = shards_of(channels, len(keys))
-    return pack_rows(
-        *with_commands(labelled(records, schema, label), shard, inputs, len(keys)), keys
-    )
+    rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys))
+    return pack_rows(rows, shard, keys, blocks=blocks and with_large(rows))
 
 
 def with_commands(
@@ -170,10 +180,14 @@ def with_commands(
     return rows.take(pa.array(row)), shard
 
 
-def pack_rows(rows: pa.Table, shard: NDArray[np.uint16], keys: list[int]) -> pa.RecordBatch:
+def pack_rows(
+    rows: pa.Table, shard: NDArray[np.uint16], keys: list[int], *, blocks: bool = False
+) -> pa.RecordBatch:
     """Rows of PACKED: one pack for each shard that has rows."""
     order = np.argsort(shard, kind="stable")  # 16-bit: a radix sort
-    (batch,) = with_values(rows.take(pa.array(order))).combine_chunks().to_batches()
+    rows = rows.take(pa.array(order))
+    rows = blocked(rows) if blocks else with_values(rows)
+    (batch,) = rows.combine_chunks().to_batches()
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
     packs = [to_body(batch.slice(start, stop - start)) for start, stop in pairwise(bounds)]

@@ -8,15 +8,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.record import MemoryRecords
 
 from streaming.arrow import record_batch
+from streaming.arrow.blocks import blocked
 from streaming.arrow.compression import compressed
 from streaming.arrow.pieces import varints
 from streaming.arrow.record_batch import batches, next_sequence
 from streaming.arrow.schemas import HEADERS
+from tests.streaming.arrow.reading import read
 
 NOW_MS = 1_700_000_000_000
+FRAME = 11  # a frame's own bytes
 
 maybe_bytes = st.none() | st.binary(max_size=40) | st.sampled_from([b"", b"x" * 200, b"y" * 20_000])
 names = st.text(max_size=12) | st.just("a\0b") | st.just("é" * 70)
@@ -62,22 +64,14 @@ def expected(rows, added):
     return found
 
 
-def read(encoded):
-    """What kafka-python finds in one batch, and the batch."""
-    memory = MemoryRecords(encoded)
-    batch = memory.next_batch()
-    assert batch.validate_crc()
-    assert not memory.has_next()
-    return [(r.timestamp, r.key, r.value, r.headers) for r in batch], batch
-
-
-def encode(rows, *, shared=MappingProxyType({}), added=("number", "text")):
+def encode(rows, *, shared=MappingProxyType({}), added=("number", "text"), blocks=False):
     table = pa.table(
         {
             name: column(name, rows, shared=shared.get(name))
             for name in ("key", "value", "headers", "timestamp")
         }
     )
+    table = blocked(table, 150) if blocks else table
     more = [(name, column(name, rows, shared=shared.get(name))) for name in added]
     partitions = np.array([each["partition"] for each in rows], np.int32)
     return list(batches(table, partitions, more, NOW_MS))
@@ -90,12 +84,16 @@ def encode(rows, *, shared=MappingProxyType({}), added=("number", "text")):
     shared=st.dictionaries(st.sampled_from(list(TYPES)), st.sampled_from(["by value", "by index"])),
     body_bytes_max=st.sampled_from([1, 300, 50_000, 1_000_000]),
     encoded_bytes_max=st.sampled_from([1, 500, 2**25]),
+    blocks=st.booleans(),
 )
-def test_a_reader_finds_the_rows(compression, rows, shared, body_bytes_max, encoded_bytes_max):
+def test_a_reader_finds_the_rows(
+    compression, rows, shared, body_bytes_max, encoded_bytes_max, blocks
+):
+    blocks = blocks and compression == "lz4"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_batch, "BODY_BYTES_MAX", body_bytes_max)
         patch.setattr(record_batch, "ENCODED_BYTES_MAX", encoded_bytes_max)
-        made = encode(rows, shared=shared)
+        made = encode(rows, shared=shared, blocks=blocks)
     found = {}
     sequence = 2**31 - 3
     for each in made:
@@ -107,7 +105,7 @@ def test_a_reader_finds_the_rows(compression, rows, shared, body_bytes_max, enco
         assert batch.base_offset == 0
         assert batch.last_offset_delta == len(records) - 1 == each.count - 1
         assert batch.max_timestamp == max(record[0] for record in records)
-        assert each.count == 1 or each.body.size <= body_bytes_max
+        assert each.count == 1 or each.body.size <= body_bytes_max + FRAME * blocks
         sequence = next_sequence(sequence, len(records))
         found.setdefault(each.partition, []).extend(records)
     assert found == expected(rows, ["number", "text"])

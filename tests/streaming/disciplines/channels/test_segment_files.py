@@ -5,7 +5,6 @@ import os
 import random
 from dataclasses import replace
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -17,6 +16,7 @@ from streaming.disciplines.channels.operator import ChannelOperator
 from streaming.disciplines.channels.pack import record_schema
 from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.errors import StorageUnavailable
+from tests.streaming.disciplines.channels.attempts import State, run
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 BODY = pa.py_buffer(b"some bytes" * 100)
@@ -102,39 +102,6 @@ def test_what_a_killed_process_left_goes_a_day_later_and_nothing_else(files):
     os.utime(files.folder / new, (0, 0))
     files.sweep({known})  # once in a process
     assert len(listed(files.folder)) == 2
-
-
-class State:
-    """Spark's state of a shard, kept when the test says that the batch is done."""
-
-    hasTimedOut = False  # noqa: N815
-
-    def __init__(self):
-        self.kept = self.new = None
-        self.now_ms = 1_000
-
-    @property
-    def exists(self):
-        return self.kept is not None
-
-    @property
-    def get(self):
-        return self.kept
-
-    def update(self, row):
-        self.new = row
-
-    def getCurrentProcessingTimeMs(self):  # noqa: N802
-        return self.now_ms
-
-    def setTimeoutDuration(self, _ms):  # noqa: N802
-        pass
-
-
-def run(operator, state, packs):
-    """One attempt at a batch; the tables' bytes."""
-    rows = [*operator((7,), iter([pd.DataFrame({"rows": packs})]), state)]
-    return [frame["rows"].tolist() for frame in rows]
 
 
 def some_records(rng, offset, labels):
