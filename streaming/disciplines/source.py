@@ -19,11 +19,19 @@ where the partition ends, on the same connection, and the answer waits for that 
 500 ms, in each partition, wherever a batch reads up to the end."""
 
 
+ASSUMED_BYTES = 1_000
+"""What Spark's source takes a record for."""
+
+
 class Limits(NamedTuple):
-    """What a batch reads at most; 0: any number. Spark's source goes by the records alone."""
+    """What a batch reads at most; 0: any number. ``size`` is in bytes."""
 
     records: int = 0
-    size: int = 0  # bytes
+    size: int = 0
+
+    def without_size(self) -> int:
+        """Records, for a source that does not know how large they are."""
+        return min(self.records, max(self.size // ASSUMED_BYTES, 1)) if self.size else self.records
 
 
 OwnPacks: TypeAlias = "Callable[[Mapping[str, int], Pack, int, Limits], DataFrame]"
@@ -67,10 +75,10 @@ class Source:
 
     def records(self, topics: Sequence[str], *, limited: bool = True) -> DataFrame:
         """The topics' records with their headers, read_committed, from the beginning, by Spark."""
-        options = {**self.options, BATCH_MAX: str(self.limits.records)} if limited else self.options
+        limit = {BATCH_MAX: str(self.limits.without_size())} if limited else {}
         return (
             self.spark.readStream.format("kafka")
-            .options(**{FETCH_WAIT: FETCH_WAIT_MS, **options})
+            .options(**{FETCH_WAIT: FETCH_WAIT_MS, **self.options, **limit})
             .option("subscribe", ",".join(topics))
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")

@@ -94,3 +94,10 @@ def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monk
     monkeypatch.setattr(reader, "LOOK_RECORDS", 100)
     assert batch_of(Limits(1_000, 200_000_000)) == 100
     assert len(looked) == 2
+
+
+def test_spark_s_source_takes_records_for_1_000_bytes():
+    assert Limits(500_000, 200_000_000).without_size() == 200_000
+    assert Limits(1_000, 200_000_000).without_size() == 1_000
+    assert Limits(500_000, 1).without_size() == 1
+    assert Limits(500_000).without_size() == 500_000
