@@ -33,11 +33,14 @@ from harness import (
 from picture import draw
 from service import seconds_to_output
 
+from streaming.config.tables import Service
+
 CHANNELS = 10_000
 WINDOW = 20
 SHARDS = 4  # where few messages come a shard costs more than what it does
 WARM_UP_SECONDS = 60  # the JVM's compiler is busy for some minutes at such small batches
-BATCH, BATCH_BYTES = 500_000, 200_000_000  # the service's own limits, for the copy too
+OWN = Service()
+BATCH, BATCH_BYTES = OWN.batch_records_max, OWN.batch_bytes_max  # the copy's, too
 PARTS = ("throughput", "latency", "start")
 
 

@@ -23,6 +23,7 @@ from pyspark.sql import functions
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.config import parse_config
+from streaming.config.tables import Service
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.network.operator import first_ingress
@@ -63,8 +64,7 @@ def main():
     parser.add_argument("bootstrap")
     parser.add_argument("topic")
     parser.add_argument("output")
-    parser.add_argument("--batch", type=int, default=500_000)
-    parser.add_argument("--batch-bytes", type=int, default=200_000_000, help="the copy has none")
+    parser.add_argument("--batch", type=int, default=Service().batch_records_max)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--state-partitions", type=int, default=2)
     parser.add_argument("--shards", type=int, default=16, help="of channels")
@@ -201,7 +201,7 @@ class Ordered:
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         self.carrier = carrier = Carrier(plan, Progress(), self.note)
         given = self.given
-        limits = Limits(given.batch, given.batch_bytes)
+        limits = Limits(given.batch, Service().batch_bytes_max)
         source = make_source(self.session, plan, options(given), limits, own=not given.spark_source)
         frame = build(source, plan)
         query = start(frame, plan, folder, carrier, trigger_ms=0)

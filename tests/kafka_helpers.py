@@ -118,6 +118,39 @@ def read_all(
         consumer.close()
 
 
+def read_by_librdkafka(bootstrap: str, topic: str, count: int) -> list[Record]:
+    """So many records, by partition in order of offset: kafka-python cannot decompress all."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    deadline = time.monotonic() + SECONDS_MAX
+    try:
+        there = consumer.list_topics(topic, SECONDS_MAX).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, at, OFFSET_BEGINNING) for at in there])
+        messages: list[Any] = []
+        while len(messages) < count:
+            assert time.monotonic() < deadline, f"{topic}: {len(messages)} of {count}"
+            messages += consumer.consume(count, 0.2)
+    finally:
+        consumer.close()
+    found = [
+        Record(
+            m.key(),
+            m.value(),
+            m.headers() or [],
+            m.partition(),
+            m.timestamp()[1],
+            topic,
+            m.offset(),
+        )
+        for m in messages
+        if m.error() is None
+    ]
+    assert len(found) == len(messages)
+    return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
 def wait_for_records(
     bootstrap: str, topic: str, count: int, *, limit_s: float = SECONDS_MAX, **settings: Any
 ) -> list[Record]:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streaming.arrow.columns import Int64s, flat, row_bytes
-from streaming.arrow.compression import BLOCK_BYTES_MAX, lz4_blocks, of_lz4_blocks, stored_sizes
+from streaming.arrow.columns import Int64s, flat, plain, row_bytes
+from streaming.arrow.compression import BLOCK_BYTES_MAX, lz4_blocks, of_lz4_blocks, stored_heads
 from streaming.arrow.pieces import ends_and_bytes, joined, of_lengths
 from streaming.arrow.schemas import has_blocks
 
@@ -40,10 +40,10 @@ def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
     sizes = row_bytes(values)
     large = sizes >= large_min
     found = _compressed(values, np.flatnonzero(large), sizes)
-    small = (sizes > 0) & ~large
+    small = np.where(large, 0, sizes)
     if small.any():
-        told = of_lengths(small * 4, pa.py_buffer(stored_sizes(sizes[small]).tobytes()))
-        found = joined(told, _without(values, large), found)
+        others = plain(values.take(pa.array(np.arange(len(values)), mask=large)))
+        found = joined(stored_heads(small), others, found)
     size = pa.array(sizes.astype(np.int32), mask=values.is_null().to_numpy(zero_copy_only=False))
     at = rows.schema.get_field_index("value")
     return rows.set_column(at, "block", found).add_column(at + 1, "size", size)
@@ -96,15 +96,6 @@ def _compressed(values: pa.Array, rows: Int64s, sizes: Int64s) -> pa.Array:
         lengths[row] = sum(map(len, made))
         parts += made
     return of_lengths(lengths, pa.py_buffer(b"".join(parts)))
-
-
-def _without(values: pa.Array, large: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Array:
-    """The values, null in place of large ones, which are not copied."""
-    if pa.types.is_dictionary(values.type):
-        mask = large | values.is_null().to_numpy(zero_copy_only=False)
-        indices = pa.array(values.indices.fill_null(0).to_numpy(), mask=mask)
-        return values.dictionary.take(indices)
-    return values.take(pa.array(np.arange(len(values)), mask=large))
 
 
 def _buffers(column: pa.Array) -> list[pa.Buffer]:

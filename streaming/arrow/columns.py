@@ -34,6 +34,8 @@ def row_bytes(column: pa.Array) -> Int64s:
         known = np.append(row_bytes(column.dictionary), 0)
         sizes: Int64s = known[column.indices.fill_null(len(column.dictionary)).to_numpy()]
         return sizes
+    if pa.types.is_integer(column.type):
+        return np.full(len(column), column.type.bit_width // 8)
     if pa.types.is_list(column.type):
         bounds = column.offsets.to_numpy().astype(np.int64)
         pairs = column.values.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Sequence
 
 import lz4.frame
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from streaming.arrow.columns import Int64s
 from streaming.arrow.ipc import SMALL
+from streaming.arrow.pieces import of_lengths
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their numbers in a batch's attributes."""
@@ -60,9 +60,10 @@ def lz4_blocks(body: pa.Buffer) -> list[bytes | pa.Buffer]:
     return parts
 
 
-def stored_sizes(sizes: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """What stands before blocks of these sizes that are not compressed."""
-    return (sizes | STORED).astype("<u4")
+def stored_heads(sizes: Int64s) -> pa.Array:
+    """What stands before blocks of these sizes that are not compressed; nothing where it is 0."""
+    there = sizes > 0
+    return of_lengths(there * 4, pa.py_buffer((sizes[there] | STORED).astype("<u4").tobytes()))
 
 
 def of_lz4_blocks(blocks: pa.Buffer, size: int) -> bytes:

@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import Int64s
-from streaming.arrow.compression import stored_sizes
+from streaming.arrow.compression import stored_heads
 from streaming.arrow.pieces import (
     NO_BYTES,
     Piece,
     ends_and_bytes,
     joined,
     lengths_of,
-    of_lengths,
     varints,
 )
 
@@ -96,13 +95,8 @@ class Contents:
         if self.block is None or self.end is None:
             return joined(numbers, self.begin)
         begin = joined(numbers, self.begin)
-        return joined(_size_of(begin), begin, self.block, _size_of(self.end), self.end)
-
-
-def _size_of(stored: pa.Array) -> pa.Array:
-    """What stands before blocks that are not compressed."""
-    sizes = lengths_of(stored)
-    return of_lengths(np.full(len(sizes), 4), pa.py_buffer(stored_sizes(sizes).tobytes()))
+        heads = [stored_heads(lengths_of(each)) for each in (begin, self.end)]
+        return joined(heads[0], begin, self.block, heads[1], self.end)
 
 
 def contents(record: Sequence[Column], added: Sequence[tuple[str, Column]]) -> Contents:

@@ -179,18 +179,12 @@ def _slices(columns: Sequence[pa.Array]) -> Iterator[slice]:
     if sum(_bytes_max(column) for column in columns) <= ENCODED_BYTES_MAX:
         yield slice(0, count)
         return
-    ends = np.cumsum(sum(_widths(column) for column in columns))
+    ends = np.cumsum(sum(row_bytes(column) for column in columns))
     row = 0
     while row < count:
         beyond = _first_beyond(ends, row, ENCODED_BYTES_MAX)
         yield slice(row, beyond)
         row = beyond
-
-
-def _widths(column: pa.Array) -> Int64s:
-    """About how many bytes each row takes; numbers are none of it."""
-    is_number = pa.types.is_integer(column.type)
-    return np.zeros(len(column), np.int64) if is_number else row_bytes(column)
 
 
 def _most(column: pa.ChunkedArray) -> int:

@@ -18,7 +18,6 @@ FETCH_WAIT, FETCH_WAIT_MS = "kafka.fetch.max.wait.ms", "5"
 where the partition ends, on the same connection, and the answer waits for that request: by default
 500 ms, in each partition, wherever a batch reads up to the end."""
 
-
 ASSUMED_BYTES = 1_000
 """What Spark's source takes a record for."""
 

@@ -104,9 +104,11 @@ class KafkaReader:
     def _records_max(self, start: Offsets, ends: Offsets) -> int:
         """How many records a batch reads of what is there (0: all), as memory is to hold it."""
         most, size_max = self.limits
+        if not size_max:
+            return most
         there = ranges(start, ends, self.inputs.topics)
         left = sum(map(len, there))
-        if not size_max or (left < LOOK_RECORDS and left * self._offset_bytes < size_max):
+        if left < LOOK_RECORDS and left * self._offset_bytes < size_max:
             return most
         with self.inputs.errors("did not tell how large its records are", self.brokers):
             size = bytes_of(self.brokers, there)

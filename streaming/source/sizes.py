@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 
-from streaming.arrow.fetched import Fetched, Unreadable, body_of
+from streaming.arrow.fetched import Fetched, Head, Unreadable, body_of
 from streaming.kafka.brokers import Brokers
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
@@ -19,7 +21,7 @@ def bytes_of(brokers: Brokers, there: Iterable[Range]) -> float:
     Of a partition that is not asked an offset is taken for what the others' are on the average.
     """
     by_size = sorted(there, key=len, reverse=True)
-    some = [Range(*_first_of(each)) for each in by_size[:PLACES_MAX]]
+    some = [replace(each, stop=each.first + 1) for each in by_size[:PLACES_MAX]]
     each_takes = {
         (part.topic, part.partition): _offset_bytes(part)
         for part in Fetching(brokers, some, {each.place: 1.0 for each in some})
@@ -29,20 +31,16 @@ def bytes_of(brokers: Brokers, there: Iterable[Range]) -> float:
     return sum(len(each) * each_takes.get((each.number, each.partition), mean) for each in by_size)
 
 
-def _first_of(each: Range) -> tuple[str, int, int, int, int]:
-    return each.topic, each.number, each.partition, each.first, each.first + 1
-
-
 def _offset_bytes(part: Fetched) -> float:
     """Bytes by offsets, as compaction and aborted transactions leave some without a record."""
     first = part.heads[0].first if part.heads[0].magic >= 2 else part.first
     offsets = part.heads[-1].last + 1 - first
-    size = 0
-    for head in part.heads:
-        size += head.end - head.begin
-        if head.magic >= 2:
-            try:
-                size += body_of(part, head).size - (head.end - head.begin)
-            except Unreadable:  # whoever reads it says so
-                continue
-    return size / offsets
+    return sum(_size(part, head) for head in part.heads) / offsets
+
+
+def _size(part: Fetched, head: Head) -> int:
+    """A batch's bytes, decompressed where it can be read; who reads it says where it cannot."""
+    if head.magic >= 2:
+        with contextlib.suppress(Unreadable):
+            return body_of(part, head).size
+    return head.end - head.begin

@@ -2,13 +2,11 @@
 
 import random
 import signal
-import time
 
 import pytest
-from confluent_kafka import Consumer
 
 from tests.faults.channels import judge, prepare, value_of
-from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
+from tests.kafka_helpers import Record, produce, read_all, read_by_librdkafka
 from tests.service_helpers import Service, inspect, run_once, status, verify
 
 pytestmark = pytest.mark.timeout(600)
@@ -64,23 +62,6 @@ def test_they_outlive_a_kill_after_their_delivery_and_then_go(broker, topic_pref
     assert code == 0, said
 
 
-def read_by_librdkafka(bootstrap, topic, count):
-    """Label and value of each record, in the order of its partition."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe([topic])
-    found = []
-    deadline = time.monotonic() + SECONDS_MAX
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} came"
-        for message in consumer.consume(count, 0.2):
-            assert message.error() is None
-            found.append((message.key(), dict(message.headers())["label"], message.value()))
-    consumer.close()
-    return found
-
-
 def test_every_client_reads_values_that_were_compressed_one_by_one(broker, topic_prefix, tmp_path):
     """kafka-python, librdkafka, and Java, by whose library the broker looks into each batch."""
     config = prepare(broker, topic_prefix, tmp_path, shards=2, state_partitions=2)
@@ -98,12 +79,10 @@ def test_every_client_reads_values_that_were_compressed_one_by_one(broker, topic
     code, said = verify(config)
     assert code == 0, said
     output = f"{topic_prefix}out"
-    by_python = [
-        (each.key, dict(each.headers)["label"], each.value)
-        for each in read_all(broker.bootstrap, output)
-    ]
+    by_python = read_all(broker.bootstrap, output)
     by_librdkafka = read_by_librdkafka(broker.bootstrap, output, len(given))
-    for found in (by_python, by_librdkafka):
+    for there in (by_python, by_librdkafka):
+        found = [(each.key, each.header("label"), each.value) for each in there]
         assert {each[:2]: each[2] for each in found} == given
         assert len(found) == len(given)
         for key in KEYS:

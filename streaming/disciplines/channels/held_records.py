@@ -54,8 +54,7 @@ class Pool:
             return
         sizes = np.full(len(self.table), ROW_BYTES)
         for name in columns_in(self.table.schema, ("key", "value", "headers")):
-            if name != "size":
-                sizes += row_bytes(flat(self.table[name]))
+            sizes += row_bytes(flat(self.table[name]))
         for first, stop in slices(sizes[self.at[records]], most):
             yield slice(first, stop)
 

@@ -1,35 +1,19 @@
 """Ranges read from a real broker, against what kafka-python's consumer finds."""
 
 import time
-import uuid
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import RECORD
-from streaming.kafka.brokers import Brokers
 from streaming.source import fetching
 from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
 from streaming.source.ranges import Range
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-
-
-@pytest.fixture
-def topic(broker):
-    name = f"fetch-{uuid.uuid4().hex[:8]}"
-    create_topics(broker.bootstrap, {name: 3})
-    return name
-
-
-@pytest.fixture
-def brokers(broker):
-    given = Brokers({"bootstrap_servers": broker.bootstrap.split(",")})
-    yield given
-    given.manager.close()
+from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, read_by_librdkafka
 
 
 def found(brokers, ranges, bytes_max=2**20):
@@ -58,24 +42,6 @@ def as_found(records):
     return [(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers) for r in records]
 
 
-def read_by_librdkafka(bootstrap, topic, count):
-    """For what kafka-python cannot decompress."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    consumer.assign([TopicPartition(topic, at, 0) for at in range(3)])
-    messages = []
-    deadline = time.monotonic() + SECONDS_MAX
-    while len(messages) < count:
-        assert time.monotonic() < deadline
-        messages += consumer.consume(count, 0.2)
-    consumer.close()
-    found = [
-        (m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), m.headers() or [])
-        for m in messages
-    ]
-    return sorted(found, key=lambda record: record[:2])
-
-
 def whole(topic, ends):
     return [Range(topic, 0, at, 0, end) for at, end in ends[topic].items()]
 
@@ -91,7 +57,7 @@ def test_all_that_is_there(broker, brokers, topic, compression):
     ends = offsets(brokers, [topic], LATEST)
     assert sum(ends[topic].values()) == len(records)
     assert offsets(brokers, [topic], EARLIEST) == {topic: dict.fromkeys(range(3), 0)}
-    there = read_by_librdkafka(broker.bootstrap, topic, len(records))
+    there = as_found(read_by_librdkafka(broker.bootstrap, topic, len(records)))
     assert found(brokers, whole(topic, ends)) == there
     part = Range(topic, 0, 1, 17, 400)
     assert found(brokers, [part]) == [r for r in there if r[0] == 1 and 17 <= r[1] < 400]

@@ -1,32 +1,22 @@
 """How large what a batch may read is, on a real broker; and how many records it reads for that."""
 
-import uuid
+from dataclasses import replace
 
 import pytest
 
 from streaming.disciplines.source import Limits
-from streaming.kafka.brokers import Brokers
 from streaming.source import reader, sizes
 from streaming.source.fetching import LATEST, offsets
 from streaming.source.ranges import Range, ranges
 from streaming.source.reader import Inputs, KafkaReader
-from tests.kafka_helpers import Record, create_topics, produce
+from tests.kafka_helpers import Record, produce
 
 SMALL, LARGE = 200, 40_000
 
 
-@pytest.fixture
-def topic(broker):
-    name = f"sizes-{uuid.uuid4().hex[:8]}"
-    create_topics(broker.bootstrap, {name: 3})
-    return name
-
-
-@pytest.fixture
-def brokers(broker):
-    given = Brokers({"bootstrap_servers": broker.bootstrap.split(",")})
-    yield given
-    given.manager.close()
+def whole(brokers, topic):
+    ends = offsets(brokers, [topic], LATEST)[topic]
+    return [Range(topic, 0, at, 0, end) for at, end in ends.items()]
 
 
 @pytest.fixture
@@ -50,25 +40,22 @@ def batch_of(broker, topic):
 def test_bytes_are_those_of_records_that_are_not_compressed(broker, brokers, topic, compression):
     records = [Record(b"k%d" % n, b"v" * SMALL) for n in range(5_000)]
     produce(broker.bootstrap, topic, records, **{"compression.type": compression})
-    ends = offsets(brokers, [topic], LATEST)[topic]
-    there = [Range(topic, 0, at, 0, end) for at, end in ends.items()]
+    there = whole(brokers, topic)
     assert 1 <= sizes.bytes_of(brokers, there) / (len(records) * (SMALL + 12)) < 1.1
-    half = [Range(topic, 0, at, end // 2, end) for at, end in ends.items()]
+    half = [replace(each, first=each.stop // 2) for each in there]
     assert 0.45 < sizes.bytes_of(brokers, half) / (len(records) * (SMALL + 12)) < 0.6
 
 
 def test_batches_that_are_larger_than_what_is_asked_for(broker, brokers, topic):
     produce(broker.bootstrap, topic, [Record(b"k%d" % n, bytes(700_000)) for n in range(9)])
-    ends = offsets(brokers, [topic], LATEST)[topic]
-    there = [Range(topic, 0, at, 0, end) for at, end in ends.items()]
+    there = whole(brokers, topic)
     assert 1 <= sizes.bytes_of(brokers, there) / (9 * 700_000) < 1.1
 
 
 def test_partitions_that_are_not_asked_are_as_the_others(broker, brokers, topic, monkeypatch):
     records = [Record(b"k%d" % n, b"v" * SMALL) for n in range(3_000)]
     produce(broker.bootstrap, topic, records)
-    ends = offsets(brokers, [topic], LATEST)[topic]
-    there = [Range(topic, 0, at, 0, end) for at, end in ends.items()]
+    there = whole(brokers, topic)
     monkeypatch.setattr(sizes, "PLACES_MAX", 1)
     assert 1 <= sizes.bytes_of(brokers, there) / (len(records) * (SMALL + 12)) < 1.1
 
