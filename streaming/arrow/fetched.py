@@ -137,6 +137,8 @@ def _committed(part: Fetched) -> Iterator[Head]:
     for head in part.heads:
         if head.first >= part.stop:
             return
+        if head.magic >= 2:
+            _check(part, head)  # before the header says that the batch is not wanted
         while waiting and waiting[-1][1] <= head.last:
             aborted.add(waiting.pop()[0])
         if head.attributes & CONTROL:
@@ -161,12 +163,15 @@ def _is_abort(data: bytes, head: Head) -> bool:
     return bool(kind == ABORT)
 
 
-def body_of(part: Fetched, head: Head) -> Body:
-    """A batch's records, decompressed."""
+def _check(part: Fetched, head: Head) -> None:
     checked = head.begin + CHECKED_FROM
     (crc,) = struct.unpack_from(">I", part.data, head.begin + CRC)
     if google_crc32c.value(pa.py_buffer(part.data).slice(checked, head.end - checked)) != crc:
         raise Unreadable(part.topic, part.partition, head.first, "its checksum is another")
+
+
+def body_of(part: Fetched, head: Head) -> Body:
+    """A batch's records, decompressed."""
     begin = head.begin + HEAD.size
     compression = head.attributes & COMPRESSION
     if not compression:

@@ -198,6 +198,14 @@ def test_a_changed_bit_is_found(data):
     assert raised.value.args[:3] == (4, 0, 0)
 
 
+def test_a_batch_that_became_a_marker_is_not_passed_over():
+    """One bit of the attributes, which the checksum covers, says that it has no records."""
+    whole = bytearray(batch([{"key": b"k", "value": b"v", "headers": [], "timestamp": 5}], 0))
+    whole[22] ^= 0x20
+    with pytest.raises(Unreadable, match="checksum"):
+        read(bytes(whole))
+
+
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_nonsense_with_a_right_checksum(data):
