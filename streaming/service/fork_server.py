@@ -11,7 +11,6 @@ ends with the service, whose end is that of its standard input.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -19,7 +18,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -33,12 +31,14 @@ ASKED_SECONDS_MAX = 10
 class ForkServer:
     """The process, while the service runs. Where it is not, daemons import for themselves.
 
-    ``environment``: what workers get besides ours. ``modules``: what pipelines' operators need.
+    ``folder``: for its socket. ``environment``: what workers get besides ours. ``modules``: what
+    pipelines' operators need.
     """
 
-    def __init__(self, python: str, environment: Mapping[str, str], modules: Iterable[str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="sequencer-fork-")
-        self.address = str(Path(self._folder.name, "socket"))
+    def __init__(
+        self, folder: Path, python: str, environment: Mapping[str, str], modules: Iterable[str]
+    ) -> None:
+        self.address = str(folder / "socket")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self.address)
             listener.listen()  # who comes before it is ready waits
@@ -73,7 +73,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._folder.cleanup()
+        Path(self.address).unlink(missing_ok=True)
 
 
 def serve(listener: socket.socket, modules: Iterable[str]) -> None:
@@ -90,10 +90,6 @@ def serve(listener: socket.socket, modules: Iterable[str]) -> None:
             worker_daemon.manage()
             return
         asker.close()
-    address = Path(listener.getsockname())
-    with contextlib.suppress(OSError):  # a service that was killed leaves it to this process
-        address.unlink()
-        address.parent.rmdir()
 
 
 def _become(asker: socket.socket) -> None:

@@ -11,7 +11,6 @@ import socketserver
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +23,14 @@ from streaming.kafka.jars import pyspark_folder
 from streaming.service.class_archive import ClassArchive
 from streaming.service.fork_server import ForkServer
 from streaming.service.processes import ALLOCATORS, UNHEARD, quietly
+from streaming.service.scratch import Scratch
 
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 5
 ENDED_SECONDS_MAX = 2
 ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
 
@@ -38,7 +39,8 @@ class Jvm:
     """A JVM process for one Spark session; a context manager that leaves nothing behind.
 
     ``settings`` are the session's; of them the JVM takes its memory, class path and options.
-    ``server``: for its Python workers; it ends with the JVM.
+    ``server``: for its Python workers; it ends with the JVM. ``scratch``: for temporary files, gone
+    with it.
     ConfigError in a process that spark-submit started.
     """
 
@@ -47,6 +49,7 @@ class Jvm:
         settings: Mapping[str, str],
         archive: ClassArchive | None = None,
         server: ForkServer | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         if "PYSPARK_GATEWAY_PORT" in os.environ:  # its class path is without Kafka's client
             raise ConfigError(
@@ -54,20 +57,23 @@ class Jvm:
                 "Nothing was started.",
                 'Start `sequencer` itself: it starts Spark, where [spark] "spark.master" says.',
             )
-        self.settings = settings
+        scratch = scratch or Scratch()
+        options = f"{scratch.java_option} {settings.get(JAVA_OPTIONS, '')}"  # the user's come later
+        self.settings = {**settings, JAVA_OPTIONS: options.strip()}
         self._archive = archive
         self._server = server
         self._gateway: Any = None
-        self._folder = tempfile.TemporaryDirectory(prefix="sequencer-jvm-")
-        self._address = Path(self._folder.name, "address")
+        self._scratch = scratch
+        self._address = scratch.folder / "address"
         home = str(spark_home())
         command = [*UNHEARD, str(Path(home, "bin", "spark-submit"))]
-        for name, value in settings.items():
+        for name, value in self.settings.items():
             command += ["--conf", f"{name}={value}"]
         self._process = subprocess.Popen(
             [*command, "pyspark-shell"],
             stdin=subprocess.PIPE,  # the JVM ends when this does
             stderr=subprocess.PIPE if logs.in_json() else None,
+            pass_fds=[scratch.lock],  # Spark's files are there as long as it runs
             env={
                 "SPARK_LAUNCHER_OPTS": LAUNCHER,
                 **ALLOCATORS,
@@ -143,7 +149,7 @@ class Jvm:
         self._end()
         if self._server is not None:
             self._server.close()
-        self._folder.cleanup()
+        self._scratch.close()
         if status is not None:
             how = f"by signal {-status}" if status < 0 else f"with status {status}"
             raise JobFailed(

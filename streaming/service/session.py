@@ -21,8 +21,9 @@ from streaming.service.class_archive import ClassArchive, class_archive
 from streaming.service.cluster import DEFAULT_MASTER, is_local_master
 from streaming.service.files import is_gs, is_local, is_s3
 from streaming.service.fork_server import ForkServer
-from streaming.service.jvm import Jvm, spark_home
+from streaming.service.jvm import JAVA_OPTIONS, Jvm, spark_home
 from streaming.service.processes import ALLOCATORS, quietly
+from streaming.service.scratch import Scratch
 from streaming.source import has_rows
 
 if TYPE_CHECKING:
@@ -148,10 +149,11 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
     if is_local_master(str(config.spark.get("spark.master", DEFAULT_MASTER))):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings, archive = jvm_settings(config, to)
-    return Jvm(settings, archive, _fork_server(settings) if workers else None)
+    scratch = Scratch()
+    return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
 
 
-def _fork_server(settings: Mapping[str, str]) -> ForkServer | None:
+def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | None:
     """For workers on this machine; none where daemons are the user's own."""
     own = all(settings[name] == value for name, value in PYTHON_WORKERS.items())
     if not (own and is_local_master(settings["spark.master"]) and hasattr(socket, "AF_UNIX")):
@@ -162,7 +164,8 @@ def _fork_server(settings: Mapping[str, str]) -> ForkServer | None:
         if name.startswith(EXECUTOR_VARIABLE)
     }
     modules = environment.get(PRELOAD, "").split(",")
-    return ForkServer(os.environ["PYSPARK_PYTHON"], environment, filter(None, modules))
+    python = os.environ["PYSPARK_PYTHON"]
+    return ForkServer(scratch.folder, python, environment, filter(None, modules))
 
 
 def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
@@ -197,13 +200,13 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         settings = {**LOCAL_FILES, **settings, "spark.driver.extraClassPath": os.pathsep.join(path)}
     else:
         settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
-    given = own.get("spark.driver.extraJavaOptions", "")
+    given = own.get(JAVA_OPTIONS, "")
     own_path = own.get("spark.driver.extraClassPath", "").split(os.pathsep)
     every = [*jars, *map(Path, filter(None, own_path)), *sorted(spark_home().glob("jars/*.jar"))]
     archive = class_archive(every, given)
     options = _java_options(given, rows=has_rows(config))
     options += [archive.options()] if archive is not None else []
-    settings["spark.driver.extraJavaOptions"] = " ".join(options)
+    settings[JAVA_OPTIONS] = " ".join(options)
     return settings, archive
 
 

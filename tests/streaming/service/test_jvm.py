@@ -1,8 +1,12 @@
 """Spark's JVM as a process: that it starts and ends, and what is said where it does not start."""
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,15 @@ from streaming.config import parse_config
 from streaming.errors import ConfigError, JobFailed
 from streaming.service import session
 from streaming.service.jvm import Jvm
+from streaming.service.scratch import Scratch
+
+
+@pytest.fixture
+def folder():
+    """One with a short name: Spark has sockets there."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
 
 STARTED = """
 import os, signal
@@ -26,6 +39,18 @@ assert SparkContext._gateway is None
 assert not any("PYSPARK_GATEWAY" in name for name in os.environ)
 """
 
+KILLED = """
+import os, signal
+from streaming.service.jvm import Jvm
+jvm = Jvm({"spark.driver.memory": "300m"})
+jvm.connect()
+from pyspark import SparkContext
+made = SparkContext._jvm.java.io.File.createTempFile("made", "by Spark").getPath()
+assert made.startswith(os.environ["TMPDIR"]), made
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+SECONDS_MAX = 60
+
 
 def test_a_jvm_that_cannot_start_is_told():
     with Jvm({"spark.driver.memory": "no size"}) as jvm, pytest.raises(JobFailed, match="JVM"):
@@ -39,8 +64,23 @@ def test_a_jvm_of_spark_submit_is_refused(monkeypatch):
     assert "Start `sequencer` itself" in refused.value.remedy
 
 
-def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block():
-    subprocess.run([sys.executable, "-c", STARTED], check=True, timeout=240)
+def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block(folder):
+    told = {**os.environ, "TMPDIR": str(folder)}
+    subprocess.run([sys.executable, "-c", STARTED], check=True, timeout=240, env=told)
+    assert not any(folder.iterdir())
+
+
+def test_what_a_killed_service_left_goes_with_the_next_start(folder):
+    told = {**os.environ, "TMPDIR": str(folder)}
+    killed = subprocess.run([sys.executable, "-c", KILLED], check=False, timeout=240, env=told)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = folder.iterdir()
+    assert any(each.name.startswith("made") for each in left.iterdir())
+    deadline = time.monotonic() + SECONDS_MAX
+    while left.exists():  # until its JVM has ended, too
+        Scratch(folder).close()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(("cores", "serial"), [(1, True), (2, True), (3, False)])

@@ -1,0 +1,72 @@
+"""A folder for what is of use only while a service runs: sockets, Spark's temporary files.
+
+Who ends in order removes it. Who was killed cannot: the next start on the same machine does, so
+that a service that is killed again and again does not fill the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+PREFIX = "sequencer-run-"
+LOCK = "lock"
+SHORT_MAX = 40
+"""Spark puts a socket there for each worker, and a socket's whole name has 107 characters."""
+
+
+class Scratch:
+    """Such a folder; its lock is held until this process has ended, and all that share ``lock``.
+
+    ``base``: where it lies; without, where the system has temporary files.
+    """
+
+    def __init__(self, base: Path | None = None) -> None:
+        base = base or _base()
+        _sweep(base)
+        self._made = tempfile.TemporaryDirectory(
+            prefix=PREFIX, dir=base, ignore_cleanup_errors=True
+        )
+        self.folder = Path(self._made.name)
+        unlocked = self.folder / f"{LOCK}.new"
+        self._lock = unlocked.open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        unlocked.rename(self.folder / LOCK)  # held before anybody can find it
+
+    @property
+    def lock(self) -> int:
+        """A file that processes inherit whose files are here."""
+        return self._lock.fileno()
+
+    @property
+    def java_option(self) -> str:
+        """What has a JVM put its files there, Spark's too, quoted as in its settings."""
+        return f'"-Djava.io.tmpdir={self.folder}"'
+
+    def close(self) -> None:
+        """Remove it."""
+        self._made.cleanup()
+        self._lock.close()
+
+
+def _base() -> Path:
+    base = Path(tempfile.gettempdir())
+    usable = len(str(base)) <= SHORT_MAX and not re.search(r'["\\]', str(base))
+    return base if usable else Path("/tmp")  # noqa: S108  (the folder made there is ours alone)
+
+
+def _sweep(base: Path) -> None:
+    """Remove what services of ours left there that run no more."""
+    for left in base.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = left.lstat()
+            if status.st_uid != os.getuid():
+                continue
+            with (left / LOCK).open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
