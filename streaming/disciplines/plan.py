@@ -6,6 +6,7 @@ everything is resolved: topics, expressions, numbers.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -113,3 +114,13 @@ class BatchContext:
     batch: int
     in_doubt: bool
     wrote: dict[int, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps([self.query, self.batch, self.in_doubt, [*self.wrote.items()]])
+
+    @classmethod
+    def from_json(cls, text: str) -> BatchContext:
+        """The inverse of :meth:`to_json`."""
+        query, batch, in_doubt, wrote = json.loads(text)
+        return cls(query, batch, in_doubt, dict(wrote))

@@ -105,7 +105,7 @@ class Replay:
         )
         self._kept = []
         context = BatchContext("replay", self._batch, in_doubt=False, wrote={0: self._batch - 1})
-        Sink(self.plan, context).write(0, next(rows), rows, [])
+        Sink(self.plan).write(context, 0, next(rows), rows, [])
         self._batch += 1
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -37,9 +37,11 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import failures
 from streaming.sink.writer import Writer, make_producer, writer_for
 
-SUMMARY = "partition int, shard int, totals string, wrote boolean, written string"
-"""One row for each shard that told of itself; ``wrote``: whether its partition had anything to
-write. ``written`` stands in the partition's first row: a `Written` as JSON, else nothing."""
+CONTEXT = "sequencer.batch"
+"""Spark's property of a job in which its tasks find the `BatchContext`, as JSON. The function that
+they run is then the same in every batch, and a part of the query that Spark knows."""
+SUMMARY = "report string"
+"""A `Report` as text: one row of each partition in which a shard told of itself."""
 
 Row = dict[str, Any]
 """A row of `streaming.arrow.output.OUTPUT`."""
@@ -67,62 +69,93 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """What the driver learns of a partition's part of a batch.
+
+    ``wrote``: whether there was anything to write. ``totals``: of each shard that told of itself,
+    with its number, as JSON.
+    """
+
+    partition: int
+    wrote: bool
+    written: Written
+    totals: list[tuple[int, str]]
+
+    def to_text(self) -> str:
+        """A line for the partition, one for each shard."""
+        head = json.dumps([self.partition, self.wrote, asdict(self.written)])
+        return "\n".join([head, *(f"{shard} {totals}" for shard, totals in self.totals)])
+
+    @classmethod
+    def from_text(cls, text: str) -> Report:
+        """The inverse of :meth:`to_text`."""
+        head, *lines = text.split("\n")
+        partition, wrote, written = json.loads(head)
+        totals = [(int(shard), told) for shard, _, told in (line.partition(" ") for line in lines)]
+        return cls(partition, wrote, Written(**written), totals)
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """The function that Spark runs over a state partition's output rows."""
 
     plan: Plan
-    context: BatchContext
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write one partition of a batch, row by row as they come; yields rows of SUMMARY."""
+        """Write one partition of the batch that Spark runs; rows of SUMMARY."""
+        from pyspark import TaskContext  # noqa: PLC0415  (only a worker has one)
+
+        task = TaskContext.get()
+        assert task is not None  # noqa: S101  (Spark runs this in a task)
+        context = BatchContext.from_json(str(task.getLocalProperty(CONTEXT)))
+        report = self.run(context, int(task.partitionId()), batches)
+        if report is not None:
+            yield pa.RecordBatch.from_pydict({"report": [report.to_text()]})
+
+    def run(
+        self, context: BatchContext, partition: int, batches: Iterable[pa.RecordBatch]
+    ) -> Report | None:
+        """Write one partition of a batch, row by row as they come; None if there was no shard."""
         rows = (row for batch in batches for row in _rows(batch))
-        reports: list[tuple[int, str]] = []
-        partition = _partition_id()
+        totals: list[tuple[int, str]] = []
         make_producer(self.plan, partition)  # its imports, while the shards step
-        first = _next_output(rows, reports)
-        if first is None and not reports:
-            return
+        first = _next_output(rows, totals)
+        if first is None and not totals:
+            return None
         crash_point("2-3")
         written = Written()
         if first is not None:
-            written = self.write(partition, first, rows, reports)
-        yield pa.RecordBatch.from_pydict(
-            {
-                "partition": pa.array([partition] * len(reports), pa.int32()),
-                "shard": pa.array([shard for shard, _ in reports], pa.int32()),
-                "totals": [totals for _, totals in reports],
-                "wrote": [first is not None] * len(reports),
-                "written": [json.dumps(asdict(written)), *[""] * (len(reports) - 1)],
-            }
-        )
+            written = self.write(context, partition, first, rows, totals)
+        return Report(partition, first is not None, written, totals)
 
     def write(
         self,
+        context: BatchContext,
         partition: int,
         first: Row,
         rows: Iterator[Row],
-        reports: list[tuple[int, str]],
+        totals: list[tuple[int, str]],
     ) -> Written:
         """Write one partition's part of the batch, unless it is there: a row and those behind it.
 
-        Totals on the way go to ``reports``.
+        What shards tell on the way goes to ``totals``.
         """
         row: Row | None = first
         stamps: list[NDArray[np.int64]] = []
-        writer = writer_for(self.plan, partition, self.context)
+        writer = writer_for(self.plan, partition, context)
         if writer is None:  # an earlier attempt wrote this batch
             while row is not None:
-                row = _next_output(rows, reports)
+                row = _next_output(rows, totals)
             return Written(found=1)
-        with writer.batch(self.context.batch, self.context.query):
+        with writer.batch(context.batch, context.query):
             while row is not None:
-                if self.context.in_doubt and writer.forgotten and row["wrote_before"]:
-                    raise failures.progress_missing(self.plan, partition, self.context.batch)
+                if context.in_doubt and writer.forgotten and row["wrote_before"]:
+                    raise failures.progress_missing(self.plan, partition, context.batch)
                 table = from_ipc(row["rows"])
                 _produce(writer, row["topic"], table, self.plan)
                 if self.plan.delivers_to(row["topic"]):
                     stamps.append(_stamps(table))
-                row = _next_output(rows, reports)
+                row = _next_output(rows, totals)
         return Written(
             transactions=int(writer.producer.transactional), latency_ms=_latency_ms(stamps)
         )
@@ -138,22 +171,14 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
         }
 
 
-def _next_output(rows: Iterator[Row], reports: list[tuple[int, str]]) -> Row | None:
-    """The next row that has records, None where there is none; totals on the way are noted."""
+def _next_output(rows: Iterator[Row], totals: list[tuple[int, str]]) -> Row | None:
+    """The next row with records, None where there is none; notes what shards tell on the way."""
     for row in rows:
         if row["totals"]:
-            reports.append((row["shard"], row["totals"]))
+            totals.append((row["shard"], row["totals"]))
         if row["topic"]:
             return row
     return None
-
-
-def _partition_id() -> int:
-    from pyspark import TaskContext  # noqa: PLC0415  (only a worker has one)
-
-    task = TaskContext.get()
-    assert task is not None  # noqa: S101  (Spark runs this in a task)
-    return int(task.partitionId())
 
 
 def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:

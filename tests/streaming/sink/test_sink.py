@@ -11,8 +11,8 @@ from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import ProgressMissing
-from streaming.sink import producer, sink, writer
-from streaming.sink.sink import Sink, Written
+from streaming.sink import producer, writer
+from streaming.sink.sink import Report, Sink, Written
 from tests.kafka_helpers import create_topics, read_all
 
 OUTPUT = pa.schema(
@@ -26,12 +26,12 @@ OUTPUT = pa.schema(
 )
 
 AGE_MS = 7000
+PARTITION = 1
 
 
 @pytest.fixture
 def plan(broker, topic_prefix, monkeypatch):
-    """A plan whose only task is state partition 1; no writers are left of other tests."""
-    monkeypatch.setattr(sink, "_partition_id", lambda: 1)
+    """A plan; no writers are left of other tests."""
     monkeypatch.setattr(writer, "_writers", {})
     out, events = f"{topic_prefix}out", f"{topic_prefix}events"
     create_topics(broker.bootstrap, {out: 2, events: 1})
@@ -76,15 +76,7 @@ def row(shard, topic, first, count, *, totals="", wrote_before=False):
 
 
 def run(plan, rows, context):
-    (told,) = Sink(plan, context)(iter(rows))
-    return told.to_pylist()
-
-
-def written(told):
-    """What the sink told of its writing; in the first row alone."""
-    first, *others = [each["written"] for each in told]
-    assert not any(others)
-    return Written(**json.loads(first))
+    return Sink(plan).run(context, PARTITION, iter(rows))
 
 
 def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeypatch):
@@ -101,11 +93,11 @@ def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeyp
 
     told = run(plan, rows(), BatchContext("q", 0, False))
     assert sent == [50], "the first row was encoded and given away before the second was asked for"
-    assert [(each["shard"], json.loads(each["totals"])["in"]) for each in told] == [
+    assert [(shard, json.loads(totals)["in"]) for shard, totals in told.totals] == [
         (3, 0), (4, 50), (5, 55),
     ]  # fmt: skip
-    assert {(each["partition"], each["wrote"]) for each in told} == {(1, True)}
-    counts = written(told)
+    assert (told.partition, told.wrote) == (PARTITION, True)
+    counts = told.written
     assert (counts.transactions, counts.found) == (1, 0)
     assert sum(counts.latency_ms[:-1]) == 100, "deliveries are measured, rejects are not"
     assert counts.latency_ms[-1] >= 100 * AGE_MS
@@ -120,17 +112,15 @@ def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeyp
     assert len(read_all(broker.bootstrap, plan.rejects)) == 5
 
     again = run(plan, [row(4, plan.output, 0, 50, totals="{}")], BatchContext("q", 0, True))
-    assert [(each["shard"], each["totals"], each["wrote"]) for each in again] == [(4, "{}", True)]
-    assert written(again) == Written(found=1)
+    assert again == Report(PARTITION, True, Written(found=1), [(4, "{}")])
     assert len(read_all(broker.bootstrap, plan.output)) == 100, "a batch that is there is skipped"
 
 
 def test_nothing_to_write_begins_nothing(plan):
     told = run(plan, [row(3, "", 0, 0, totals="{}")], BatchContext("q", 0, False))
-    assert [(each["shard"], each["wrote"]) for each in told] == [(3, False)]
-    assert written(told) == Written()
+    assert told == Report(PARTITION, False, Written(), [(3, "{}")])
     assert not writer._writers
-    assert list(Sink(plan, BatchContext("q", 0, False))(iter([]))) == []
+    assert run(plan, [], BatchContext("q", 0, False)) is None
 
 
 def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
@@ -140,3 +130,10 @@ def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
     assert read_all(broker.bootstrap, plan.output) == []
     run(plan, [row(3, plan.output, 0, 5, totals="{}")], BatchContext("q", 7, True))
     assert len(read_all(broker.bootstrap, plan.output)) == 5, "who never wrote is not in doubt"
+
+
+def test_what_driver_and_tasks_tell_each_other_is_one_text():
+    report = Report(3, True, Written(1, 0, [1, 2]), [(7, '{"in": 1}'), (12, '{"x": "a b"}')])
+    assert Report.from_text(report.to_text()) == report
+    context = BatchContext("a query", 12, True, {0: 11, 7: 3})
+    assert BatchContext.from_json(context.to_json()) == context
