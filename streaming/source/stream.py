@@ -16,7 +16,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pyspark.java_gateway import ensure_callback_server_started
@@ -72,7 +72,8 @@ class Stream:
         factory: Any,
         ended: threading.Event,
     ) -> None:
-        self.gateway, self.jvm = gateway, gateway.jvm
+        self.gateway = gateway
+        self._class = cache(partial(_class, gateway.jvm))  # a name is looked for in 300 jars
         self.name, self.reader, self.factory = name, reader, factory
         self.ended = ended
         self._asking: list[threading.Thread] = []
@@ -92,14 +93,14 @@ class Stream:
 
     def deserializeOffset(self, text: str) -> Any:  # noqa: N802
         """As a checkpoint has it."""
-        return _class(self.jvm, PYTHON + "PythonStreamingSourceOffset")(text)
+        return self._class(PYTHON + "PythonStreamingSourceOffset")(text)
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
         """One for each share."""
         shares = self.reader.shares(_read(start), _read(end))
-        made = self.gateway.new_array(_class(self.jvm, READ + "InputPartition"), len(shares))
-        partition = _class(self.jvm, PYTHON + "PythonStreamingInputPartition")
-        none = _class(self.jvm, "scala.Option").empty()
+        made = self.gateway.new_array(self._class(READ + "InputPartition"), len(shares))
+        partition = self._class(PYTHON + "PythonStreamingInputPartition")
+        none = self._class("scala.Option").empty()
         for at, share in enumerate(shares):
             made[at] = partition(at, share, none)
         return made
@@ -110,7 +111,7 @@ class Stream:
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """None that Spark knows of."""
-        return _class(self.jvm, READ + "streaming.ReadLimit").allAvailable()
+        return self._class(READ + "streaming.ReadLimit").allAvailable()
 
     def reportLatestOffset(self) -> Any:  # noqa: N802
         """Nothing: the lag is measured otherwise."""
