@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import cache, partial
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 V2 = "org.apache.spark.sql.execution.datasources.v2."
 PYTHON = V2 + "python."
 LOOK_SECONDS = 0.05
+GIVEN_KEPT = 8
+"""Of answers; Spark asks one thing after the other."""
 READ = "org.apache.spark.sql.connector.read."
 
 Offset: TypeAlias = Any
@@ -77,6 +80,7 @@ class Stream:
         self.name, self.reader, self.factory = name, reader, factory
         self.ended = ended
         self._asking: list[threading.Thread] = []
+        self._given: deque[Any] = deque(maxlen=GIVEN_KEPT)
 
     def initialOffset(self) -> Any:  # noqa: N802
         """As JSON."""
@@ -93,7 +97,7 @@ class Stream:
 
     def deserializeOffset(self, text: str) -> Any:  # noqa: N802
         """As a checkpoint has it."""
-        return self._class(PYTHON + "PythonStreamingSourceOffset")(text)
+        return self._give(self._class(PYTHON + "PythonStreamingSourceOffset")(text))
 
     def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
         """One for each share."""
@@ -103,7 +107,7 @@ class Stream:
         none = self._class("scala.Option").empty()
         for at, share in enumerate(shares):
             made[at] = partition(at, share, none)
-        return made
+        return self._give(made)
 
     def createReaderFactory(self) -> Any:  # noqa: N802
         """What workers make their readers of."""
@@ -111,7 +115,7 @@ class Stream:
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """None that Spark knows of."""
-        return self._class(READ + "streaming.ReadLimit").allAvailable()
+        return self._give(self._class(READ + "streaming.ReadLimit").allAvailable())
 
     def reportLatestOffset(self) -> Any:  # noqa: N802
         """Nothing: the lag is measured otherwise."""
@@ -141,6 +145,15 @@ class Stream:
     def toString(self) -> str:  # noqa: N802
         """What progress reports call it."""
         return self.name
+
+    def _give(self, answer: Any) -> Any:
+        """What Java is to get, kept until it has it.
+
+        Java is told a number. Where Python collects garbage before Java has looked it up, the
+        gateway may forget the object first, and Java gets a null.
+        """
+        self._given.append(answer)
+        return answer
 
     def _asked(self, ask: Callable[[], Offset], otherwise: Offset) -> Offset:
         """What the reader says; ``otherwise`` where nobody waits for it any more."""
