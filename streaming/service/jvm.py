@@ -92,6 +92,7 @@ class Jvm:
         from pyspark import SparkContext, accumulators  # noqa: PLC0415  (while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
+        os.environ["PYSPARK_PIN_THREAD"] = "true"  # what is told of a job is told to its thread
         listening = self._listening()
         os.environ.update(listening)
         try:
