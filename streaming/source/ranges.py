@@ -37,8 +37,9 @@ class Range:
 def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[str, int]]:
     """Where a batch ends that reads at most so many offsets (0: any number) of what is there.
 
-    Each partition gives its share of what is left to read, but one offset at least; one that is
-    new is read from its beginning.
+    Each partition gives its share of what is left to read, but one offset at least, and shares are
+    rounded so that they come to just so many: else a few records more were a batch of their own. A
+    partition that is new is read from its beginning.
     """
     first = {
         (topic, at): start.get(topic, {}).get(at, 0) for topic, of in ends.items() for at in of
@@ -46,10 +47,13 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[s
     left = {place: ends[place[0]][place[1]] - begin for place, begin in first.items()}
     total = sum(left.values())
     out: dict[str, dict[str, int]] = {}
+    before = 0
     for (topic, at), begin in first.items():
         share = left[topic, at]
         if 0 < records_max < total and share:
-            share = max(share * records_max // total, 1)
+            until = before + share
+            share = max(until * records_max // total - before * records_max // total, 1)
+            before = until
         out.setdefault(topic, {})[at] = begin + share
     return out
 

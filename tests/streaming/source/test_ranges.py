@@ -47,7 +47,9 @@ def test_batches_come_to_the_ends(start, draw, most):
         if most == 0 or left <= most:
             assert after == {topic: of for topic, of in ends.items() if of}
         else:
-            assert 0 < size <= most + sum(map(len, ends.values()))
+            partitions = sum(map(len, ends.values()))
+            assert 0 < size <= most + partitions
+            assert size >= most
         if not size:
             break
         at, left = after, left - size
