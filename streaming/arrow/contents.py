@@ -74,27 +74,28 @@ Column: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What does not depend on a record's place: all of it in ``begin``, or, where rows have blocks
-    of lz4, what is before a value, its blocks, what is behind it; ``lengths`` are without lz4.
+    """What does not depend on a record's place: all of it in ``begin``, piece by piece, or, where
+    rows have blocks of lz4, what is before a value, its blocks, what is behind it; ``lengths`` are
+    without lz4.
     """
 
-    begin: pa.Array
+    begin: Sequence[Piece]
     lengths: Int64s
     block: pa.Array | None = None
     end: pa.Array | None = None
 
     def take(self, order: pa.Array) -> Contents:
         """The rows in another order."""
-        begin, lengths = self.begin.take(order), self.lengths[order]
+        begin, lengths = [joined(*self.begin).take(order)], self.lengths[order]
         if self.block is None or self.end is None:
             return Contents(begin, lengths)
         return Contents(begin, lengths, self.block.take(order), self.end.take(order))
 
     def numbered(self, numbers: pa.Array) -> pa.Array:
         """Each record, or its blocks: two that are not compressed around those of its value."""
+        begin = joined(numbers, *self.begin)
         if self.block is None or self.end is None:
-            return joined(numbers, self.begin)
-        begin = joined(numbers, self.begin)
+            return begin
         heads = [stored_heads(lengths_of(each)) for each in (begin, self.end)]
         return joined(heads[0], begin, self.block, heads[1], self.end)
 
@@ -117,15 +118,15 @@ def contents(record: Sequence[Column], added: Sequence[tuple[str, Column]]) -> C
             tail += [pa.scalar(named, pa.binary()), *_sized(column)]
     tail = [_numbers(counts), own, *tail]
     if len(values) == 1:
-        whole = joined(*_sized(keys), *_sized(values[0]), *tail)
-        return Contents(whole, lengths_of(whole))
+        pieces = [*_sized(keys), *_sized(values[0]), *tail]
+        return Contents(pieces, sum(map(_bytes_in, pieces), np.zeros(len(counts), np.int64)))
     block, size = values
     begin = joined(*_sized(keys), _numbers(size.fill_null(-1).to_numpy()))
     end = joined(*tail)
     if isinstance(end, pa.Scalar):
         end = pa.repeat(end, len(begin))
     lengths = lengths_of(begin) + size.fill_null(0).to_numpy() + lengths_of(end)
-    return Contents(begin, lengths, block, end)
+    return Contents([begin], lengths, block, end)
 
 
 def _own_headers(headers: pa.Array | Shared) -> tuple[Int64s, Piece]:
@@ -157,6 +158,13 @@ def _sized(column: pa.Array | Shared) -> list[Piece]:
     lengths = pc.binary_length(column)
     lengths = lengths.fill_null(-1) if lengths.null_count else lengths
     return [_numbers(lengths.to_numpy()), column]
+
+
+def _bytes_in(piece: Piece) -> Int64s:
+    """How many bytes each row has of it, or all of them have."""
+    if isinstance(piece, pa.Scalar):
+        return np.asarray(len(piece.as_buffer()))
+    return np.asarray(pc.binary_length(piece).fill_null(0).to_numpy(), np.int64)
 
 
 def _numbers(numbers: NDArray[np.integer]) -> Piece:

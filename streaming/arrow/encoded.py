@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streaming.arrow.blocks import mostly_large, plain_values
 from streaming.arrow.columns import flat, plain
+from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.record_batch import Batch, batches
 from streaming.arrow.schemas import has_blocks
@@ -29,11 +30,11 @@ ENCODED = pa.schema(
         ("latest_ms", pa.int64()),
         ("body", pa.binary()),
         ("compression", pa.string()),
-        ("stamps", pa.list_(pa.int64())),
+        ("stamps", pa.binary()),
     ]
 )
-"""A row is a `Batch`. The first one's ``stamps`` are the timestamps of all records (ms); none where
-they have Kafka's own."""
+"""A row is a `Batch`. The first one's ``stamps`` are the timestamps of all records (ms), as
+`streaming.arrow.numbers` has them; null where they have Kafka's own."""
 TOLD = [name for name in ENCODED.names if name not in ("body", "stamps")]
 
 
@@ -49,7 +50,7 @@ def encoded(
         records = plain_values(records)
     stamps = []
     if "timestamp" in records.column_names:
-        stamps = [plain(flat(records["timestamp"])).to_numpy()]
+        stamps = [to_bytes([plain(flat(records["timestamp"])).to_numpy()])]
     made = [
         each.compressed(compression)
         for each in batches(
@@ -58,7 +59,7 @@ def encoded(
     ]
     columns = {name: [getattr(each, name) for each in made] for name in TOLD}
     columns["body"] = [memoryview(each.body) for each in made]
-    columns["stamps"] = [*stamps, *[[]] * (len(made) - len(stamps))]
+    columns["stamps"] = [*stamps, *[None] * (len(made) - len(stamps))]
     return pa.Table.from_pydict(columns, schema=ENCODED)
 
 
@@ -67,11 +68,24 @@ def is_encoded(table: pa.Table) -> bool:
     return bool(table.schema.equals(ENCODED))
 
 
+def is_compressed(table: pa.Table) -> bool:
+    """Whether it has batches that are."""
+    return is_encoded(table) and "none" not in table["compression"].to_pylist()
+
+
 def batches_of(table: pa.Table) -> Iterator[Batch]:
     """The batches in a table of ENCODED."""
     bodies = flat(table["body"])
     for at, row in enumerate(table.select(TOLD).to_pylist()):
         yield Batch(body=bodies[at].as_buffer(), **row)
+
+
+def stamps_of(table: pa.Table) -> NDArray[np.int64]:
+    """The timestamps (ms) of the records in a table of ENCODED; none where they have Kafka's."""
+    found = [
+        from_bytes(stamps.as_buffer(), 1)[0][0] for stamps in table["stamps"] if stamps.is_valid
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def partitions_in(records: pa.Table, count: Callable[[], int]) -> NDArray[np.int32]:

@@ -29,9 +29,12 @@ SMALL_BYTES_MAX = 256 * 2**10
 SMALL, LARGE = pa.Codec("lz4_raw"), pa.Codec("zstd", compression_level=1)
 
 
-def to_ipc(table: pa.Table) -> bytes:
-    """The table as one Arrow IPC stream, compressed where its rows are large."""
-    data: bytes = _stream(table, _options(table)).to_pybytes()
+def to_ipc(table: pa.Table, *, as_it_is: bool = False) -> bytes:
+    """The table as one Arrow IPC stream, compressed where its rows are large.
+
+    ``as_it_is``: what is in it is compressed already.
+    """
+    data: bytes = _stream(table, PLAIN if as_it_is else _options(table)).to_pybytes()
     return data
 
 

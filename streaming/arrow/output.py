@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from streaming.arrow.encoded import is_compressed
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS, columns_in
 from streaming.arrow.totals import Totals
@@ -44,7 +45,7 @@ def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataF
     """A shard's rows of OUTPUT; counts the batch in ``totals`` where it writes anything."""
     import pandas as pd  # noqa: PLC0415  (half a second to import, and the sink needs none)
 
-    filled = [(topic, to_ipc(part)) for topic, rows in writes for part in _parts(rows)]
+    filled = [(topic, _blob(part)) for topic, rows in writes for part in _parts(rows)]
     wrote_before = totals.batches > 0
     totals.batches += bool(filled)
     rows = filled or [("", b"")]
@@ -63,7 +64,7 @@ def output_rows_of(shard: int, write: Write, *, wrote_before: bool) -> Iterator[
     """One write as rows of OUTPUT without totals, one after the other; none if it is empty."""
     topic, records = write
     for part in _parts(records):
-        yield output_row(shard, topic, to_ipc(part), wrote_before=wrote_before)
+        yield output_row(shard, topic, _blob(part), wrote_before=wrote_before)
 
 
 def output_row(
@@ -75,6 +76,10 @@ def output_row(
     columns = (shard, topic, rows, totals, wrote_before)
     names = ("shard", "topic", "rows", "totals", "wrote_before")
     return pd.DataFrame({name: [value] for name, value in zip(names, columns, strict=True)})
+
+
+def _blob(rows: pa.Table) -> bytes:
+    return to_ipc(rows, as_it_is=is_compressed(rows))
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:

@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat, plain
-from streaming.arrow.encoded import batches_of, headers_in, is_encoded, partitions_in
+from streaming.arrow.encoded import batches_of, headers_in, is_encoded, partitions_in, stamps_of
 from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.ipc import from_ipc
 from streaming.crashes import crash_point
@@ -193,12 +193,10 @@ def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
 def _stamps(table: pa.Table) -> NDArray[np.int64]:
     """The records' timestamps (ms); none where a topic's records have Kafka's own."""
     if is_encoded(table):
-        stamps = flat(table["stamps"]).flatten()
-    elif "timestamp" in table.column_names:
-        stamps = plain(flat(table["timestamp"]))
-    else:
-        return np.zeros(0, dtype=np.int64)
-    return np.array(stamps)  # a copy: the table may go
+        return stamps_of(table)
+    if "timestamp" in table.column_names:
+        return np.array(plain(flat(table["timestamp"])))  # a copy: the table may go
+    return np.zeros(0, dtype=np.int64)
 
 
 def _latency_ms(stamps: Sequence[NDArray[np.int64]]) -> list[int]:

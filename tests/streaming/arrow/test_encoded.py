@@ -10,13 +10,16 @@ from streaming.arrow.encoded import (
     batches_of,
     encoded,
     headers_in,
+    is_compressed,
     is_encoded,
     partitions_in,
+    stamps_of,
 )
 from streaming.arrow.ipc import from_ipc, to_ipc
-from streaming.arrow.output import events
+from streaming.arrow.output import events, output_rows
 from streaming.arrow.record_batch import batches
 from streaming.arrow.schemas import HEADERS
+from streaming.arrow.totals import Totals
 
 NOW_MS = 5_000
 
@@ -47,6 +50,7 @@ def test_as_of_rows(compression, count, monkeypatch):
     table = from_ipc(to_ipc(encoded(rows, 3, header, compression, NOW_MS)))
     assert is_encoded(table)
     assert not is_encoded(rows)
+    assert is_compressed(table) == (compression != "none")
     expected = [
         each.compressed(compression)
         for each in batches(rows, partitions_in(rows, int), headers_in(rows, header), NOW_MS)
@@ -56,7 +60,7 @@ def test_as_of_rows(compression, count, monkeypatch):
         assert got.partition == made.partition
         sent = [each.finished((7, 1), 5, transactional=True) for each in (got, made)]
         assert sent[0] == sent[1]
-    assert table["stamps"].combine_chunks().flatten().to_pylist() == rows["timestamp"].to_pylist()
+    assert stamps_of(table).tolist() == rows["timestamp"].to_pylist()
 
 
 def test_without_times_and_partitions():
@@ -67,4 +71,18 @@ def test_without_times_and_partitions():
     assert [each.partition for each in batches_of(table)] == sorted(
         set(partitions_in(rows, lambda: 8).tolist())
     )
-    assert not table["stamps"].combine_chunks().flatten().to_pylist()
+    assert not stamps_of(table).tolist()
+
+
+def test_what_is_compressed_travels_as_it_is_and_what_is_not_is_made_smaller():
+    rows = deliveries(random.Random(1), 5_000)
+    value = pa.array([b"the same again " * 70] * len(rows))
+    rows = rows.set_column(rows.schema.get_field_index("value"), "value", value)
+    sizes = {}
+    for compression in ("none", "lz4"):
+        table = encoded(rows, 3, header, compression, NOW_MS)
+        (blob,) = output_rows(1, [("topic", table)], Totals())["rows"]
+        assert from_ipc(blob).equals(table)
+        sizes[compression] = len(blob) / table.nbytes
+    assert sizes["none"] < 0.2
+    assert sizes["lz4"] > 0.9
