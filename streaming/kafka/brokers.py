@@ -31,6 +31,8 @@ from kafka.errors import (
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
+from kafka.protocol import parser
+from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 CLOSING_TURNS = 3
@@ -48,6 +50,8 @@ CONNECTIONS = {
     "max_in_flight_requests_per_connection": 100,
 }
 RECEIVE_BYTES = 2**20
+LARGE_BYTES = 64 * 2**10
+"""An answer with so many bytes is decoded where it was received."""
 TRANSACTION, GROUP = CoordinatorType.TRANSACTION, CoordinatorType.GROUP
 STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
 """Errors of a coordinator that is the right one."""
@@ -61,6 +65,22 @@ Codes = Callable[[Any], Iterable[int]]
 
 REFUSALS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 """A broker that does not take our name, password or mechanism will not take them the next time."""
+
+
+class _Frame(KafkaBytes):  # type: ignore[misc]
+    """An answer's bytes. kafka-python copies all of them twice before it decodes them."""
+
+    def read(self, nbytes: int | None = None) -> bytes | memoryview:
+        """Some bytes, or all that are left."""
+        if nbytes is not None or len(self) < LARGE_BYTES:
+            some: bytes = super().read(nbytes)
+            return some
+        rest = memoryview(self)[self.tell() :]
+        self.seek(len(self))
+        return rest
+
+
+parser.KafkaBytes = _Frame  # it has no parameter for it
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
@@ -101,8 +121,18 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
 
 
 def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
-    """What has come so far; kafka-python's own way takes 4 KiB at a time."""
+    """What has come so far; kafka-python's own way takes 4 KiB at a time.
+
+    Of a large answer all but the last byte goes where it will be decoded: with that byte
+    kafka-python sees that it is whole.
+    """
+    answers = transport.get_protocol().parser
+    frame = None if answers is None else answers._rbuffer  # noqa: SLF001
     try:
+        if frame is not None and (rest := len(frame) - frame.tell()) > LARGE_BYTES:
+            count = transport._sock.recv_into(memoryview(frame)[-rest:-1])  # noqa: SLF001
+            frame.seek(frame.tell() + count)
+            return b"", None if count else KafkaConnectionError("socket disconnected")
         data = transport._sock.recv(RECEIVE_BYTES)  # noqa: SLF001
     except (BlockingIOError, InterruptedError):
         return b"", None

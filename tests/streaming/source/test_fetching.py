@@ -10,6 +10,7 @@ from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import RECORD
+from streaming.kafka import brokers as kafka_brokers
 from streaming.source import fetching
 from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
 from streaming.source.ranges import Range
@@ -71,6 +72,18 @@ def test_small_answers(broker, brokers, topic, monkeypatch):
     monkeypatch.setattr(fetching, "PARTITION_BYTES_MAX", 4_000)
     monkeypatch.setattr(fetching, "PARTITION_BYTES_MIN", 100)
     assert found(brokers, whole(topic, offsets(brokers, [topic], LATEST)), 5_000) == there
+
+
+@pytest.mark.parametrize(("large", "received"), [(1, 7), (1, 2**20), (1_000, 100), (2**40, 999)])
+def test_answers_that_come_in_pieces(broker, brokers, topic, monkeypatch, large, received):
+    """Wherever one ends: in what was received for itself, or among what came with the next."""
+    records = [Record(b"k%d" % n, b"v" * (n % 300)) for n in range(2_000)]
+    produce(broker.bootstrap, topic, records)
+    there = as_found(read_all(broker.bootstrap, topic))
+    monkeypatch.setattr(kafka_brokers, "LARGE_BYTES", large)
+    monkeypatch.setattr(kafka_brokers, "RECEIVE_BYTES", received)
+    monkeypatch.setattr(fetching, "PARTITION_BYTES_MAX", 50_000)
+    assert found(brokers, whole(topic, offsets(brokers, [topic], LATEST))) == there
 
 
 def test_transactions(broker, brokers, topic):
