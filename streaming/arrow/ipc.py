@@ -50,13 +50,18 @@ def to_body(batch: pa.RecordBatch) -> bytes:
     Without their schema, which takes longer than the rows where these are few. Rows with blocks
     (`streaming.arrow.blocks`) are compressed already.
     """
+    return b"".join(body_pieces(batch))
+
+
+def body_pieces(batch: pa.RecordBatch) -> tuple[bytes, pa.Buffer]:
+    """What :func:`to_body` puts together."""
     blocks = has_blocks(batch.schema)
     options = PLAIN if blocks else _options(batch)
     if options is PLAIN:
         body = batch.serialize()
     else:
         body = _stream(batch, options)[batch.schema.serialize().size :]
-    return BODY_HEAD.pack(google_crc32c.value(body), blocks) + memoryview(body)
+    return BODY_HEAD.pack(google_crc32c.value(body), blocks), body
 
 
 def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from streaming.arrow.pieces import of_lengths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,12 +70,16 @@ def _pack_task(batches: Iterator[pa.RecordBatch], making: Pack) -> Iterator[pa.R
     return map(making, in_packs(batches))
 
 
-def packed(shards: NDArray[Any], packs: list[bytes], keys: list[int]) -> pa.RecordBatch:
-    """Rows of PACKED: the packs of some shards under their state keys."""
+def packed(
+    shards: NDArray[Any], packs: Sequence[tuple[bytes, pa.Buffer]], keys: list[int]
+) -> pa.RecordBatch:
+    """Rows of PACKED: the packs (`body_pieces`) of some shards under their state keys."""
+    lengths = np.array([sum(map(len, pieces)) for pieces in packs], np.int64)
+    data = pa.py_buffer(b"".join(chain.from_iterable(packs)))
     return pa.RecordBatch.from_arrays(
         [
             pa.array([keys[shard] for shard in shards.tolist()], pa.int32()),
-            pa.array(packs, pa.binary()),
+            of_lengths(lengths, data),
         ],
         names=["shard", "rows"],
     )

@@ -67,6 +67,6 @@ def lengths_of(column: pa.Array) -> Int64s:
 
 
 def of_lengths(lengths: Int64s, data: pa.Buffer) -> pa.Array:
-    """Rows of these lengths, one behind the other in the bytes."""
-    ends = np.append(0, np.cumsum(lengths)).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(ends), data])
+    """Rows of these lengths, one behind the other in the bytes; ArrowInvalid above 2 GiB."""
+    ends = pa.array(np.append(0, np.cumsum(lengths)), pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, ends, data])

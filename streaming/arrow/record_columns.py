@@ -19,7 +19,9 @@ from streaming.arrow.schemas import HEADERS, RECORD
 Bytes = NDArray[np.uint8]
 
 FEW = 16
-"""So few batches or rows are stepped through one by one."""
+"""So few rows with more headers are stepped through one by one."""
+FEW_BATCHES = 80
+"""So few batches as well: a step through all of them takes as long as through 80 records."""
 VARINT_BITS_MAX = 70
 
 Told = tuple[int, ...]
@@ -41,9 +43,10 @@ def columns(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
     Values are not copied yet: they are a dictionary, whose other entries are what lies between.
     ValueError, IndexError or OverflowError where the bytes are no records.
     """
-    data, begin = _in_one(bodies)
+    whole, begin = _in_one(bodies)
+    data = np.frombuffer(whole, np.uint8)
     records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(told, np.int64).T
-    at, size = _places(data, begin, records)
+    at, size = _places(whole, begin, records)
     batch = np.repeat(np.arange(len(records)), records)
     delta_ms, p = varints(data, at + 1)  # behind the attributes
     delta, p = varints(data, p)
@@ -73,14 +76,14 @@ def columns(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
     )
 
 
-def _in_one(bodies: Sequence[Body]) -> tuple[Bytes, Int64s]:
+def _in_one(bodies: Sequence[Body]) -> tuple[bytes, Int64s]:
     """Bytes that have all bodies, and where each begins; one answer's stay where they are."""
     data = bodies[0].data
     if all(each.data is data for each in bodies):
-        return np.frombuffer(data, np.uint8), np.array([each.begin for each in bodies])
+        return data, np.array([each.begin for each in bodies])
     sizes = np.array([each.size for each in bodies])
     parts = (memoryview(each.data)[each.begin : each.begin + each.size] for each in bodies)
-    return np.frombuffer(b"".join(parts), np.uint8), np.cumsum(sizes) - sizes
+    return b"".join(parts), np.cumsum(sizes) - sizes
 
 
 def varints(data: Bytes, at: Int64s) -> tuple[Int64s, Int64s]:
@@ -116,30 +119,44 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     raise ValueError("a number without an end")
 
 
-def _places(data: Bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
+def _places(whole: bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64s]:
     """Where each record begins (behind its size), and its size; by batch.
 
     ``begin``: where each batch's first record's size is. A step finds one record of each batch.
     """
     first = np.cumsum(records) - records
+    data = np.frombuffer(whole, np.uint8)
     at, size = np.empty((2, int(records.sum())), np.int64)
     order = np.argsort(-records, kind="stable")
     place, slot = begin[order], first[order]
     alive = np.searchsorted(-records[order], -np.arange(1, int(records.max()) + 1), side="right")
-    steps = int(np.searchsorted(-alive, -FEW, side="right"))
+    steps = int(np.searchsorted(-alive, -FEW_BATCHES, side="right"))
     for step, live in enumerate(alive[:steps].tolist()):
         size_here, place = varints(data, place[:live])
         at[slot[:live] + step] = place
         size[slot[:live] + step] = size_here
         place = place + size_here
-    view = data.data
     for row in range(int(alive[steps]) if steps < len(alive) else 0):
-        here = int(place[row])
-        for index in range(int(slot[row]) + steps, int(slot[row] + records[order[row]])):
-            size_of_it, here = varint(view, here)
-            at[index], size[index] = here, size_of_it
-            here += size_of_it
+        rest = slice(int(slot[row]) + steps, int(slot[row] + records[order[row]]))
+        begins = _begins(whole, int(place[row]), rest.stop - rest.start)
+        size[rest], at[rest] = varints(data, np.array(begins))
     return at, size
+
+
+def _begins(data: bytes, at: int, count: int) -> list[int]:
+    """Where each of so many records begins, which lie one behind the other."""
+    begins = []
+    for _ in range(count):
+        begins.append(at)
+        size = data[at]
+        if size < 0x80:
+            at += 1 + (size >> 1)
+        elif (more := data[at + 1]) < 0x80:
+            at += 2 + ((size & 0x7F | more << 7) >> 1)
+        else:
+            size, at = varint(data, at)
+            at += size
+    return begins
 
 
 def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:

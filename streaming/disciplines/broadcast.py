@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import from_body, to_body
+from streaming.arrow.ipc import body_pieces, from_body
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
 from streaming.arrow.pack import packed
 from streaming.arrow.partitioner import murmur2
@@ -130,7 +130,7 @@ def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) 
 def pack_for_all(table: pa.Table, keys: list[int]) -> pa.RecordBatch:
     """Rows of PACKED: all rows of a table (RECORD) for every shard, under its state key."""
     (rows,) = table.cast(RECORD).combine_chunks().to_batches()
-    return packed(np.arange(len(keys)), [to_body(rows)] * len(keys), keys)
+    return packed(np.arange(len(keys)), [body_pieces(rows)] * len(keys), keys)
 
 
 def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> BroadcastWork:

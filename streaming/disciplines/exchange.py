@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import from_body, to_body
+from streaming.arrow.ipc import body_pieces, from_body
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import packed
 from streaming.arrow.schemas import HEADERS, RECORD
@@ -225,7 +225,7 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
     present, first = np.unique(shard[order], return_index=True)
     rows = table.take(pa.array(row[order])).combine_chunks().to_batches()
     bounds = pairwise([*first.tolist(), len(order)])
-    packs = [to_body(rows[0].slice(a, b - a)) for a, b in bounds]
+    packs = [body_pieces(rows[0].slice(a, b - a)) for a, b in bounds]
     return packed(present, packs, state_keys(plan))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from streaming.arrow.blocks import blocked, with_large
 from streaming.arrow.columns import flat, last_headers, plain
-from streaming.arrow.ipc import to_body
+from streaming.arrow.ipc import body_pieces
 from streaming.arrow.pack import packed, packs_of, source_columns
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.xxhash64 import shards_of
@@ -190,7 +190,7 @@ def pack_rows(
     (batch,) = rows.combine_chunks().to_batches()
     present, first = np.unique(shard[order], return_index=True)
     bounds = [*first.tolist(), len(shard)]
-    packs = [to_body(batch.slice(start, stop - start)) for start, stop in pairwise(bounds)]
+    packs = [body_pieces(batch.slice(start, stop - start)) for start, stop in pairwise(bounds)]
     return packed(present, packs, keys)
 
 

@@ -115,6 +115,7 @@ def test_what_was_written_is_read(batches, bytes_max, few, within, cut):
         expected = expected[: -len(batches[-1][0])]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_columns, "FEW", few)
+        patch.setattr(record_columns, "FEW_BATCHES", few)
         assert read(whole, bytes_max=bytes_max) == expected
         some = read(whole, first=begin, stop=stop, bytes_max=bytes_max)
         assert some == [row for row in expected if begin <= row["offset"] < stop]
@@ -216,7 +217,9 @@ def test_nonsense_with_a_right_checksum(data):
         at = data.draw(st.integers(61, len(whole) - 1))
         whole[at] = data.draw(st.sampled_from([0x00, 0x01, 0x7F, 0x80, 0xFF]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_columns, "FEW", data.draw(st.sampled_from([1, 16])))
+        few = data.draw(st.sampled_from([1, 16]))
+        patch.setattr(record_columns, "FEW", few)
+        patch.setattr(record_columns, "FEW_BATCHES", few)
         try:
             found = read(with_checksum(whole))
         except Unreadable:
