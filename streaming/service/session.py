@@ -32,13 +32,20 @@ if TYPE_CHECKING:
 SPARK_SECONDS_MAX = 8
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 OBJECTS_TRIGGER_MS = 1_000
+ROW_CHECKSUMS = tuple(
+    f"spark.sql.shuffle.orderIndependentChecksum.{name}"
+    for name in ("enabled", "enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
+)
+"""Each of them has Spark hash all that is shuffled, to tell a repeated stage from another. Here a
+repeated one has the same records, as offsets say what is read, in packs that may be cut
+elsewhere."""
 SESSION = {
     "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    **dict.fromkeys(ROW_CHECKSUMS, "false"),
     "spark.speculation": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.ansi.enabled": "false",
@@ -49,8 +56,7 @@ SESSION = {
 
 Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
 is rejected. Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones
-are taken from the system anew for each batch. What is shuffled is the same each time, as offsets
-say what is read: rows need no checksum that tells a repeated stage from another.
+are taken from the system anew for each batch.
 """
 
 
