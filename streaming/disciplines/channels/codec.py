@@ -21,14 +21,15 @@ from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.segment_files import SegmentFiles
 from streaming.errors import StateFormatError
 
-STATE_FORMAT, NO_BLOCKS = 6, 5
+STATE_FORMAT, ROW_BY_ROW, NO_BLOCKS = 7, 6, 5
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 """All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
 record is, what segments there are (JSON), and those that are no files (see `to_line`). Spark keeps
 to the columns that a checkpoint began with; up to the format ROWS_HELD the blobs had theirs.
 
 Tables are numbers in few bytes (`streaming.arrow.numbers`): what is sorted as differences,
-positions as distances from their channel's frontier."""
+positions as distances from their channel's frontier. Since when records are held, and their rows,
+are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are."""
 
 Row = tuple[int, int, bytes, bytes, bytes, str]
 
@@ -75,8 +76,8 @@ def decode_shard(row: Row | None, schema: pa.Schema, files: SegmentFiles | None 
     if version == old_states.ROWS_HELD:
         state, table = old_states.with_rows(blobs, clock_ms, schema)
         return Shard(state, HeldRecords.of(table, files), Totals.from_json(totals))
-    if version in (NO_BLOCKS, STATE_FORMAT):
-        state, places = _tables(blobs, clock_ms)
+    if version in (NO_BLOCKS, ROW_BY_ROW, STATE_FORMAT):
+        state, places = _tables(blobs, clock_ms, as_they_are=version <= ROW_BY_ROW)
     elif version in old_states.IN_SEGMENTS:
         state, places = old_states.with_places(blobs, clock_ms)
     else:
@@ -105,11 +106,14 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
         return b""
     ahead = held.position - state.frontier[held.channel]
     fin = held.fin.astype(np.int64)
-    others = (held.since_ms, fin, records.segment, records.row)
-    return squeezed(to_bytes([_steps(held.channel), ahead, *others]))
+    order = _by_segment(records.segment)
+    since_ms, row = (_steps(column[order]) for column in (held.since_ms, records.row))
+    return squeezed(to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row]))
 
 
-def _tables(blobs: Sequence[bytes], clock_ms: int) -> tuple[ShardState, dict[str, Any]]:
+def _tables(
+    blobs: Sequence[bytes], clock_ms: int, *, as_they_are: bool
+) -> tuple[ShardState, dict[str, Any]]:
     """The inverse of the three; of the held records, where they are in segments."""
     channels, ranges, waiting = blobs
     (lengths, *numbers), names = from_bytes(unsqueezed(channels), 1 + len(COLUMNS))
@@ -125,11 +129,20 @@ def _tables(blobs: Sequence[bytes], clock_ms: int) -> tuple[ShardState, dict[str
     if waiting:
         (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(unsqueezed(waiting), 6)
         channel = np.cumsum(steps)
+        if not as_they_are:
+            order = np.argsort(_by_segment(segment))
+            since_ms, row = (np.cumsum(column)[order] for column in (since_ms, row))
         held = Held(channel, ahead + frontier[channel], since_ms, fin.astype(np.bool_))
     state = ShardState(
         of_lengths(lengths, names), **named, held=held, skipped=skipped, clock_ms=clock_ms
     )
     return state, {"segment": segment, "row": row}
+
+
+def _by_segment(segment: Int64s) -> Int64s:
+    """The order in which each segment's records are one behind the other."""
+    few = segment.astype(np.min_scalar_type(int(segment.max())))  # numpy sorts 16 bits by radix
+    return np.argsort(few, kind="stable")
 
 
 def _steps(ascending: Int64s) -> Int64s:
