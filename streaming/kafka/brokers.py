@@ -126,8 +126,8 @@ def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
     Of a large answer all but the last byte goes where it will be decoded: with that byte
     kafka-python sees that it is whole.
     """
-    answers = transport.get_protocol().parser
-    frame = None if answers is None else answers._rbuffer  # noqa: SLF001
+    answers = getattr(transport.get_protocol(), "parser", None)
+    frame = getattr(answers, "_rbuffer", None)
     try:
         if frame is not None and (rest := len(frame) - frame.tell()) > LARGE_BYTES:
             count = transport._sock.recv_into(memoryview(frame)[-rest:-1])  # noqa: SLF001
