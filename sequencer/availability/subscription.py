@@ -84,7 +84,9 @@ class Subscription:
     def _attempt(self) -> Received | bool:
         """A message, or whether there will be none any more."""
         ended = self._tree.closed and self._ring.oldest_open() is None  # before the look, not after
-        if self._from_the_first and self._ring.begun:
+        if self._from_the_first:
+            if not self._ring.begun:
+                return ended  # without a poll, which could find a topic that begins right now
             self._from_the_first = False
             self._next = self._missed_from = self._ring.availability.first
         return self._poll() or ended

@@ -2,7 +2,9 @@
 
 import pytest
 
-from sequencer.availability import BrokerClosed, IdTaken, LocalBroker
+from sequencer.availability import BrokerClosed, IdTaken, LocalBroker, Mode, Subscription
+from sequencer.availability.drafts import Tree
+from sequencer.availability.ring import RingEntry, State, TopicRing
 from sequencer.availability.word import ID_MAX
 from tests.sequencer.availability.broker_reads import NOW, SOON, WAIT, filled, payloads
 
@@ -26,6 +28,29 @@ def test_a_topic_is_joined_in_mid_stream():
     assert [m.id for m in payloads(broker.subscribe("relay/camera", start=0))] == [
         *range(1068, 1100)
     ]
+
+
+class BeginsUnseen(TopicRing):
+    """A ring whose topic begins, at 1000, right after a look at whether it has begun."""
+
+    @property
+    def begun(self):
+        begun = super().begun
+        if not begun:
+            entry = RingEntry(self.name)
+            entry.settle(State.PUBLISHED)
+            self.take(entry, 1000)
+            self.publish(entry)
+        return begun
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_topic_that_begins_while_its_reader_looks_has_nothing_below_its_first(mode):
+    ring = TopicRing("relay", capacity=64)
+    reader = Subscription(ring, Tree(closed=False), mode, start=None)
+    reader._ring = BeginsUnseen("relay", capacity=64)
+    message = reader.read(NOW)
+    assert (message.id, message.missed) == (1000, range(1000, 1000))
 
 
 def test_an_own_id_belongs_to_one_publisher():
