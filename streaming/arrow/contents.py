@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import Int64s
+from streaming.arrow.columns import Int64s, row_bytes
 from streaming.arrow.compression import stored_heads
 from streaming.arrow.pieces import (
     NO_BYTES,
@@ -164,7 +164,7 @@ def _bytes_in(piece: Piece) -> Int64s:
     """How many bytes each row has of it, or all of them have."""
     if isinstance(piece, pa.Scalar):
         return np.asarray(len(piece.as_buffer()))
-    return np.asarray(pc.binary_length(piece).fill_null(0).to_numpy(), np.int64)
+    return row_bytes(piece)
 
 
 def _numbers(numbers: NDArray[np.integer]) -> Piece:

@@ -59,12 +59,6 @@ def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
     return h ^ h >> np.uint32(15)
 
 
-def by_partition(partitions: NDArray[np.integer]) -> NDArray[np.intp]:
-    """The rows in order of their partitions, those of one partition in the order that they have."""
-    narrow = np.min_scalar_type(int(partitions.max(initial=0)))  # of 16 bits: four times faster
-    return np.argsort(partitions.astype(narrow), kind="stable")
-
-
 def partitions_of(keys: pa.Array, count: int) -> NDArray[np.int32]:
     """The partition of each key among ``count``, as Kafka's Java client chooses it."""
     return ((murmur2(keys) & np.int32(0x7FFFFFFF)) % np.int32(count)).astype(np.int32)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.blocks import plain_values
-from streaming.arrow.columns import Int64s, flat, plain, row_bytes
+from streaming.arrow.columns import Int64s, flat, grouped, plain, row_bytes
 from streaming.arrow.compression import (
     BLOCK_BYTES_MAX,
     COMPRESSIONS,
@@ -29,7 +29,6 @@ from streaming.arrow.compression import (
     lz4_frame,
 )
 from streaming.arrow.contents import Contents, Shared, as_binary, contents
-from streaming.arrow.partitioner import by_partition
 from streaming.arrow.pieces import (
     ends_and_bytes,
     varint_sizes,
@@ -131,7 +130,7 @@ def next_sequence(sequence: int, count: int) -> int:
 def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[Batch]:
     """Rows in order of partition, numbered, cut into batches."""
     if (np.diff(partitions) < 0).any():
-        order = by_partition(partitions)
+        order = grouped(partitions)
         made, times, partitions = made.take(order), times[order], partitions[order]
     lengths = made.lengths
     framed = FRAMED_BYTES_MAX * (made.block is not None)

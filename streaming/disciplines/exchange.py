@@ -24,7 +24,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat
+from streaming.arrow.columns import flat, grouped
 from streaming.arrow.ipc import body_pieces, from_body
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import packed
@@ -221,7 +221,7 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
             np.repeat(np.arange(plan.shards), len(commands)),
         )
     )
-    order = np.argsort(shard, kind="stable")
+    order = grouped(shard)
     present, first = np.unique(shard[order], return_index=True)
     rows = table.take(pa.array(row[order])).combine_chunks().to_batches()
     bounds = pairwise([*first.tolist(), len(order)])

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
+from streaming.arrow.columns import grouped
 from streaming.arrow.ipc import from_line, squeezed, to_line, unsqueezed
 from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.pieces import ends_and_bytes, lengths_of, of_lengths
@@ -106,7 +107,7 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
         return b""
     ahead = held.position - state.frontier[held.channel]
     fin = held.fin.astype(np.int64)
-    order = _by_segment(records.segment)
+    order = grouped(records.segment)
     since_ms, row = (_steps(column[order]) for column in (held.since_ms, records.row))
     return squeezed(to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row]))
 
@@ -130,19 +131,14 @@ def _tables(
         (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(unsqueezed(waiting), 6)
         channel = np.cumsum(steps)
         if not as_they_are:
-            order = np.argsort(_by_segment(segment))
-            since_ms, row = (np.cumsum(column)[order] for column in (since_ms, row))
+            order = grouped(segment)
+            for column in (since_ms, row):
+                column[order] = np.cumsum(column)
         held = Held(channel, ahead + frontier[channel], since_ms, fin.astype(np.bool_))
     state = ShardState(
         of_lengths(lengths, names), **named, held=held, skipped=skipped, clock_ms=clock_ms
     )
     return state, {"segment": segment, "row": row}
-
-
-def _by_segment(segment: Int64s) -> Int64s:
-    """The order in which each segment's records are one behind the other."""
-    few = segment.astype(np.min_scalar_type(int(segment.max())))  # numpy sorts 16 bits by radix
-    return np.argsort(few, kind="stable")
 
 
 def _steps(ascending: Int64s) -> Int64s:

@@ -24,13 +24,13 @@ from sequencer.channels import (
 )
 from streaming.arrow import output
 from streaming.arrow.blocks import alike, plain_values
-from streaming.arrow.columns import flat
+from streaming.arrow.columns import flat, grouped
 from streaming.arrow.encoded import encoded
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.ipc import from_body
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import OUTPUT, Write, output_rows
-from streaming.arrow.partitioner import by_partition, partitions_of
+from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
@@ -186,7 +186,7 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
     keys = outcome.channels.take(pa.array(delivered.channel[starts]))
     runs = np.diff(starts, append=len(delivered.row))
     partitions = np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs)
-    order = by_partition(partitions)  # here by numbers: encoded, their bytes would be moved for it
+    order = grouped(partitions)  # here by numbers: encoded, their bytes would be moved for it
     added: dict[str, NDArray[Any]] = {
         "partition": partitions[order],
         "sequence": delivered.sequence[order],
