@@ -62,7 +62,7 @@ def measure(
     longest = (np.maximum.accumulate(behind)[::-1] - (group[-1] - group) * stride).astype(np.int64)
 
     stride = int(ahead.max()) + 1
-    by_arrival = np.lexsort((row, group))
+    by_arrival = np.argsort(group * (int(row.max()) + 1) + row)  # no two are equal
     positions = (ahead + group * stride)[by_arrival]
     displaced = np.empty(len(row), dtype=np.int64)
     displaced[by_arrival] = np.maximum.accumulate(positions) - positions

@@ -119,17 +119,13 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
     Arrivals without a channel have row -1.
     """
     known = len(state)
-    coded = pc.dictionary_encode(arrivals.channel)
-    # The few that came are hashed, and the many that are known looked up among them.
-    met = pc.index_in(state.keys, value_set=coded.dictionary).fill_null(NONE).to_numpy()
-    row_of = np.full(len(coded.dictionary) + 1, NONE, dtype=np.int64)
-    row_of[met] = np.arange(known)
-    new = np.flatnonzero(row_of[:-1] == NONE)
-    more = len(new)
-    row_of[new] = known + np.arange(more)
-    row_of[NONE] = NONE
-    codes = row_of[coded.indices.fill_null(NONE).to_numpy()]
-    keys = pa.concat_arrays([state.keys, coded.dictionary.take(pa.array(new))])
+    found = pc.index_in(arrivals.channel, value_set=state.keys)
+    codes = found.fill_null(NONE).to_numpy().astype(np.int64)
+    strange = np.flatnonzero(codes == NONE)
+    coded = arrivals.channel.take(pa.array(strange)).dictionary_encode()
+    codes[strange] = known + coded.indices.fill_null(NONE - known).to_numpy()
+    more = len(coded.dictionary)
+    keys = pa.concat_arrays([state.keys, coded.dictionary])
     columns = {
         name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
         for name, column in state.columns().items()

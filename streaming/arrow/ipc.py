@@ -6,6 +6,7 @@ import binascii
 import struct
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 import google_crc32c
 import pyarrow as pa
@@ -24,6 +25,8 @@ less than that where rows are not small: measured with JSON, 10 KB a value are 1
 1 KB 27 %; 100 bytes are not."""
 BODY_HEAD = struct.Struct("<II")
 """Checksum, and whether the rows have blocks."""
+
+Blob = TypeVar("Blob", bytes, pa.Buffer)
 
 SMALL_BYTES_MAX = 256 * 2**10
 SMALL, LARGE = pa.Codec("lz4_raw"), pa.Codec("zstd", compression_level=1)
@@ -110,7 +113,7 @@ def join(parts: Sequence[bytes]) -> bytes:
     return struct.pack(f">{len(parts)}I", *map(len, parts)) + b"".join(parts)
 
 
-def split(data: bytes, count: int) -> list[bytes]:
+def split(data: Blob, count: int) -> list[Blob]:
     """The inverse of :func:`join` of so many."""
     sizes = struct.unpack_from(f">{count}I", data)
     return [data[first:stop] for first, stop in pairwise(accumulate(sizes, initial=4 * count))]

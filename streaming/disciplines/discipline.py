@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Described = list[dict[str, Any]]
 """A dictionary for each channel, subscriber or peer."""
 
-Reader = Callable[[Iterable[Any]], Described]
+Reader = Callable[[Iterable[Any]], Iterable[dict[str, Any]]]
 """From a row of the state store (the shard's key, then its state) to what it says."""
 
 

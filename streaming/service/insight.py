@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
@@ -10,18 +11,22 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Described
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Row
-from streaming.errors import JobFailed
+from streaming.errors import JobFailed, StorageUnavailable
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import make_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+READS_MAX = 5
+"""A service that runs removes files of states that it has left for a while: they are read anew."""
+
 
 def look(session: SparkSession, config: Config, name: str) -> Described:
     """What the last batch left of each channel, subscriber or peer; sorted by name.
 
-    See `describe` of the disciplines. Raises JobFailed where there is no state to read.
+    See `describe` of the disciplines. Raises JobFailed where there is no state to read,
+    StorageUnavailable where files of it are missing.
     """
     checkpoint = Checkpoint.of(config, name)
     identity = checkpoint.identity()
@@ -32,7 +37,15 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
             f"Start it first: sequencer run CONFIG --pipeline {name}.",
         )
     plan = make_plan(config, name, identity, {})
-    return described(config, name, plan, state_rows(session, checkpoint.location))
+    for again in reversed(range(READS_MAX)):
+        rows = state_rows(session, checkpoint.location)
+        try:
+            return described(config, name, plan, rows)
+        except StorageUnavailable as error:
+            if not again:
+                told = error.message, "Nothing was changed.", error.remedy
+                raise StorageUnavailable(*told) from error
+    raise AssertionError("unreachable")
 
 
 def state_rows(session: SparkSession, location: str) -> list[Row]:
@@ -48,5 +61,5 @@ def described(config: Config, name: str, plan: Plan, rows: Iterable[Row]) -> Des
     """What rows of state say under a plan; sorted by name."""
     discipline = DISCIPLINES[config.pipelines[name].discipline]
     read = discipline.describe(plan)
-    rows_read = [item for row in rows for item in read(row)]
-    return sorted(rows_read, key=lambda item: str(item[discipline.key]))
+    parts = [read(row) for row in rows]  # all at once, while their files are there
+    return sorted(chain.from_iterable(parts), key=lambda item: str(item[discipline.key]))

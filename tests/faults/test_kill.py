@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from streaming.crashes import POINTS
+from streaming.disciplines.channels.codec import TABLES_BYTES_MIN
 from tests.faults.channels import KEYS, judge, prepare, some_messages
 from tests.faults.dying import FAULTS
 from tests.faults.kills import through_kills
@@ -81,24 +82,26 @@ def test_a_crash_of_the_whole_service_between_any_two_steps(broker, topic_prefix
     crashes.judge()
 
 
-def kill_at_random(broker, prefix, folder, *, kills, messages, seconds, size=0):
+def kill_at_random(
+    broker, prefix, folder, *, kills, messages, seconds, keys=KEYS, size=0, **service
+):
     """The service is killed at random moments while messages come in; then it finishes."""
-    config = prepare(broker, prefix, folder, batch_records_max=10_000)
+    config = prepare(broker, prefix, folder, **{"batch_records_max": 10_000, **service})
     seed = int(os.environ.get("SEQUENCER_SEED", "3"))
     rng = random.Random(seed)
-    per_turn = messages // len(KEYS) // (kills + 1)
+    per_turn = messages // len(keys) // (kills + 1)
     sent = 0
 
     def turn(number):
         nonlocal sent
-        batch = some_messages(number * per_turn, per_turn, rng, size=size)
+        batch = some_messages(number * per_turn, per_turn, rng, keys, size)
         produce(broker.bootstrap, f"{prefix}in", batch)
         sent += len(batch)
 
     through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
     count = (kills + 1) * per_turn
-    judge(broker.bootstrap, prefix, count, sent, status(config)["p"], size=size)
+    judge(broker.bootstrap, prefix, count, sent, status(config)["p"], keys, size)
 
 
 @pytest.mark.slow
@@ -113,3 +116,22 @@ def test_ten_kills_while_large_records_wait_in_files(broker, topic_prefix, tmp_p
     kill_at_random(
         broker, topic_prefix, tmp_path, kills=10, messages=11_000, seconds=4, size=20_000
     )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_ten_kills_while_the_tables_of_many_channels_are_files(broker, topic_prefix, tmp_path):
+    keys = [b"channel-%05d" % n for n in range(20_000)]
+    kill_at_random(
+        broker,
+        topic_prefix,
+        tmp_path,
+        kills=10,
+        messages=440_000,
+        seconds=4,
+        keys=keys,
+        shards=4,
+        batch_records_max=20_000,
+    )
+    held = tmp_path / "checkpoints" / "p" / "held"
+    assert any(path.stat().st_size > TABLES_BYTES_MIN for path in held.glob("*/*"))

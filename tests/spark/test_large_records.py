@@ -1,11 +1,15 @@
-"""Large records that wait lie in files of the checkpoint: real Spark, a real broker, kill -9."""
+"""Large records that wait, and tables of many channels, lie in files of the checkpoint.
+
+Real Spark, a real broker, kill -9.
+"""
 
 import random
 import signal
 
 import pytest
 
-from tests.faults.channels import judge, prepare, value_of
+from streaming.disciplines.channels.codec import TABLES_BYTES_MIN
+from tests.faults.channels import judge, prepare, some_messages, value_of
 from tests.kafka_helpers import Record, produce, read_all, read_by_librdkafka
 from tests.service_helpers import Service, inspect, run_once, status, verify
 
@@ -60,6 +64,36 @@ def test_they_outlive_a_kill_after_their_delivery_and_then_go(broker, topic_pref
     judge(broker.bootstrap, topic_prefix, 17, 17 * len(KEYS), status(config)["p"], KEYS, SIZE)
     code, said = verify(config)
     assert code == 0, said
+
+
+def test_the_tables_of_many_channels_outlive_a_kill(broker, topic_prefix, tmp_path):
+    config = prepare(broker, topic_prefix, tmp_path, shards=2, state_partitions=2)
+    keys = [b"channel-%05d" % n for n in range(8_000)]
+    held, rng = tmp_path / "checkpoints" / "p" / "held", random.Random(1)
+
+    def send(first, count):
+        batch = some_messages(first, count, rng, keys)
+        produce(broker.bootstrap, f"{topic_prefix}in", batch)
+        return len(batch)
+
+    sent = send(1, 2)
+    run_once(config)
+    before = {*held.glob("*/*")}
+    assert sum(path.stat().st_size for path in before) > 2 * TABLES_BYTES_MIN
+    assert len({path.parent for path in before}) == 2
+    channels = inspect(config)["channels"]
+    assert {each["channel"].encode() for each in channels} == {*keys}
+    assert {(each["held"], each["next"], each["missing"] == [[0, 1]]) for each in channels} == {
+        (2, 0, True)
+    }
+
+    sent += send(0, 1)
+    fault = {"SEQUENCER_FAULT": f"4-5:{tmp_path}/died"}
+    with Service(config, "--once", environment=fault) as run:
+        assert run.wait() == -signal.SIGKILL, run.said()
+    assert before <= {*held.glob("*/*")}, "the batch is repeated, from the tables of its state"
+    run_once(config)
+    judge(broker.bootstrap, topic_prefix, 3, sent, status(config)["p"], keys)
 
 
 def test_every_client_reads_values_that_were_compressed_one_by_one(broker, topic_prefix, tmp_path):

@@ -1,13 +1,14 @@
 """Discipline `channel`: each channel's messages in the order of their labels.
 
 `settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
-`commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes;
+`commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes, large
+parts of it in `shard_files`;
 `describe` the same for people; `waiting` who waits, for a quick look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.channels.settings import ChannelPipeline
@@ -51,12 +52,14 @@ def _describe(plan: ChannelPlan) -> Reader:
     from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
     from streaming.disciplines.channels.describe import describe  # noqa: PLC0415
     from streaming.disciplines.channels.pack import record_schema  # noqa: PLC0415
+    from streaming.disciplines.channels.shard_files import ShardFiles  # noqa: PLC0415
 
     schema = record_schema(plan)
 
-    def read(row: Iterable[Any]) -> Described:
-        _, *state = row
-        return describe(decode_shard(tuple(state), schema), plan.rules)
+    def read(row: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        key, *state = row
+        shard = decode_shard(tuple(state), schema, ShardFiles.of(plan, key))
+        return describe(shard, plan.rules)
 
     return read
 

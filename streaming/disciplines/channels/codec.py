@@ -13,61 +13,92 @@ import pyarrow as pa
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.columns import grouped
-from streaming.arrow.ipc import from_line, squeezed, to_line, unsqueezed
+from streaming.arrow.ipc import from_line, join, split, squeezed, to_line, unsqueezed
 from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.pieces import ends_and_bytes, lengths_of, of_lengths
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import old_states
 from streaming.disciplines.channels.held_records import HeldRecords, Segment
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import StateFormatError
 
-STATE_FORMAT, ROW_BY_ROW, NO_BLOCKS = 7, 6, 5
+STATE_FORMAT, IN_LINES, ROW_BY_ROW, NO_BLOCKS = 8, 7, 6, 5
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 """All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
-record is, what segments there are (JSON), and those that are no files (see `to_line`). Spark keeps
-to the columns that a checkpoint began with; up to the format ROWS_HELD the blobs had theirs.
+record is, what segments and files there are (JSON), and the segments that are no files (see
+`to_line`). Spark keeps to the columns that a checkpoint began with; up to the format ROWS_HELD the
+blobs had theirs.
 
 Tables are numbers in few bytes (`streaming.arrow.numbers`): what is sorted as differences,
 positions as distances from their channel's frontier. Since when records are held, and their rows,
-are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are."""
+are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are. The
+three are one file, in place of lines, where they are large; up to IN_LINES they never were."""
+
+TABLES_BYTES_MIN = 64 * 2**10
+"""Of so many bytes they become a file: in Spark's state a MB, of text already compressed, takes 30
+ms of a core in every batch, and to compress it takes as long as to write three as they are."""
+TABLES_KEPT_MS = 10_000
+"""So long, in batch time, such a file outlives its use: whoever reads the state while the service
+runs (`sequencer inspect`) has Spark tell its name first."""
 
 Row = tuple[int, int, bytes, bytes, bytes, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard's whole state: the channels, the held records (rows of RECORD), the counts."""
+    """A shard's whole state: the channels, the held records (rows of RECORD), the counts.
+
+    ``tables``: the file that the channels were read from, "" for none. ``left``: those of earlier
+    batches, each with the batch time at which it was left.
+    """
 
     state: ShardState
     records: HeldRecords
     totals: Totals
+    tables: str = ""
+    left: Sequence[tuple[str, int]] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """Of the files that it is in."""
+        return {*self.records.names, self.tables} - {""}
 
 
 def encode_shard(shard: Shard) -> Row:
-    """The shard as a row of STATE."""
-    state, segments = shard.state, shard.records.segments
+    """The shard as a row of STATE, and what of it are files."""
+    state, records = shard.state, shard.records
+    tables = [_channels(state), _skipped(state), _places(state, records)]
+    name, made = "", records.made
+    if records.files is not None and sum(map(len, tables)) >= TABLES_BYTES_MIN:
+        name = records.files.put(pa.py_buffer(join(tables)), made)
+        made += 1
+        tables = [b"", b"", b""]
+    left = [*shard.left, *([(shard.tables, state.clock_ms)] if shard.tables else [])]
+    due = [each for each, left_ms in left if left_ms <= state.clock_ms - TABLES_KEPT_MS]
     lines = [
         shard.totals.without_news().to_json(),
-        *map(to_line, (_channels(state), _skipped(state), _places(state, shard.records))),
+        *(to_line(squeezed(table) if table else b"") for table in tables),
         json.dumps(
             {
                 "segments": [
-                    (each.rows, each.size, each.name, *[True] * each.blocks) for each in segments
+                    (each.rows, each.size, each.name, *[True] * each.blocks)
+                    for each in records.segments
                 ],
-                "gone": shard.records.gone,
-                "made": shard.records.made,
+                "gone": [*records.gone, *due],
+                "made": made,
+                "tables": name,
+                "left": left[len(due) :],
             }
         ),
-        *(each.line for each in segments if not each.name),
+        *(each.line for each in records.segments if not each.name),
     ]
     return STATE_FORMAT, state.clock_ms, b"", b"", b"", "\n".join(lines)
 
 
-def decode_shard(row: Row | None, schema: pa.Schema, files: SegmentFiles | None = None) -> Shard:
+def decode_shard(row: Row | None, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
     """The shard in a row of STATE, or an empty one.
 
-    ``schema`` is that of its records, ``files`` are where large ones lie.
+    ``schema`` is that of its records, ``files`` are where large parts of it lie.
     """
     if row is None:
         return Shard(ShardState.empty(), HeldRecords.empty(schema, files), Totals())
@@ -77,20 +108,30 @@ def decode_shard(row: Row | None, schema: pa.Schema, files: SegmentFiles | None 
     if version == old_states.ROWS_HELD:
         state, table = old_states.with_rows(blobs, clock_ms, schema)
         return Shard(state, HeldRecords.of(table, files), Totals.from_json(totals))
-    if version in (NO_BLOCKS, ROW_BY_ROW, STATE_FORMAT):
-        state, places = _tables(blobs, clock_ms, as_they_are=version <= ROW_BY_ROW)
-    elif version in old_states.IN_SEGMENTS:
+    if version not in (*old_states.IN_SEGMENTS, NO_BLOCKS, ROW_BY_ROW, IN_LINES, STATE_FORMAT):
+        raise StateFormatError(version, STATE_FORMAT)
+    told = json.loads(lines[3])
+    if isinstance(told, list):  # old_states.NO_FILES
+        told = {"segments": [(*head, "") for head in told], "gone": []}
+    name = told.get("tables", "")
+    if version in old_states.IN_SEGMENTS:
         state, places = old_states.with_places(blobs, clock_ms)
     else:
-        raise StateFormatError(version, STATE_FORMAT)
-    records = replace(HeldRecords.empty(schema, files), **places, **_segments(lines[3], lines[4:]))
-    return Shard(state, records, Totals.from_json(totals))
+        if name:
+            assert files is not None  # noqa: S101  (the state's folder is the plan's)
+            tables = split(files.get(name), 3)
+        else:
+            tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
+        state, places = _tables(tables, clock_ms, as_they_are=version <= ROW_BY_ROW)
+    records = replace(HeldRecords.empty(schema, files), **places, **_segments(told, lines[4:]))
+    left = [(each, left_ms) for each, left_ms in told.get("left", [])]
+    return Shard(state, records, Totals.from_json(totals), name, left)
 
 
 def _channels(state: ShardState) -> bytes:
     ends, data = ends_and_bytes(state.keys)
     names = memoryview(data)[ends[0] : ends[-1]]
-    return squeezed(to_bytes([lengths_of(state.keys), *state.columns().values()]) + names)
+    return to_bytes([lengths_of(state.keys), *state.columns().values()]) + names
 
 
 def _skipped(state: ShardState) -> bytes:
@@ -98,7 +139,7 @@ def _skipped(state: ShardState) -> bytes:
     if not len(ranges):
         return b""
     first = ranges.first - state.frontier[ranges.channel]
-    return squeezed(to_bytes([_steps(ranges.channel), first, ranges.stop - ranges.first]))
+    return to_bytes([_steps(ranges.channel), first, ranges.stop - ranges.first])
 
 
 def _places(state: ShardState, records: HeldRecords) -> bytes:
@@ -109,26 +150,26 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
     fin = held.fin.astype(np.int64)
     order = grouped(records.segment)
     since_ms, row = (_steps(column[order]) for column in (held.since_ms, records.row))
-    return squeezed(to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row]))
+    return to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row])
 
 
 def _tables(
-    blobs: Sequence[bytes], clock_ms: int, *, as_they_are: bool
+    tables: Sequence[pa.Buffer], clock_ms: int, *, as_they_are: bool
 ) -> tuple[ShardState, dict[str, Any]]:
     """The inverse of the three; of the held records, where they are in segments."""
-    channels, ranges, waiting = blobs
-    (lengths, *numbers), names = from_bytes(unsqueezed(channels), 1 + len(COLUMNS))
+    channels, ranges, waiting = tables
+    (lengths, *numbers), names = from_bytes(channels, 1 + len(COLUMNS))
     named = dict(zip(COLUMNS, numbers, strict=True))
     frontier = named["frontier"]
     skipped, held = Skipped.empty(), Held.empty()
     segment = row = np.zeros(0, np.int64)
-    if ranges:
-        (steps, ahead, length), _ = from_bytes(unsqueezed(ranges), 3)
+    if len(ranges):
+        (steps, ahead, length), _ = from_bytes(ranges, 3)
         channel = np.cumsum(steps)
         first = ahead + frontier[channel]
         skipped = Skipped(channel, first, first + length)
-    if waiting:
-        (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(unsqueezed(waiting), 6)
+    if len(waiting):
+        (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(waiting, 6)
         channel = np.cumsum(steps)
         if not as_they_are:
             order = grouped(segment)
@@ -145,14 +186,11 @@ def _steps(ascending: Int64s) -> Int64s:
     return np.diff(ascending, prepend=0)
 
 
-def _segments(told: str, lines: Iterable[str]) -> dict[str, Any]:
+def _segments(told: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
     """What `HeldRecords` has of them; where NO_BLOCKS and before, none tells of blocks."""
-    heads = json.loads(told)
-    if isinstance(heads, list):  # old_states.NO_FILES
-        heads = {"segments": [(*head, "") for head in heads], "gone": []}
     rest = iter(lines)
     segments = [
         Segment("" if name else next(rest), rows, size, name, *blocks)
-        for rows, size, name, *blocks in heads["segments"]
+        for rows, size, name, *blocks in told["segments"]
     ]
-    return {"segments": segments, "gone": heads["gone"], "made": heads.get("made", 0)}
+    return {"segments": segments, "gone": told["gone"], "made": told.get("made", 0)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +17,7 @@ from streaming.disciplines.channels.codec import Shard
 Range = tuple[int | str, int | str]
 
 
-def describe(shard: Shard, rules: Rules) -> list[dict[str, Any]]:
+def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
     ``next``: the label that is delivered next. ``missing``: ranges that held messages wait for.
@@ -26,26 +27,22 @@ def describe(shard: Shard, rules: Rules) -> list[dict[str, Any]]:
     held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
     skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
     columns = {name: column.tolist() for name, column in state.columns().items()}
-    described = []
     for row, key in enumerate(state.keys.to_pylist()):
         frontier, fin = columns["frontier"][row], columns["fin"][row]
         waiting = held.get(row, [])
-        described.append(
-            {
-                "channel": key.decode(errors="backslashreplace"),
-                "epoch": columns["epoch"][row],
-                "next": labels.at(frontier),
-                "sequence": columns["sequence"][row],
-                "incarnation": columns["incarnation"][row],
-                "held": len(waiting),
-                "held_since": at(min(since for _, since in waiting)) if waiting else None,
-                "missing": _missing(frontier, [position for position, _ in waiting], labels),
-                "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
-                "ended": fin != NONE and frontier > fin,
-                "active": at(columns["active_ms"][row]),
-            }
-        )
-    return described
+        yield {
+            "channel": key.decode(errors="backslashreplace"),
+            "epoch": columns["epoch"][row],
+            "next": labels.at(frontier),
+            "sequence": columns["sequence"][row],
+            "incarnation": columns["incarnation"][row],
+            "held": len(waiting),
+            "held_since": at(min(since for _, since in waiting)) if waiting else None,
+            "missing": _missing(frontier, [position for position, _ in waiting], labels),
+            "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
+            "ended": fin != NONE and frontier > fin,
+            "active": at(columns["active_ms"][row]),
+        }
 
 
 def _by_channel(

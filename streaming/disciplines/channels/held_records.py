@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from streaming.arrow.blocks import alike, plain_values
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import SMALL, from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 
 PIECE_BYTES = 2**21
 """About so large is a table that leaves a shard, and (two of them) a segment of what stays.
@@ -28,7 +29,7 @@ FILE_RATIO_MAX = 8
 when they are compressed: in Spark's state each MB costs some 10 ms of a core in every batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pool:
     """What a step has at hand: records by their numbers, first those held before, then arrivals.
 
@@ -37,6 +38,14 @@ class Pool:
 
     table: pa.Table
     at: Int64s
+
+    @cached_property
+    def sizes(self) -> Int64s:
+        """About how many bytes each row of the table takes."""
+        sizes = np.full(len(self.table), ROW_BYTES)
+        for name in columns_in(self.table.schema, ("key", "value", "headers")):
+            sizes += row_bytes(flat(self.table[name]))
+        return sizes
 
     def take(self, records: Int64s, names: Sequence[str] | None = None) -> pa.Table:
         """Some of the records, in this order."""
@@ -52,10 +61,7 @@ class Pool:
         if self.table.nbytes <= most:
             yield slice(0, len(records))
             return
-        sizes = np.full(len(self.table), ROW_BYTES)
-        for name in columns_in(self.table.schema, ("key", "value", "headers")):
-            sizes += row_bytes(flat(self.table[name]))
-        for first, stop in slices(sizes[self.at[records]], most):
+        for first, stop in slices(self.sizes[self.at[records]], most):
             yield slice(first, stop)
 
 
@@ -74,7 +80,7 @@ class Segment:
     blocks: bool = False
 
     @classmethod
-    def of(cls, table: pa.Table, files: SegmentFiles | None, number: int) -> Segment:
+    def of(cls, table: pa.Table, files: ShardFiles | None, number: int) -> Segment:
         """All rows of a table; ``number`` is its file's, where it becomes one."""
         (batch,) = table.combine_chunks().to_batches()
         rows, size, blocks = len(table), table.nbytes, has_blocks(table.schema)
@@ -90,7 +96,7 @@ class Segment:
         """With fewer that are held it is written anew; a file is not read for what it has not."""
         return -(-self.rows // (4 if self.name else 2))
 
-    def take(self, rows: Int64s, schema: pa.Schema, files: SegmentFiles | None) -> pa.Table:
+    def take(self, rows: Int64s, schema: pa.Schema, files: ShardFiles | None) -> pa.Table:
         """Some of the rows; ``schema`` is that of rows without blocks."""
         schema = with_blocks(schema) if self.blocks else schema
         if self.name:
@@ -114,18 +120,18 @@ class HeldRecords:
     segments: Sequence[Segment]
     segment: Int64s
     row: Int64s
-    files: SegmentFiles | None = None
+    files: ShardFiles | None = None
     gone: Sequence[str] = ()
     made: int = 0
 
     @classmethod
-    def empty(cls, schema: pa.Schema, files: SegmentFiles | None = None) -> HeldRecords:
+    def empty(cls, schema: pa.Schema, files: ShardFiles | None = None) -> HeldRecords:
         """No records."""
         none = np.zeros(0, np.int64)
         return cls(schema, (), none, none, files)
 
     @classmethod
-    def of(cls, table: pa.Table, files: SegmentFiles | None = None, made: int = 0) -> HeldRecords:
+    def of(cls, table: pa.Table, files: ShardFiles | None = None, made: int = 0) -> HeldRecords:
         """All rows of a table, where there have been so many segments."""
         empty, rows = replace(cls.empty(table.schema, files), made=made), np.arange(len(table))
         return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))

@@ -38,7 +38,7 @@ from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.errors import GapTimeout
 
@@ -73,11 +73,11 @@ class ChannelOperator:
         """Step one shard; the state changes only with what is returned."""
         schema = record_schema(self.plan)
         packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
-        files = SegmentFiles.of(self.plan, key[0])
+        files = ShardFiles.of(self.plan, key[0])
         shard = decode_shard(state.get if state.exists else None, schema, files)
         if files is not None:
             files.remove(shard.records.gone)
-            files.sweep(shard.records.names)
+            files.sweep(shard.names)
         now_ms = state.getCurrentProcessingTimeMs()
         try:
             after, writes = step_shard(shard, packs, now_ms, self.plan)
@@ -151,7 +151,7 @@ def step_shard(
     events = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:
         writes.append((plan.events, output.events(events)))
-    return Shard(outcome.state, records, totals), writes
+    return replace(shard, state=outcome.state, records=records, totals=totals), writes
 
 
 def _rules(plan: ChannelPlan, now_ms: int) -> Rules:

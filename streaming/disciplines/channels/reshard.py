@@ -17,7 +17,7 @@ from streaming.disciplines.channels.codec import Shard, decode_shard, encode_sha
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.pack import record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.reshard import Resharded, Row, counts_of
 from streaming.disciplines.state_keys import shard_keys
@@ -27,7 +27,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     """Each channel to its shard by the hash of its name."""
     schema = record_schema(before)
     shards = [
-        decode_shard(tuple(state), schema, SegmentFiles.of(before, key)) for key, *state in rows
+        decode_shard(tuple(state), schema, ShardFiles.of(before, key)) for key, *state in rows
     ]
     whole = _together([shard.state for shard in shards])
     totals = counts_of(shard.totals for shard in shards)
@@ -41,7 +41,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
         state = _part(whole, mine)
         held = HeldRecords.of(
             records.filter(pa.array(mine[whole.held.channel])),
-            SegmentFiles.of(after, keys[number]),
+            ShardFiles.of(after, keys[number]),
             made,
         )
         counts = replace(

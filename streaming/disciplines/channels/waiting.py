@@ -15,6 +15,7 @@ import pyarrow as pa
 from sequencer.channels import ShardState
 from sequencer.channels.usual import starts_of
 from sequencer.labels import Labels
+from streaming.arrow.columns import grouped
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
@@ -22,6 +23,7 @@ from streaming.arrow.output import at
 WAITING_MAX = 1_000
 """Channels that one shard tells of: those that have waited longest."""
 
+NEVER = np.iinfo(np.int64).max
 NUMBERS = ("epoch", "frontier", "since_ms", "held")
 SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 
@@ -65,7 +67,7 @@ def _waiting(state: ShardState) -> pa.RecordBatch:
     rows = held.channel[starts]
     since_ms = np.minimum.reduceat(held.since_ms, starts) if len(starts) else held.since_ms
     count = np.diff(starts, append=len(held))
-    longest = np.argsort(since_ms, kind="stable")[:WAITING_MAX]
+    longest = grouped(since_ms - since_ms.min(initial=NEVER))[:WAITING_MAX]
     rows = rows[longest]
     numbers = (state.epoch[rows], state.frontier[rows], since_ms[longest], count[longest])
     columns = [state.keys.take(pa.array(rows)), *map(pa.array, numbers)]

@@ -24,7 +24,7 @@ from streaming.disciplines.channels.pack import (
     record_schema,
 )
 from streaming.disciplines.channels.reshard import reshard as reshard_channels
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import describe_waiting
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.describe import describe as describe_group
@@ -137,7 +137,7 @@ def step_channels(plan, states, records, now_ms):
         mine = [each for each in records if channel_shard(each["key"], plan.shards) == number]
         table = pa.Table.from_pylist(mine, schema=record_schema(plan))
         table = labelled(table, arrival_schema(plan), header_name(plan.label)).combine_chunks()
-        shard = decode_shard(states.get(key), record_schema(plan), SegmentFiles.of(plan, key))
+        shard = decode_shard(states.get(key), record_schema(plan), ShardFiles.of(plan, key))
         after, writes = step_shard(
             shard, [to_body(each) for each in table.to_batches()], now_ms, plan
         )

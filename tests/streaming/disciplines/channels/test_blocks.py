@@ -20,7 +20,7 @@ from streaming.disciplines.channels import held_records
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.operator import ChannelOperator
 from streaming.disciplines.channels.pack import arrival_schema, make_packs, record_schema
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 from tests.streaming.arrow.reading import read
 from tests.streaming.disciplines.channels.attempts import State, run
 from tests.streaming.disciplines.channels.plans import plan
@@ -105,7 +105,7 @@ def test_the_same_is_written_with_blocks(seed, files, tmp_path, monkeypatch):
     assert with_some > 3
     schema = record_schema(p)
     shards = [
-        decode_shard(state.kept, schema, SegmentFiles.of(operator.plan, 7))
+        decode_shard(state.kept, schema, ShardFiles.of(operator.plan, 7))
         for operator, state in zip(operators, states, strict=True)
     ]
     assert len(shards[0].records) > 0

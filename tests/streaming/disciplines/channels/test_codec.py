@@ -2,8 +2,10 @@
 
 import base64
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +17,18 @@ from sequencer.channels import Full, Gap, Held, Rules, ShardState
 from sequencer.channels.state import COLUMNS, Skipped
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
+from streaming.disciplines.channels import codec
 from streaming.disciplines.channels.codec import STATE_FORMAT, Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.describe import describe
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import StateFormatError
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 OLD = json.loads(Path(__file__).with_name("old_states.json").read_text())
-"""One shard as the versions of five formats wrote it, and what was told of it then: four channels,
+"""One shard as the versions of six formats wrote it, and what was told of it then: four channels,
 held records, ranges that were given up. Never made anew."""
 
 RULES = Rules(
@@ -91,6 +95,24 @@ def test_what_comes_back(shard):
     assert encode_shard(found) == row
 
 
+@given(shard=shards())
+def test_what_comes_back_from_a_file(shard):
+    """With the same records: only a state's tables lie elsewhere, and its text says where."""
+    schema = shard.records.schema
+    with TemporaryDirectory() as folder, patch.object(codec, "TABLES_BYTES_MIN", 0):
+        files = ShardFiles(Path(folder))
+        there = replace(shard, records=replace(shard.records, files=files))
+        row = encode_shard(there)
+        assert row == encode_shard(there), "a repeated batch writes the same file"
+        (path,) = files.folder.iterdir()
+        found = decode_shard(row, schema, files)
+        assert found.names == {path.name}
+        assert found.records.made == shard.records.made + 1
+        assert as_lists(found.state) == as_lists(shard.state)
+        assert found.records.table().to_pylist() == shard.records.table().to_pylist()
+        assert row[-1].split("\n")[1:4] == ["", "", ""]
+
+
 def test_a_part_of_an_array_of_names():
     """As Arrow leaves one that is cut from another."""
     whole = pa.array([b"gone", b"a", b"", b"later"], pa.binary()).slice(1, 2)
@@ -108,7 +130,7 @@ def test_an_older_state_is_read(version):
     p = plan(RULES)
     schema = record_schema(p)
     shard = decode_shard(row, schema)
-    assert json.loads(json.dumps(describe(shard, RULES))) == OLD["told"]
+    assert json.loads(json.dumps([*describe(shard, RULES)])) == OLD["told"]
     assert [str(each) for each in shard.records.table().to_pylist()] == OLD["held"]
 
     again = decode_shard(encode_shard(shard), schema)

@@ -1,9 +1,10 @@
-"""Segments of held records in files beside Spark's state: only what is asked for is read.
+"""Large parts of a shard in files beside Spark's state: segments of held records, and its tables.
 
-Spark hands a shard its whole state in every batch, and writes it whole. So what large records that
-wait come to, and compression makes no smaller, is not in it: a segment becomes a file in the
-checkpoint's folder, and the state has its name: a number that the shard counts on, and a checksum.
-A repeated batch writes the same file once more, or, where it comes to something else, another one.
+Spark hands a shard its whole state in every batch, and writes it whole: pickled, as text of the
+JVM's, and back. So what is large is not in it: it becomes a file in the checkpoint's folder, and
+the state has its name: a number that the shard counts on, and a checksum. A repeated batch writes
+the same file once more, or, where it comes to something else, another one. Files are mapped into
+memory; of a segment only what leaves is read.
 
 A file is written before the state that names it, and never changed. It is removed in the batch
 after the one that named it no more: then that one is done for ever, and no repeated batch asks for
@@ -37,13 +38,13 @@ _checked: set[Path] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFiles:
+class ShardFiles:
     """The files of one shard."""
 
     folder: Path
 
     @classmethod
-    def of(cls, plan: Plan, key: int) -> SegmentFiles | None:
+    def of(cls, plan: Plan, key: int) -> ShardFiles | None:
         """Those of a state key; None where the plan has no folder for them."""
         return cls(Path(plan.folder, HELD, str(key))) if plan.folder else None
 
@@ -64,7 +65,7 @@ class SegmentFiles:
             with suppress(OSError):
                 new.unlink()
             raise StorageUnavailable(
-                f"Records that wait cannot be written to {self.folder}: {error.strerror}.",
+                f"A shard's state cannot be written to {self.folder}: {error.strerror}.",
                 "The batch was not finished, and will be repeated.",
                 "See that the checkpoint's folder can be written to, and that its disk has room.",
             ) from error
@@ -105,7 +106,7 @@ class SegmentFiles:
 
     def _damaged(self, name: str, why: object) -> StorageUnavailable:
         return StorageUnavailable(
-            f"Records that wait cannot be read from {self.folder / name}: {why}.",
+            f"A shard's state cannot be read from {self.folder / name}: {why}.",
             "The batch was not finished, and will be repeated.",
             "Restore the file from a backup of the checkpoint.",
         )

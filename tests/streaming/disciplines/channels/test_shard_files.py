@@ -1,4 +1,4 @@
-"""Files of records that wait: what they keep, when they go, what is said where they cannot."""
+"""A shard's files: what they keep, when they go, what is said where they cannot."""
 
 import hashlib
 import os
@@ -10,11 +10,11 @@ import pytest
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
-from streaming.disciplines.channels import held_records, segment_files
+from streaming.disciplines.channels import codec, held_records, shard_files
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.operator import ChannelOperator
 from streaming.disciplines.channels.pack import record_schema
-from streaming.disciplines.channels.segment_files import SegmentFiles
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import StorageUnavailable
 from tests.streaming.disciplines.channels.attempts import State, run
 from tests.streaming.disciplines.channels.plans import pack, plan
@@ -28,13 +28,13 @@ def listed(folder):
 
 @pytest.fixture(autouse=True)
 def as_a_new_process(monkeypatch):
-    monkeypatch.setattr(segment_files, "_checked", set())
-    monkeypatch.setattr(segment_files, "_swept", set())
+    monkeypatch.setattr(shard_files, "_checked", set())
+    monkeypatch.setattr(shard_files, "_swept", set())
 
 
 @pytest.fixture
 def files(tmp_path):
-    return SegmentFiles(tmp_path / "held" / "7")
+    return ShardFiles(tmp_path / "held" / "7")
 
 
 def test_what_is_put_is_got_under_a_name_of_its_number_and_content(files):
@@ -69,7 +69,7 @@ def test_a_file_that_is_not_what_was_written_is_told(files, damage, monkeypatch)
     else:
         content = BODY.to_pybytes()
         path.write_bytes(content[:-1] if damage == "cut" else b"S" + content[1:])
-    monkeypatch.setattr(segment_files, "_checked", set())  # a worker that did not write it
+    monkeypatch.setattr(shard_files, "_checked", set())  # a worker that did not write it
     with pytest.raises(StorageUnavailable, match=name) as told:
         files.get(name)
     assert "will be repeated" in str(told.value)
@@ -125,12 +125,13 @@ def test_every_attempt_at_a_batch_finds_its_files_and_none_is_left_at_the_end(
 ):
     monkeypatch.setattr(held_records, "FILE_BYTES_MIN", 2_000)
     monkeypatch.setattr(held_records, "SEGMENT_BYTES", 20_000)
+    monkeypatch.setattr(codec, "TABLES_BYTES_MIN", 150)
     rng = random.Random(seed)
     p = plan(Rules(LinearLabels()))
     operators = [ChannelOperator(replace(p, folder=folder)) for folder in (str(tmp_path), "")]
     states = [State(), State()]
     labels = sorted(range(200), key=lambda n: n + rng.uniform(0, 30))
-    folder, most = tmp_path / "held" / "7", 0
+    folder, most, tables = tmp_path / "held" / "7", 0, set()
     for first in range(0, 200, 10):
         records = some_records(rng, first, labels[first : first + 10])
         given = pack(records, p)
@@ -139,11 +140,38 @@ def test_every_attempt_at_a_batch_finds_its_files_and_none_is_left_at_the_end(
             assert got[0] == got[1], (first, attempt)
         for state in states:
             state.kept = state.new
-        shard = decode_shard(states[0].kept, record_schema(p), SegmentFiles(folder))
+            state.now_ms += rng.choice([500, 4_000])
+        shard = decode_shard(states[0].kept, record_schema(p), ShardFiles(folder))
         there = set(listed(folder)) if folder.exists() else set()
-        assert there == shard.records.names | set(shard.records.gone)
-        most = max(most, len(there))
+        left = {name for name, _ in shard.left}
+        assert there == shard.names | set(shard.records.gone) | left
+        most = max(most, len(shard.records.names))
+        tables.add(bool(shard.tables))
         assert len(states[0].kept[-1]) < 6_000
     assert most >= 3
-    run(operators[0], states[0], pack(some_records(rng, 200, [200]), p))
+    assert tables == {True, False}, "large ones are files, small ones are not"
+    for offset in range(200, 203):  # the second notes what is due, the third removes it
+        run(operators[0], states[0], pack(some_records(rng, offset, [offset]), p))
+        states[0].kept = states[0].new
+        states[0].now_ms += codec.TABLES_KEPT_MS
     assert not listed(folder)
+
+
+def test_the_tables_of_a_state_are_there_for_whoever_reads_it_a_while_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(codec, "TABLES_BYTES_MIN", 0)
+    p = plan(Rules(LinearLabels()))
+    operator, state = ChannelOperator(replace(p, folder=str(tmp_path))), State()
+    rng, read = random.Random(1), []
+    for label in range(40):
+        run(operator, state, pack(some_records(rng, label, [label]), p))
+        state.kept = state.new
+        read.append((state.now_ms, state.kept))
+        for now_ms, row in read:
+            if state.now_ms - now_ms < codec.TABLES_KEPT_MS:
+                shard = decode_shard(row, record_schema(p), ShardFiles.of(operator.plan, 7))
+                assert shard.state.clock_ms == now_ms
+        state.now_ms += 1_000
+    there = listed(tmp_path / "held" / "7")
+    assert len(there) <= codec.TABLES_KEPT_MS // 1_000 + 2
+    with pytest.raises(StorageUnavailable, match="No such file"):
+        decode_shard(read[0][1], record_schema(p), ShardFiles.of(operator.plan, 7))
