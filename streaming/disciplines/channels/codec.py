@@ -37,7 +37,7 @@ three are one file, in place of lines, where they are large; up to IN_LINES they
 TABLES_BYTES_MIN = 64 * 2**10
 """Of so many bytes they become a file: in Spark's state a MB, of text already compressed, takes 30
 ms of a core in every batch, and to compress it takes as long as to write three as they are."""
-TABLES_KEPT_MS = 10_000
+TABLES_KEPT_MS = 5_000
 """So long, in batch time, such a file outlives its use: whoever reads the state while the service
 runs (`sequencer inspect`) has Spark tell its name first."""
 
