@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from streaming.crashes import POINTS
-from streaming.disciplines.channels.codec import TABLES_BYTES_MIN
+from streaming.disciplines.channels.shard_files import FILE_BYTES_MIN
 from tests.faults.channels import KEYS, judge, prepare, some_messages
 from tests.faults.dying import FAULTS
 from tests.faults.kills import through_kills
@@ -134,4 +134,4 @@ def test_ten_kills_while_the_tables_of_many_channels_are_files(broker, topic_pre
         batch_records_max=20_000,
     )
     held = tmp_path / "checkpoints" / "p" / "held"
-    assert any(path.stat().st_size > TABLES_BYTES_MIN for path in held.glob("*/*"))
+    assert any(path.stat().st_size > FILE_BYTES_MIN for path in held.glob("*/*"))

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from streaming.disciplines.channels.codec import TABLES_BYTES_MIN
+from streaming.disciplines.channels.shard_files import FILE_BYTES_MIN
 from tests.faults.channels import judge, prepare, some_messages, value_of
 from tests.kafka_helpers import Record, produce, read_all, read_by_librdkafka
 from tests.service_helpers import Service, inspect, run_once, status, verify
@@ -79,7 +79,7 @@ def test_the_tables_of_many_channels_outlive_a_kill(broker, topic_prefix, tmp_pa
     sent = send(1, 2)
     run_once(config)
     before = {*held.glob("*/*")}
-    assert sum(path.stat().st_size for path in before) > 2 * TABLES_BYTES_MIN
+    assert sum(path.stat().st_size for path in before) > 2 * FILE_BYTES_MIN
     assert len({path.parent for path in before}) == 2
     channels = inspect(config)["channels"]
     assert {each["channel"].encode() for each in channels} == {*keys}

@@ -34,9 +34,6 @@ positions as distances from their channel's frontier. Since when records are hel
 are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are. The
 three are one file, in place of lines, where they are large; up to IN_LINES they never were."""
 
-TABLES_BYTES_MIN = 64 * 2**10
-"""Of so many bytes they become a file: in Spark's state a MB, of text already compressed, takes 30
-ms of a core in every batch, and to compress it takes as long as to write three as they are."""
 TABLES_KEPT_MS = 5_000
 """So long, in batch time, such a file outlives its use: whoever reads the state while the service
 runs (`sequencer inspect`) has Spark tell its name first."""
@@ -69,7 +66,7 @@ def encode_shard(shard: Shard) -> Row:
     state, records = shard.state, shard.records
     tables = [_channels(state), _skipped(state), _places(state, records)]
     name, made = "", records.made
-    if records.files is not None and sum(map(len, tables)) >= TABLES_BYTES_MIN:
+    if records.files is not None and records.files.wants(sum(map(len, tables))):
         name = records.files.put(pa.py_buffer(join(tables)), made)
         made += 1
         tables = [b"", b"", b""]

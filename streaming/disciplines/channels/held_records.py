@@ -13,7 +13,7 @@ from sequencer.channels.state import Bools, Int64s
 from sequencer.slices import slices
 from streaming.arrow.blocks import alike, plain_values
 from streaming.arrow.columns import flat, row_bytes
-from streaming.arrow.ipc import SMALL, from_line, from_state, to_line, to_state
+from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.shard_files import ShardFiles
 
@@ -23,10 +23,6 @@ Allocators keep the memory of such; larger ones they take from the system anew e
 SEGMENT_BYTES = 2 * PIECE_BYTES
 ROW_BYTES = 40
 """Of a record besides its key, value and headers."""
-FILE_BYTES_MIN = 256 * 2**10
-FILE_RATIO_MAX = 8
-"""A segment becomes a file where it has so many bytes, and they do not become so many times fewer
-when they are compressed: in Spark's state each MB costs some 10 ms of a core in every batch."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +80,8 @@ class Segment:
         """All rows of a table; ``number`` is its file's, where it becomes one."""
         (batch,) = table.combine_chunks().to_batches()
         rows, size, blocks = len(table), table.nbytes, has_blocks(table.schema)
-        if files is not None and size >= FILE_BYTES_MIN:
-            body = batch.serialize()
-            some = body[:FILE_BYTES_MIN]
-            if SMALL.compress(some).size * FILE_RATIO_MAX > some.size:
-                return cls("", rows, size, files.put(body, number), blocks)
+        if files is not None and files.wants(size):
+            return cls("", rows, size, files.put(batch.serialize(), number), blocks)
         return cls(to_line(to_state(batch)), rows, size, blocks=blocks)
 
     @property

@@ -28,6 +28,9 @@ from streaming.disciplines.plan import Plan
 from streaming.errors import StorageUnavailable
 
 HELD = "held"
+FILE_BYTES_MIN = 64 * 2**10
+"""In Spark's state a MB of text, compressed before, takes 30 ms of a core in every batch; to write
+it as it is takes 0.3, and a file as such 0.05."""
 LEFT_SECONDS = 86_400
 """So old is what a batch that still runs, in a process cut off from the others, has not written."""
 _swept: set[Path] = set()
@@ -47,6 +50,11 @@ class ShardFiles:
     def of(cls, plan: Plan, key: int) -> ShardFiles | None:
         """Those of a state key; None where the plan has no folder for them."""
         return cls(Path(plan.folder, HELD, str(key))) if plan.folder else None
+
+    @staticmethod
+    def wants(size: int) -> bool:
+        """Whether so many bytes become a file."""
+        return size >= FILE_BYTES_MIN
 
     def put(self, body: pa.Buffer, number: int) -> str:
         """Write bytes; their name, with a number that is no other's of this shard.

@@ -13,7 +13,7 @@ from sequencer.channels import Full, Gap, Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
-from streaming.disciplines.channels import held_records
+from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.describe import describe as describe_channels
 from streaming.disciplines.channels.operator import step_shard
@@ -147,7 +147,10 @@ def step_channels(plan, states, records, now_ms):
 
 
 def described_channels(plan, states):
-    shards = [decode_shard(state, record_schema(plan)) for state in states.values()]
+    shards = [
+        decode_shard(state, record_schema(plan), ShardFiles.of(plan, key))
+        for key, state in states.items()
+    ]
     found = [each for shard in shards for each in describe_channels(shard, plan.rules)]
     return sorted(found, key=lambda each: each["channel"]), Totals.sum(
         shard.totals for shard in shards
@@ -156,9 +159,8 @@ def described_channels(plan, states):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_channels(seed, tmp_path, monkeypatch):
-    if seed % 2:  # what waits lies in files, of a folder for each checkpoint
-        monkeypatch.setattr(held_records, "FILE_BYTES_MIN", 1)
-        monkeypatch.setattr(held_records, "FILE_RATIO_MAX", 1_000_000)
+    if seed % 2:  # tables, and what waits, lie in files, of a folder for each checkpoint
+        monkeypatch.setattr(shard_files, "FILE_BYTES_MIN", 1)
     ends = []
     for moves in (False, True):
         rng, sizes = random.Random(seed), random.Random(seed)

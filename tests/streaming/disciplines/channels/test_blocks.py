@@ -16,7 +16,7 @@ from streaming.arrow.blocks import LARGE_BYTES_MIN, plain_values
 from streaming.arrow.encoded import batches_of, is_encoded
 from streaming.arrow.ipc import from_body, from_ipc
 from streaming.arrow.schemas import has_blocks
-from streaming.disciplines.channels import held_records
+from streaming.disciplines.channels import held_records, shard_files
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.operator import ChannelOperator
 from streaming.disciplines.channels.pack import arrival_schema, make_packs, record_schema
@@ -79,7 +79,7 @@ def step(operator, state, packs):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("files", [False, True])
 def test_the_same_is_written_with_blocks(seed, files, tmp_path, monkeypatch):
-    monkeypatch.setattr(held_records, "FILE_BYTES_MIN", 2_000)
+    monkeypatch.setattr(shard_files, "FILE_BYTES_MIN", 2_000)
     monkeypatch.setattr(held_records, "SEGMENT_BYTES", 20_000)
     rng = random.Random(seed)
     p = replace(plan(Rules(LinearLabels())), compression="lz4")

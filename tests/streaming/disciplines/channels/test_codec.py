@@ -17,7 +17,7 @@ from sequencer.channels import Full, Gap, Held, Rules, ShardState
 from sequencer.channels.state import COLUMNS, Skipped
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
-from streaming.disciplines.channels import codec
+from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import STATE_FORMAT, Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.describe import describe
 from streaming.disciplines.channels.held_records import HeldRecords
@@ -99,7 +99,7 @@ def test_what_comes_back(shard):
 def test_what_comes_back_from_a_file(shard):
     """With the same records: only a state's tables lie elsewhere, and its text says where."""
     schema = shard.records.schema
-    with TemporaryDirectory() as folder, patch.object(codec, "TABLES_BYTES_MIN", 0):
+    with TemporaryDirectory() as folder, patch.object(shard_files, "FILE_BYTES_MIN", 0):
         files = ShardFiles(Path(folder))
         there = replace(shard, records=replace(shard.records, files=files))
         row = encode_shard(there)

@@ -123,9 +123,8 @@ def some_records(rng, offset, labels):
 def test_every_attempt_at_a_batch_finds_its_files_and_none_is_left_at_the_end(
     seed, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(held_records, "FILE_BYTES_MIN", 2_000)
+    monkeypatch.setattr(shard_files, "FILE_BYTES_MIN", 150)
     monkeypatch.setattr(held_records, "SEGMENT_BYTES", 20_000)
-    monkeypatch.setattr(codec, "TABLES_BYTES_MIN", 150)
     rng = random.Random(seed)
     p = plan(Rules(LinearLabels()))
     operators = [ChannelOperator(replace(p, folder=folder)) for folder in (str(tmp_path), "")]
@@ -158,7 +157,7 @@ def test_every_attempt_at_a_batch_finds_its_files_and_none_is_left_at_the_end(
 
 
 def test_the_tables_of_a_state_are_there_for_whoever_reads_it_a_while_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(codec, "TABLES_BYTES_MIN", 0)
+    monkeypatch.setattr(shard_files, "FILE_BYTES_MIN", 0)
     p = plan(Rules(LinearLabels()))
     operator, state = ChannelOperator(replace(p, folder=str(tmp_path))), State()
     rng, read = random.Random(1), []
