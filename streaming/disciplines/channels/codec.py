@@ -34,9 +34,9 @@ positions as distances from their channel's frontier. Since when records are hel
 are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are. The
 three are one file, in place of lines, where they are large; up to IN_LINES they never were."""
 
-TABLES_KEPT_MS = 5_000
-"""So long, in batch time, such a file outlives its use: whoever reads the state while the service
-runs (`sequencer inspect`) has Spark tell its name first."""
+TABLES_KEPT_MS, TABLES_KEPT_MAX = 5_000, 32
+"""So long, in batch time, such a file outlives its use, and at most so many of a shard: whoever
+reads the state while the service runs (`sequencer inspect`) has Spark tell its name first."""
 
 Row = tuple[int, int, bytes, bytes, bytes, str]
 
@@ -71,7 +71,8 @@ def encode_shard(shard: Shard) -> Row:
         made += 1
         tables = [b"", b"", b""]
     left = [*shard.left, *([(shard.tables, state.clock_ms)] if shard.tables else [])]
-    due = [each for each, left_ms in left if left_ms <= state.clock_ms - TABLES_KEPT_MS]
+    old = sum(left_ms <= state.clock_ms - TABLES_KEPT_MS for _, left_ms in left)
+    due = max(old, len(left) - TABLES_KEPT_MAX)
     lines = [
         shard.totals.without_news().to_json(),
         *(to_line(squeezed(table) if table else b"") for table in tables),
@@ -81,10 +82,10 @@ def encode_shard(shard: Shard) -> Row:
                     (each.rows, each.size, each.name, *[True] * each.blocks)
                     for each in records.segments
                 ],
-                "gone": [*records.gone, *due],
+                "gone": [*records.gone, *(each for each, _ in left[:due])],
                 "made": made,
                 "tables": name,
-                "left": left[len(due) :],
+                "left": left[due:],
             }
         ),
         *(each.line for each in records.segments if not each.name),

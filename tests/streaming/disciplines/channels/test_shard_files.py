@@ -170,7 +170,13 @@ def test_the_tables_of_a_state_are_there_for_whoever_reads_it_a_while_later(tmp_
                 shard = decode_shard(row, record_schema(p), ShardFiles.of(operator.plan, 7))
                 assert shard.state.clock_ms == now_ms
         state.now_ms += 1_000
-    there = listed(tmp_path / "held" / "7")
-    assert len(there) <= codec.TABLES_KEPT_MS // 1_000 + 2
+    folder = tmp_path / "held" / "7"
+    assert len(listed(folder)) <= codec.TABLES_KEPT_MS // 1_000 + 2
     with pytest.raises(StorageUnavailable, match="No such file"):
         decode_shard(read[0][1], record_schema(p), ShardFiles.of(operator.plan, 7))
+
+    state.now_ms = 0  # the clock is set back: a shard's time stands still
+    for label in range(40, 100):
+        run(operator, state, pack(some_records(rng, label, [label]), p))
+        state.kept = state.new
+    assert codec.TABLES_KEPT_MAX <= len(listed(folder)) <= codec.TABLES_KEPT_MAX + 3
