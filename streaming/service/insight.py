@@ -37,15 +37,13 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
             f"Start it first: sequencer run CONFIG --pipeline {name}.",
         )
     plan = make_plan(config, name, identity, {})
-    for again in reversed(range(READS_MAX)):
+    for _ in range(READS_MAX):
         rows = state_rows(session, checkpoint.location)
         try:
             return described(config, name, plan, rows)
         except StorageUnavailable as error:
-            if not again:
-                told = error.message, "Nothing was changed.", error.remedy
-                raise StorageUnavailable(*told) from error
-    raise AssertionError("unreachable")
+            missing = error
+    raise StorageUnavailable(missing.message, "Nothing was changed.", missing.remedy) from missing
 
 
 def state_rows(session: SparkSession, location: str) -> list[Row]:

@@ -83,10 +83,10 @@ def test_a_crash_of_the_whole_service_between_any_two_steps(broker, topic_prefix
 
 
 def kill_at_random(
-    broker, prefix, folder, *, kills, messages, seconds, keys=KEYS, size=0, **service
+    broker, prefix, folder, *, kills, messages, seconds, keys=KEYS, size=0, most=10_000, shards=16
 ):
     """The service is killed at random moments while messages come in; then it finishes."""
-    config = prepare(broker, prefix, folder, **{"batch_records_max": 10_000, **service})
+    config = prepare(broker, prefix, folder, batch_records_max=most, shards=shards)
     seed = int(os.environ.get("SEQUENCER_SEED", "3"))
     rng = random.Random(seed)
     per_turn = messages // len(keys) // (kills + 1)
@@ -131,7 +131,7 @@ def test_ten_kills_while_the_tables_of_many_channels_are_files(broker, topic_pre
         seconds=4,
         keys=keys,
         shards=4,
-        batch_records_max=20_000,
+        most=20_000,
     )
     held = tmp_path / "checkpoints" / "p" / "held"
     assert any(path.stat().st_size > FILE_BYTES_MIN for path in held.glob("*/*"))

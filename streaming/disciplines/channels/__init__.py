@@ -2,8 +2,7 @@
 
 `settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
 `commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes, large
-parts of it in `shard_files`;
-`describe` the same for people; `waiting` who waits, for a quick look.
+parts of it in `shard_files`; `describe` the same for people; `waiting` who waits, for a quick look.
 """
 
 from __future__ import annotations

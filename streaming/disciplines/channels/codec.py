@@ -22,7 +22,7 @@ from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import StateFormatError
 
-STATE_FORMAT, IN_LINES, ROW_BY_ROW, NO_BLOCKS = 8, 7, 6, 5
+STATE_FORMAT, ROW_BY_ROW = 8, 6
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 """All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
 record is, what segments and files there are (JSON), and the segments that are no files (see
@@ -32,11 +32,14 @@ blobs had theirs.
 Tables are numbers in few bytes (`streaming.arrow.numbers`): what is sorted as differences,
 positions as distances from their channel's frontier. Since when records are held, and their rows,
 are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are. The
-three are one file, in place of lines, where they are large; up to IN_LINES they never were."""
+three are one file, in place of lines, where they are large (before format 8 they never were)."""
 
 TABLES_KEPT_MS, TABLES_KEPT_MAX = 5_000, 32
 """So long, in batch time, such a file outlives its use, and at most so many of a shard: whoever
 reads the state while the service runs (`sequencer inspect`) has Spark tell its name first."""
+
+NOT_TOLD: dict[str, Any] = {"gone": [], "made": 0, "tables": "", "left": []}
+"""What is so where an earlier format does not tell of it."""
 
 Row = tuple[int, int, bytes, bytes, bytes, str]
 
@@ -70,9 +73,7 @@ def encode_shard(shard: Shard) -> Row:
         name = records.files.put(pa.py_buffer(join(tables)), made)
         made += 1
         tables = [b"", b"", b""]
-    left = [*shard.left, *([(shard.tables, state.clock_ms)] if shard.tables else [])]
-    old = sum(left_ms <= state.clock_ms - TABLES_KEPT_MS for _, left_ms in left)
-    due = max(old, len(left) - TABLES_KEPT_MAX)
+    due, left = _let_go(shard)
     lines = [
         shard.totals.without_news().to_json(),
         *(to_line(squeezed(table) if table else b"") for table in tables),
@@ -82,10 +83,10 @@ def encode_shard(shard: Shard) -> Row:
                     (each.rows, each.size, each.name, *[True] * each.blocks)
                     for each in records.segments
                 ],
-                "gone": [*records.gone, *(each for each, _ in left[:due])],
+                "gone": [*records.gone, *due],
                 "made": made,
                 "tables": name,
-                "left": left[due:],
+                "left": left,
             }
         ),
         *(each.line for each in records.segments if not each.name),
@@ -106,24 +107,32 @@ def decode_shard(row: Row | None, schema: pa.Schema, files: ShardFiles | None = 
     if version == old_states.ROWS_HELD:
         state, table = old_states.with_rows(blobs, clock_ms, schema)
         return Shard(state, HeldRecords.of(table, files), Totals.from_json(totals))
-    if version not in (*old_states.IN_SEGMENTS, NO_BLOCKS, ROW_BY_ROW, IN_LINES, STATE_FORMAT):
+    if not old_states.NO_FILES <= version <= STATE_FORMAT:
         raise StateFormatError(version, STATE_FORMAT)
     told = json.loads(lines[3])
-    if isinstance(told, list):  # old_states.NO_FILES
-        told = {"segments": [(*head, "") for head in told], "gone": []}
-    name = told.get("tables", "")
+    if version == old_states.NO_FILES:
+        told = {"segments": [(*head, "") for head in told]}
+    told = NOT_TOLD | told
     if version in old_states.IN_SEGMENTS:
         state, places = old_states.with_places(blobs, clock_ms)
     else:
-        if name:
+        if told["tables"]:
             assert files is not None  # noqa: S101  (the state's folder is the plan's)
-            tables = split(files.get(name), 3)
+            tables = split(files.get(told["tables"]), 3)
         else:
             tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
         state, places = _tables(tables, clock_ms, as_they_are=version <= ROW_BY_ROW)
     records = replace(HeldRecords.empty(schema, files), **places, **_segments(told, lines[4:]))
-    left = [(each, left_ms) for each, left_ms in told.get("left", [])]
-    return Shard(state, records, Totals.from_json(totals), name, left)
+    return Shard(state, records, Totals.from_json(totals), told["tables"], told["left"])
+
+
+def _let_go(shard: Shard) -> tuple[list[str], list[tuple[str, int]]]:
+    """Files of tables whose time is over, and those that are left after this batch."""
+    clock_ms = shard.state.clock_ms
+    left = [*shard.left, *([(shard.tables, clock_ms)] if shard.tables else [])]
+    old = sum(left_ms <= clock_ms - TABLES_KEPT_MS for _, left_ms in left)
+    due = max(old, len(left) - TABLES_KEPT_MAX)
+    return [name for name, _ in left[:due]], left[due:]
 
 
 def _channels(state: ShardState) -> bytes:
@@ -185,10 +194,10 @@ def _steps(ascending: Int64s) -> Int64s:
 
 
 def _segments(told: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
-    """What `HeldRecords` has of them; where NO_BLOCKS and before, none tells of blocks."""
+    """What `HeldRecords` has of them; up to format 5 none tells of blocks."""
     rest = iter(lines)
     segments = [
         Segment("" if name else next(rest), rows, size, name, *blocks)
         for rows, size, name, *blocks in told["segments"]
     ]
-    return {"segments": segments, "gone": told["gone"], "made": told.get("made", 0)}
+    return {"segments": segments, "gone": told["gone"], "made": told["made"]}

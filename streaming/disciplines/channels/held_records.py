@@ -106,7 +106,7 @@ class HeldRecords:
 
     Of segment ``segment[n]``; the oldest come first. ``files``: where large segments lie; without,
     none becomes a file. ``gone``: names of files that the last step left without a use. ``made``:
-    how many segments there have been.
+    the number of the next one.
     """
 
     schema: pa.Schema
@@ -125,7 +125,7 @@ class HeldRecords:
 
     @classmethod
     def of(cls, table: pa.Table, files: ShardFiles | None = None, made: int = 0) -> HeldRecords:
-        """All rows of a table, where there have been so many segments."""
+        """All rows of a table; ``made`` is the number of the next file."""
         empty, rows = replace(cls.empty(table.schema, files), made=made), np.arange(len(table))
         return empty.after(rows, empty.outdated(rows), Pool(table.combine_chunks(), rows))
 
