@@ -89,10 +89,15 @@ SERIAL_CORES_MAX = 2
 PRELOAD = "SEQUENCER_PRELOAD"
 """See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
 
-ONE_MACHINE = {"spark.shuffle.checksum.enabled": "false", "spark.shuffle.compress": "false"}
+ONE_MACHINE = {
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
+}
 """Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
 its way. What is large is compressed before Spark gets it, and all of it has a checksum
-(`streaming.arrow.ipc`)."""
+(`streaming.arrow.ipc`). A task writes a file for each partition, and then one of them all, unless
+Spark takes that for too many files."""
 
 EXECUTOR_VARIABLE = "spark.executorEnv."
 EXECUTORS = {f"{EXECUTOR_VARIABLE}{name}": value for name, value in ALLOCATORS.items()}
