@@ -17,20 +17,25 @@ Int64s = NDArray[np.int64]
 
 ROWS = struct.Struct("<I")
 COLUMN = struct.Struct("<qB")
-"""A column's least value, and how many bytes each number has above it."""
+"""A column's least value, and how many bytes each number has above it: 0, or WHOLE and as many as
+numbers of the machine have. Before, they were as few as there can be, all lowest bytes first."""
+WHOLE = 16
 
 
 def to_bytes(columns: Sequence[Int64s]) -> bytes:
-    """Columns of one length; of each all lowest bytes, then the next ones, as they compress so."""
+    """Columns of one length, one behind the other."""
     rows = len(columns[0])
-    heads, planes = [ROWS.pack(rows)], []
+    heads, bodies = [ROWS.pack(rows)], []
     for column in columns:
         least = int(column.min()) if rows else 0
-        above = (column.astype("<i8", copy=False) - least).view(np.uint64)  # modulo 2**64
-        width = (int(above.max(initial=0)).bit_length() + 7) // 8
-        heads.append(COLUMN.pack(least, width))
-        planes.append(above.view(np.uint8).reshape(rows, 8)[:, :width].T.tobytes())
-    return b"".join(heads + planes)
+        above = column.astype("<i8", copy=False)
+        above = above - least if least else above  # modulo 2**64
+        most = int(above.view(np.uint64).max(initial=0))
+        width = np.min_scalar_type(most).itemsize if most else 0
+        heads.append(COLUMN.pack(least, width and WHOLE + width))
+        if width:
+            bodies.append(above.astype(f"<u{width}").tobytes())
+    return b"".join(heads + bodies)
 
 
 def from_bytes(body: pa.Buffer, columns: int) -> tuple[list[Int64s], pa.Buffer]:
@@ -40,9 +45,19 @@ def from_bytes(body: pa.Buffer, columns: int) -> tuple[list[Int64s], pa.Buffer]:
     at = ROWS.size + columns * COLUMN.size
     found = []
     for least, width in COLUMN.iter_unpack(data[ROWS.size : at]):
-        whole = np.zeros((rows, 8), np.uint8)
-        stop = at + rows * width
-        whole[:, :width] = np.frombuffer(data[at:stop], np.uint8).reshape(width, rows).T
-        found.append(whole.reshape(-1).view("<i8") + least)
+        stop = at + rows * (width % WHOLE)
+        if width > WHOLE:
+            above = np.frombuffer(data[at:stop], f"<u{width % WHOLE}")
+            found.append(np.add(above, least, dtype=np.int64, casting="unsafe"))
+        elif width:
+            found.append(_of_planes(data[at:stop], rows, width) + least)
+        else:
+            found.append(np.full(rows, least))
         at = stop
     return found, body.slice(at)
+
+
+def _of_planes(data: memoryview, rows: int, width: int) -> Int64s:
+    whole = np.zeros((rows, 8), np.uint8)
+    whole[:, :width] = np.frombuffer(data, np.uint8).reshape(width, rows).T
+    return whole.reshape(-1).view("<i8")

@@ -22,7 +22,7 @@ from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import StateFormatError
 
-STATE_FORMAT, ROW_BY_ROW = 8, 6
+STATE_FORMAT, ROW_BY_ROW = 9, 6
 STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
 """All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
 record is, what segments and files there are (JSON), and the segments that are no files (see

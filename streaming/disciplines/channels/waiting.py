@@ -6,13 +6,14 @@ A shard tells of it only in batches in which something of it changed.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sequencer.channels import ShardState
+from sequencer.channels.state import Int64s
 from sequencer.channels.usual import starts_of
 from sequencer.labels import Labels
 from streaming.arrow.columns import grouped
@@ -29,13 +30,10 @@ SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in N
 
 
 def told_waiting(before: ShardState, after: ShardState) -> str | None:
-    """The channels that wait after a batch, as text; None where it is as before."""
-    if not len(before.held) and not len(after.held):
+    """The channels that wait after a batch, as text; None where all is as before."""
+    if all(map(np.array_equal, _held_by_row(before), _held_by_row(after))):
         return None
-    now = _waiting(after)
-    if now.equals(_waiting(before)):
-        return None
-    return base64.b64encode(to_state(now)).decode()
+    return base64.b64encode(to_state(_waiting(after))).decode()
 
 
 def describe_waiting(
@@ -59,6 +57,15 @@ def describe_waiting(
         }
         for row in rows
     ]
+
+
+def _held_by_row(state: ShardState) -> Iterator[Int64s]:
+    """What is told of each message that waits; while one does, a row stays its channel's."""
+    rows = state.held.channel
+    yield rows
+    yield state.held.since_ms
+    yield state.frontier[rows]
+    yield state.epoch[rows]
 
 
 def _waiting(state: ShardState) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.arrow.numbers import from_bytes, to_bytes
+from streaming.arrow.numbers import COLUMN, ROWS, from_bytes, to_bytes
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 SMALL = st.integers(-3, 300)
@@ -26,6 +26,16 @@ def test_what_comes_back(data, rows, rest):
     assert behind.to_pybytes() == rest
     again = to_bytes([column.astype(column.dtype) for column in found])
     assert again == written
+
+
+@given(least=WHOLE, above=st.lists(st.integers(0, 2**64 - 1), max_size=20), width=st.integers(0, 8))
+def test_numbers_as_they_were_before(least, above, width):
+    """All lowest bytes, then the next ones, as many of them as were needed."""
+    above = [each % 256**width for each in above]
+    planes = [each.to_bytes(8, "little")[plane] for plane in range(width) for each in above]
+    body = ROWS.pack(len(above)) + COLUMN.pack(least, width) + bytes(planes)
+    (column,), _ = from_bytes(pa.py_buffer(body), 1)
+    assert column.tolist() == [(least + each + 2**63) % 2**64 - 2**63 for each in above]
 
 
 def test_what_is_alike_takes_no_bytes():

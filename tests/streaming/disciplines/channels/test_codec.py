@@ -28,7 +28,7 @@ from streaming.errors import StateFormatError
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 OLD = json.loads(Path(__file__).with_name("old_states.json").read_text())
-"""One shard as the versions of six formats wrote it, and what was told of it then: four channels,
+"""One shard as the versions of seven formats wrote it, and what was told of it then: four channels,
 held records, ranges that were given up. Never made anew."""
 
 RULES = Rules(
