@@ -35,13 +35,13 @@ from picture import draw
 from service import seconds_to_output
 
 from streaming.config.tables import Service
+from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN
 
 CHANNELS = 10_000
 WINDOW = 20
 SHARDS = 4  # where few messages come a shard costs more than what it does
 WARM_UP_SECONDS = 60  # the JVM's compiler is busy for some minutes at such small batches
-OWN = Service()
-BATCH, BATCH_BYTES = OWN.batch_records_max, OWN.batch_bytes_max  # the copy's, too
+BATCH_BYTES = Service().batch_bytes_max  # the copy's, too
 PARTS = ("throughput", "latency", "start")
 
 
@@ -135,13 +135,12 @@ def throughput(broker, topic, given, found):
     say(f"writing {count:,} messages of {topic.size:,} bytes, {channels:,} channels")
     messages = disordered(count, channels, even=topic.even)
     fill(bootstrap, topic.name, messages, topic.size)
-    limit = min(BATCH, BATCH_BYTES // topic.size, count // 8)
     for run in range(given.runs):
         for kind in topic.kinds:
             output = f"{topic.name}-{kind}-{run}"
             create(bootstrap, *(f"{output}{role}" for role in ROLES))
-            asked = (bootstrap, topic.name, output, "--batch", str(limit), "--until", str(count))
-            batches, watch = watched_job(broker.pid, kind, *asked)
+            asked = (*batch_of(kind, topic.size, count), "--until", str(count))
+            batches, watch = watched_job(broker.pid, kind, bootstrap, topic.name, output, *asked)
             remove(bootstrap, *(f"{output}{role}" for role in ROLES))
             one = rates(batches, watch) | {"memory_mib": watch.memory}
             cpu = ", ".join(f"{what} {spent:.1f}" for what, spent in one["cpu_us"].items())
@@ -150,6 +149,17 @@ def throughput(broker, topic, given, found):
             say(f"{output}: microseconds of a core for a record: {cpu}")
             runs = found.setdefault(f"{topic.name} {kind}", {"size": topic.size, "runs": []})
             runs["runs"].append(one)
+
+
+def batch_of(kind, size, count):
+    """A job's words for its batches: the service's own, the copy's as large as is good for it.
+
+    There are eight of the service's where it does not know how much there is, so a smaller topic
+    has smaller ones.
+    """
+    if kind == "copy":
+        return "--batch", str(min(BATCH_RECORDS_GROWN, BATCH_BYTES // size, count // 4))
+    return () if count // 8 >= BATCH_RECORDS else ("--batch", str(count // 8))
 
 
 def latency(bootstrap, kind, given):

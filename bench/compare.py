@@ -24,13 +24,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from channels import BATCH, CHANNELS, disordered, machine, middle
+from channels import CHANNELS, disordered, machine, middle
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from harness import JOB, PARTITIONS, ROLES, create, fill, say, warm_broker
 from peers import check
 from process_tree import watched
 
+from streaming.disciplines.source import BATCH_RECORDS
 from streaming.errors import SequencerError
 from streaming.kafka.jars import java
 
@@ -145,7 +146,7 @@ def command(name, interval, bootstrap, output, count, folder):
     """How a job is started."""
     kind, *words = JOBS[name].words
     if kind == "job":
-        limit = str(min(BATCH, count // 8))
+        limit = str(min(BATCH_RECORDS, count // 8))
         options = ("--batch", limit, "--until", str(count))
         return [sys.executable, str(JOB), *words, bootstrap, "input", output, *options]
     if kind == "dictionaries":

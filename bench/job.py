@@ -25,12 +25,14 @@ from sequencer.labels import LinearLabels
 from streaming.config import parse_config
 from streaming.config.tables import Service
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.discipline import Pace
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.network.operator import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
-from streaming.disciplines.source import BATCH_MAX, Limits
+from streaming.disciplines.source import BATCH_MAX, BATCH_RECORDS
 from streaming.service.offsets import read_in
+from streaming.service.pipeline import Speed
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import WELL_COMPILED, spark_session, start_jvm
 from streaming.source import make_source
@@ -64,7 +66,7 @@ def main():
     parser.add_argument("bootstrap")
     parser.add_argument("topic")
     parser.add_argument("output")
-    parser.add_argument("--batch", type=int, default=Service().batch_records_max)
+    parser.add_argument("--batch", type=int, help="records; else as the service does by itself")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--state-partitions", type=int, default=2)
     parser.add_argument("--shards", type=int, default=16, help="of channels")
@@ -158,7 +160,7 @@ class Copy:
         source = (
             self.session.readStream.format("kafka")
             .options(**options(self.given))
-            .option(BATCH_MAX, self.given.batch)
+            .option(BATCH_MAX, self.given.batch or BATCH_RECORDS)
             .option("subscribe", self.given.topic)
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
@@ -199,9 +201,10 @@ class Ordered:
         plan = replace(self.plan(), folder=folder, compression="lz4")
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
-        self.carrier = carrier = Carrier(plan, Progress(), self.note)
+        progress = Progress()
+        self.carrier = carrier = Carrier(plan, progress, self.note)
         given = self.given
-        limits = Limits(given.batch, Service().batch_bytes_max)
+        limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress.kept)
         source = make_source(self.session, plan, options(given), limits, own=not given.spark_source)
         frame = build(source, plan)
         query = start(frame, plan, folder, carrier, trigger_ms=0)

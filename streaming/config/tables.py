@@ -19,7 +19,7 @@ class Service(Table):
     trigger: Duration = Span(200)
     shards: Annotated[Number, Field(ge=1, le=1024)] = 16
     state_partitions: Annotated[Number, Field(ge=1, le=1024)] | None = None
-    batch_records_max: Annotated[Number, Field(ge=1, le=5_000_000)] = 500_000
+    batch_records_max: Annotated[Number, Field(ge=1, le=5_000_000)] | None = None
     batch_bytes_max: Annotated[Number, Field(ge=1_000_000, le=10_000_000_000)] = 200_000_000
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
     create_topics: Annotated[bool, Field(strict=True)] = True

@@ -22,15 +22,31 @@ ASSUMED_BYTES = 1_000
 """What Spark's source takes a record for."""
 
 
+BATCH_RECORDS, BATCH_RECORDS_GROWN = 500_000, 1_000_000
+"""Of a batch where nobody says how many: of a small state, and of the largest."""
+
+
 class Limits(NamedTuple):
-    """What a batch reads at most; 0: any number. ``size`` is in bytes."""
+    """What a batch reads at most; 0: any number. ``size`` is in bytes.
+
+    With every batch all of the state is read and written. So a batch has as many records as the
+    state has entries (``kept``) where these are more than ``records``, but ``grown`` at most: then
+    a record's share of it is that of one entry, however many there are.
+    """
 
     records: int = 0
     size: int = 0
+    grown: int = 0
+    kept: Callable[[], int] = lambda: 0
+
+    def records_now(self) -> int:
+        """Of the batch that comes next."""
+        return max(self.records, min(self.kept(), self.grown))
 
     def without_size(self) -> int:
         """Records, for a source that does not know how large they are."""
-        return min(self.records, max(self.size // ASSUMED_BYTES, 1)) if self.size else self.records
+        records = self.records_now()
+        return min(records, max(self.size // ASSUMED_BYTES, 1)) if self.size else records
 
 
 OwnPacks: TypeAlias = "Callable[[Mapping[str, int], Pack, int, Limits], DataFrame]"

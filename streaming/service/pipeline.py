@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.totals import Totals
 from streaming.config import Config
+from streaming.config.tables import Service
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.plan import Plan
-from streaming.disciplines.source import Limits
+from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN, Limits
 from streaming.errors import SequencerError
 from streaming.kafka import topics
 from streaming.service.checkpoint import Checkpoint, Identity
@@ -49,9 +50,14 @@ class Speed:
         self.pace = pace
         self.slow = False
 
-    def records_max(self, limit: int) -> int:
-        """Input records of a batch, where the service says ``limit``."""
-        return 1 if self.slow else min(limit, self.pace.records_max or limit)
+    def limits(self, service: Service, kept: Callable[[], int]) -> Limits:
+        """A batch's, where the state has so many entries."""
+        records = service.batch_records_max or BATCH_RECORDS
+        if self.slow or self.pace.records_max:
+            records = 1 if self.slow else min(records, self.pace.records_max or records)
+            return Limits(records, service.batch_bytes_max)
+        grown = 0 if service.batch_records_max else BATCH_RECORDS_GROWN
+        return Limits(records, service.batch_bytes_max, grown, kept)
 
     def changes(self, held: int) -> bool:
         """Slow down or go on at full speed, by the deliveries that wait; whether it changed."""
@@ -116,8 +122,7 @@ class Pipeline:
             self._claim.take()
         self.carrier = Carrier(plan, self.progress, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
-        records_max = self.speed.records_max(self.config.service.batch_records_max)
-        limits = Limits(records_max, self.config.service.batch_bytes_max)
+        limits = self.speed.limits(self.config.service, self.progress.kept)
         self.source = source_of(self.session, self.config, plan, limits)
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms

@@ -50,6 +50,10 @@ class Progress:
         """All shards together."""
         return Totals.sum(self.shards.values())
 
+    def kept(self) -> int:
+        """About how many entries the state has: channels and what waits."""
+        return sum(each.channels + each.held for each in self.shards.values())
+
 
 class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
     """The service stops; this batch was not begun."""

@@ -103,7 +103,7 @@ class KafkaReader:
 
     def _records_max(self, start: Offsets, ends: Offsets) -> int:
         """How many records a batch reads of what is there (0: all), as memory is to hold it."""
-        most, size_max = self.limits
+        most, size_max = self.limits.records_now(), self.limits.size
         if not size_max:
             return most
         there = ranges(start, ends, self.inputs.topics)

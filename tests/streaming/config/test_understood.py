@@ -64,7 +64,7 @@ def test_what_is_left_out_has_the_contract_s_default():
         "trigger": "200 ms",
         "shards": 16,
         "state_partitions": None,
-        "batch_records_max": 500_000,
+        "batch_records_max": None,
         "batch_bytes_max": 200_000_000,
         "delivery": "exactly-once",
         "create_topics": True,

@@ -2,26 +2,51 @@
 
 import json
 
+from streaming.arrow.totals import Totals
+from streaming.config.tables import Service
 from streaming.disciplines.discipline import Pace
 from streaming.service.offsets import offsets_of, reached
 from streaming.service.pipeline import Speed
+from streaming.service.query import Progress
+
+
+def records(speed, kept=0, **service):
+    """Of the next batch."""
+    return speed.limits(Service(**service), lambda: kept).records_now()
 
 
 def test_inputs_are_read_slowly_while_too_much_waits():
     speed = Speed(Pace(records_max=100, held_high=50, held_low=20))
-    assert speed.records_max(1_000) == 100
-    assert speed.records_max(10) == 10
+    assert records(speed, batch_records_max=1_000) == 100
+    assert records(speed, batch_records_max=10) == 10
+    assert records(speed, kept=10**9) == 100
     steps = [(50, False), (51, True), (51, False), (20, False), (19, True), (19, False)]
     for held, changed in steps:
         assert speed.changes(held) == changed
         if changed:
-            assert speed.records_max(1_000) == (1 if speed.slow else 100)
+            assert records(speed, kept=10**9) == (1 if speed.slow else 100)
 
 
 def test_without_a_pace_the_service_says():
     speed = Speed(Pace())
     assert not speed.changes(10**9)
-    assert speed.records_max(1_000) == 1_000
+    assert records(speed, batch_records_max=1_000) == 1_000
+
+
+def test_a_batch_has_as_many_records_as_the_state_has_entries():
+    speed = Speed(Pace())
+    assert records(speed) == records(speed, kept=499_999) == 500_000
+    assert records(speed, kept=700_000) == 700_000
+    assert records(speed, kept=10**9) == 1_000_000
+    assert records(speed, kept=10**9, batch_records_max=600_000) == 600_000, "as it was asked for"
+
+
+def test_entries_of_the_state_are_counted_as_they_are_now():
+    progress = Progress()
+    limits = Speed(Pace()).limits(Service(), progress.kept)
+    assert limits.records_now() == 500_000
+    progress.shards |= {0: Totals(channels=300_000, held=100_000), 1: Totals(channels=350_000)}
+    assert limits.records_now() == 750_000
 
 
 def report(**ends):

@@ -70,6 +70,17 @@ def test_a_batch_reads_what_its_bytes_allow(broker, topic, batch_of):
     assert batch_of(Limits(1_000, 0)) == batch_of(Limits()) == 300
 
 
+def test_a_batch_grows_with_the_state(broker, topic, batch_of):
+    produce(broker.bootstrap, topic, [Record(b"k%d" % n, bytes(LARGE)) for n in range(300)])
+    kept = [0]
+    limits = Limits(60, 10**9, 150, lambda: kept[0])
+    found = []
+    for kept[0] in (0, 60, 100, 150, 10**6):
+        found.append(batch_of(limits))
+    assert found == [60, 60, 100, 150, 150]
+    assert 85 <= batch_of(limits._replace(size=100 * LARGE)) <= 100, "bytes have the last word"
+
+
 def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monkeypatch):
     looked = []
     monkeypatch.setattr(reader, "bytes_of", lambda *given: looked.append(given) or 1.0)
@@ -85,6 +96,7 @@ def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monk
 
 def test_spark_s_source_takes_records_for_1_000_bytes():
     assert Limits(500_000, 200_000_000).without_size() == 200_000
+    assert Limits(50, 200_000, 150, lambda: 120).without_size() == 120
     assert Limits(1_000, 200_000_000).without_size() == 1_000
     assert Limits(500_000, 1).without_size() == 1
     assert Limits(500_000).without_size() == 500_000
