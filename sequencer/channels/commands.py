@@ -20,6 +20,7 @@ from sequencer.channels.rows import Rows, Table, merge
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Held, Int64s, ShardState
 from sequencer.channels.unusual import PlainChannels
+from sequencer.sorting import order_by
 
 POSITION_MAX = 2**62
 """No command leads farther: behind it there is room for all the labels that can ever come."""
@@ -211,7 +212,7 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
     one, two = first.delivered, second.delivered
     known = len(first.channels)
     rejected = np.concatenate([first.rejected_row, before(second.rejected_row)])
-    order = np.argsort(rejected, kind="stable")
+    order = order_by(rejected)
     return Outcome(
         second.state,
         pa.concat_arrays([first.channels, second.channels]),

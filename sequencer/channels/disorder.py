@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sequencer.channels.state import Bools, Int64s
+from sequencer.sorting import order_by
 
 
 def _none() -> Int64s:
@@ -62,7 +63,7 @@ def measure(
     longest = (np.maximum.accumulate(behind)[::-1] - (group[-1] - group) * stride).astype(np.int64)
 
     stride = int(ahead.max()) + 1
-    by_arrival = np.argsort(group * (int(row.max()) + 1) + row)  # no two are equal
+    by_arrival = order_by(group, row)
     positions = (ahead + group * stride)[by_arrival]
     displaced = np.empty(len(row), dtype=np.int64)
     displaced[by_arrival] = np.maximum.accumulate(positions) - positions
@@ -75,7 +76,7 @@ def measure_unsorted(
     channel: Int64s, ahead: Int64s, row: Int64s, waits_ms: Int64s, held_count: int
 ) -> Disorder:
     """The same among messages in any order, of which some may be duplicates."""
-    order = np.lexsort((row, ahead, channel))
+    order = order_by(channel, ahead, row)
     channel, ahead, row, waits_ms = (column[order] for column in (channel, ahead, row, waits_ms))
     keep = np.ones(len(row), dtype=np.bool_)
     keep[1:] = (channel[1:] != channel[:-1]) | (ahead[1:] != ahead[:-1])

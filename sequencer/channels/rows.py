@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
+from sequencer.sorting import order_by
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ def merge(first: Rows, second: Rows) -> Rows:
         np.concatenate([first.since_ms, second.since_ms]),
         np.concatenate([first.fin, second.fin]),
     )
-    return both.take(np.lexsort((both.position, both.channel)))
+    return both.take(order_by(both.channel, both.position))
 
 
 def of_channel(rows: Rows, code: int) -> Rows:

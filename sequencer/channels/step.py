@@ -25,6 +25,7 @@ from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
 from sequencer.channels.unusual import PlainChannels
 from sequencer.channels.usual import Settled, settle
 from sequencer.labels import parse_numbers
+from sequencer.sorting import order_by
 
 REJECTED_NOT = np.uint8(255)
 
@@ -105,7 +106,7 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
         fin[chosen],
     )
     quiet = np.concatenate([settled.held, np.flatnonzero(~touched[old.channel])])
-    quiet_held = rows.take(quiet[np.argsort(rows.channel[quiet], kind="stable")])
+    quiet_held = rows.take(quiet[order_by(rows.channel[quiet])])
     due = plain.expire(quiet_held)
     if due.any():
         quiet_held = quiet_held.take(~due[quiet_held.channel])
@@ -276,7 +277,7 @@ def _rejects(
     reason = np.concatenate(
         [reasons[alone], np.array([reason for _, reason in results.rejected], dtype=np.uint8)]
     )
-    order = np.argsort(row, kind="stable")
+    order = order_by(row)
     return row[order], reason[order]
 
 

@@ -8,6 +8,7 @@ from sequencer.channels.plain import Channel, Results, Waiting
 from sequencer.channels.rows import Rows, Table, of_channel
 from sequencer.channels.rules import Gap, Rules
 from sequencer.channels.state import COLUMNS, Bools, Int64s, Skipped
+from sequencer.sorting import order_by
 
 
 class PlainChannels:
@@ -110,7 +111,7 @@ class PlainChannels:
         kept = ~opened[self.skipped.channel]
         more = np.array(ranges, dtype=np.int64).reshape(-1, 3)
         channel_of = np.concatenate([self.skipped.channel[kept], more[:, 0]])
-        order = np.argsort(channel_of, kind="stable")
+        order = order_by(channel_of)
         skipped = Skipped(
             channel_of[order],
             np.concatenate([self.skipped.first[kept], more[:, 1]])[order],

@@ -14,6 +14,7 @@ from sequencer.channels.disorder import Disorder, measure
 from sequencer.channels.rows import Rows, Table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
+from sequencer.sorting import order_by
 
 
 @dataclass(slots=True)
@@ -46,16 +47,13 @@ def settle(
     which = np.flatnonzero((touched & ~unusual)[rows.channel])
     channel = rows.channel[which]
     ahead = np.maximum(rows.position[which] - columns["frontier"][channel], -1)
-    # One number for (channel, ahead): both fit, as `ahead` is at most a window, 2**31. The sort is
-    # stable and finds the held ones sorted already.
-    key = channel * (int(ahead.max(initial=0)) + 2) + ahead
-    order = np.argsort(key, kind="stable")
-    which, key, ahead = which[order], key[order], ahead[order]
+    order = order_by(channel, ahead)
+    which, channel, ahead = which[order], channel[order], ahead[order]
     keep = ahead >= 0
-    keep[1:] &= key[1:] != key[:-1]
+    keep[1:] &= (channel[1:] != channel[:-1]) | (ahead[1:] != ahead[:-1])
     duplicate = which[~keep]
-    which, ahead = which[keep], ahead[keep]
-    channel = rows.channel[which]
+    if len(duplicate):
+        which, channel, ahead = which[keep], channel[keep], ahead[keep]
     waits_ms = now_ms - rows.since_ms[which]
     disorder = measure(channel, ahead, rows.row[which], waits_ms, held_count)
     starts = starts_of(channel)
@@ -104,7 +102,7 @@ def _overfull(
     # Running maximum within each channel: offsets by group keep the channels apart.
     stride = int(row.max()) + 2
     complete = np.maximum.accumulate(arrived + group * stride) - group * stride
-    by_arrival = np.lexsort((arrived, group))
+    by_arrival = order_by(group, arrived)
     order = np.empty(count, dtype=np.int64)
     order[by_arrival] = np.arange(count)
     change = np.zeros(count, dtype=np.int64)

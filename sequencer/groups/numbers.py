@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sequencer.ragged import Ints
+from sequencer.sorting import order_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Numbered:
 
 def number(group: Ints, count: Ints) -> Numbered:
     """Number messages to groups, given in their order; ``count``: messages so far, by group."""
-    order = np.argsort(group, kind="stable")
+    order = order_by(group)
     ordered = group[order]
     starts = np.searchsorted(ordered, np.arange(len(count)))
     before = np.empty(len(group), np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sequencer.ragged import Ints, Ragged
+from sequencer.sorting import order_by
 
 DELIVER = -1
 """The position of a message that has left its last atom."""
@@ -94,7 +95,7 @@ def appended(one: Ragged, other: Ragged) -> Ragged:
     if not len(one.values):
         return other
     owner = np.concatenate((one.owners(), other.owners()))
-    order = np.argsort(owner, kind="stable")
+    order = order_by(owner)
     values = np.concatenate((one.values, other.values))[order]
     return Ragged(one.bounds + other.bounds, values)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.tables import Tables
 from sequencer.ragged import Ints, Ragged, ranks
+from sequencer.sorting import order_by
 
 
 @dataclass(slots=True)
@@ -106,14 +107,14 @@ class _Search:
         counter = np.concatenate((place, atoms.values + len(receivers.line_next)))
         number = np.concatenate((both.number, stamps.values))
         following = np.concatenate((receivers.line_next, receivers.atom_next))
-        order = np.lexsort((number, counter))
+        order = order_by(counter, number)
         owner, counter, number = owner[order], counter[order], number[order]
         same = counter[1:] == counter[:-1]
         chained = np.flatnonzero(same & (number[1:] == number[:-1] + 1)) + 1
         ready = number == following[counter]
         self.left = np.bincount(owner[~ready], minlength=count).tolist()
         before, after = owner[chained - 1], owner[chained]
-        order = np.argsort(before, kind="stable")
+        order = order_by(before)
         self.behind = after[order].tolist()
         counts = np.bincount(before, minlength=count)
         self.bounds = np.concatenate(([0], np.cumsum(counts))).tolist()

@@ -23,6 +23,7 @@ from sequencer.overlaps.receivers import Receivers
 from sequencer.overlaps.routes import Change, Directory
 from sequencer.overlaps.tables import Tables, tables
 from sequencer.ragged import Ints, Ragged, ranks
+from sequencer.sorting import order_by
 
 UNKNOWN_GROUP = "unknown-group"
 REMOVED_GROUP = "removed-group"
@@ -202,7 +203,7 @@ class GroupShard:
         run = tables.first_run[places[inner]] + hops.position[inner]
         target = np.concatenate((tables.run_shard[run], out.values))
         which = np.concatenate((inner, np.flatnonzero(leaving)[out.owners()]))
-        order = np.lexsort((which, target))
+        order = order_by(target, which)
         target, which = target[order], which[order]
         by_shard: dict[int, Hops] = {}
         local = Hops.empty()

@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sequencer.sorting import order_by
 from streaming.arrow.blocks import plain_values
-from streaming.arrow.columns import Int64s, flat, grouped, plain, row_bytes
+from streaming.arrow.columns import Int64s, flat, plain, row_bytes
 from streaming.arrow.compression import (
     BLOCK_BYTES_MAX,
     COMPRESSIONS,
@@ -130,7 +131,7 @@ def next_sequence(sequence: int, count: int) -> int:
 def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[Batch]:
     """Rows in order of partition, numbered, cut into batches."""
     if (np.diff(partitions) < 0).any():
-        order = grouped(partitions)
+        order = order_by(partitions)
         made, times, partitions = made.take(order), times[order], partitions[order]
     lengths = made.lengths
     framed = FRAMED_BYTES_MAX * (made.block is not None)

@@ -24,7 +24,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat, grouped
+from sequencer.sorting import order_by
+from streaming.arrow.columns import flat
 from streaming.arrow.ipc import body_pieces, from_body
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import packed
@@ -164,8 +165,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
         table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
-        names = ("offset", "partition", "topic")
-        table = table.take(pa.array(np.lexsort([flat(table[name]).to_numpy() for name in names])))
+        names = ("topic", "partition", "offset")
+        table = table.take(pa.array(order_by(*(flat(table[name]).to_numpy() for name in names))))
         topic = flat(table["topic"]).to_numpy()
         bounds = np.searchsorted(topic, [len(self.plan.inputs), len(self.plan.inputs) + 1])
         records, commands, transit = (
@@ -221,7 +222,7 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
             np.repeat(np.arange(plan.shards), len(commands)),
         )
     )
-    order = grouped(shard)
+    order = order_by(shard)
     present, first = np.unique(shard[order], return_index=True)
     rows = table.take(pa.array(row[order])).combine_chunks().to_batches()
     bounds = pairwise([*first.tolist(), len(order)])

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sequencer.multicast.batch.lists import Bools, Int64s
+from sequencer.sorting import order_by
 
 COLUMNS = ("sequence", "incarnation", "last_ms")
-LOW_BITS = 16
 
 
 @dataclass(slots=True)
@@ -68,15 +68,9 @@ class Peers:
 
 
 def ranks(values: Int64s) -> Int64s:
-    """How often each value (0 or more, below 2^32) was there before.
-
-    Sorted by 16 bits at a time: numpy takes linear time for that.
-    """
+    """How often each value (0 or more) was there before."""
     count = len(values)
-    order = np.argsort(values.astype(np.uint16), kind="stable")
-    if count and int(values.max()) >> LOW_BITS:
-        high = (values >> LOW_BITS).astype(np.uint16)
-        order = order[np.argsort(high[order], kind="stable")]
+    order = order_by(values)
     sorted_values = values[order]
     starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
     ranks_of = np.empty(count, np.int64)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
-from streaming.arrow.columns import grouped
+from sequencer.sorting import order_by
 from streaming.arrow.ipc import from_line, join, split, squeezed, to_line, unsqueezed
 from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.pieces import ends_and_bytes, lengths_of, of_lengths
@@ -155,7 +155,7 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
         return b""
     ahead = held.position - state.frontier[held.channel]
     fin = held.fin.astype(np.int64)
-    order = grouped(records.segment)
+    order = order_by(records.segment)
     since_ms, row = (_steps(column[order]) for column in (held.since_ms, records.row))
     return to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row])
 
@@ -179,7 +179,7 @@ def _tables(
         (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(waiting, 6)
         channel = np.cumsum(steps)
         if not as_they_are:
-            order = grouped(segment)
+            order = order_by(segment)
             for column in (since_ms, row):
                 column[order] = np.cumsum(column)
         held = Held(channel, ahead + frontier[channel], since_ms, fin.astype(np.bool_))

@@ -22,9 +22,10 @@ from sequencer.channels import (
     Rules,
     step,
 )
+from sequencer.sorting import order_by
 from streaming.arrow import output
 from streaming.arrow.blocks import alike, plain_values
-from streaming.arrow.columns import flat, grouped
+from streaming.arrow.columns import flat
 from streaming.arrow.encoded import encoded
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.ipc import from_body
@@ -167,7 +168,7 @@ def _rules(plan: ChannelPlan, now_ms: int) -> Rules:
 def _order_of_arrival(batch: pa.Table, inputs: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the records and of the commands, each sorted by topic, partition, offset."""
     topic, partition, offset = (batch[name].to_numpy() for name in ("topic", "partition", "offset"))
-    order = np.lexsort([offset, partition, topic])
+    order = order_by(topic, partition, offset)
     records, commands = np.split(order, [np.count_nonzero(topic < inputs)])
     return records, commands
 
@@ -186,7 +187,7 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
     keys = outcome.channels.take(pa.array(delivered.channel[starts]))
     runs = np.diff(starts, append=len(delivered.row))
     partitions = np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs)
-    order = grouped(partitions)  # here by numbers: encoded, their bytes would be moved for it
+    order = order_by(partitions)  # here by numbers: encoded, their bytes would be moved for it
     added: dict[str, NDArray[Any]] = {
         "partition": partitions[order],
         "sequence": delivered.sequence[order],

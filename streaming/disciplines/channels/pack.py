@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sequencer.sorting import order_by
 from streaming.arrow.blocks import blocked, with_large
-from streaming.arrow.columns import flat, grouped, last_headers, plain
+from streaming.arrow.columns import flat, last_headers, plain
 from streaming.arrow.ipc import body_pieces
 from streaming.arrow.pack import packed, packs_of, source_columns
 from streaming.arrow.schemas import RECORD
@@ -184,7 +185,7 @@ def pack_rows(
     rows: pa.Table, shard: NDArray[np.uint16], keys: list[int], *, blocks: bool = False
 ) -> pa.RecordBatch:
     """Rows of PACKED: one pack for each shard that has rows."""
-    order = grouped(shard)
+    order = order_by(shard)
     rows = rows.take(pa.array(order))
     rows = blocked(rows) if blocks else with_values(rows)
     (batch,) = rows.combine_chunks().to_batches()

@@ -16,7 +16,7 @@ from sequencer.channels import ShardState
 from sequencer.channels.state import Int64s
 from sequencer.channels.usual import starts_of
 from sequencer.labels import Labels
-from streaming.arrow.columns import grouped
+from sequencer.sorting import order_by
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
@@ -74,7 +74,7 @@ def _waiting(state: ShardState) -> pa.RecordBatch:
     rows = held.channel[starts]
     since_ms = np.minimum.reduceat(held.since_ms, starts) if len(starts) else held.since_ms
     count = np.diff(starts, append=len(held))
-    longest = grouped(since_ms - since_ms.min(initial=NEVER))[:WAITING_MAX]
+    longest = order_by(since_ms - since_ms.min(initial=NEVER))[:WAITING_MAX]
     rows = rows[longest]
     numbers = (state.epoch[rows], state.frontier[rows], since_ms[longest], count[longest])
     columns = [state.keys.take(pa.array(rows)), *map(pa.array, numbers)]

@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.ragged import Ints
+from sequencer.sorting import order_by
 from streaming.arrow import output
-from streaming.arrow.columns import flat, grouped, last_headers
+from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import Plan
 from streaming.settings.values import SUBSCRIBER
@@ -79,7 +80,7 @@ def by_topic(deliveries: pa.Table, plan: Plan) -> list[output.Write]:
         return [(plan.output, deliveries)]
     keys = flat(deliveries["key"])
     who = keys.indices.to_numpy()
-    order = grouped(who)
+    order = order_by(who)
     distinct, first = np.unique(who[order], return_index=True)
     bounds = [*first.tolist(), len(who)]
     writes = []
