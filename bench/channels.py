@@ -78,10 +78,11 @@ def main():
     with warm_broker() as broker:
         bootstrap = broker.bootstrap
         if "throughput" in parts:
-            for topic in TOPICS:
-                if given.topics and topic.name not in given.topics:
-                    continue
-                throughput(broker, topic, given, found["throughput"])
+            topics = [each for each in TOPICS if each.name in (given.topics or each.name)]
+            counts = [filled(bootstrap, topic, given.scale) for topic in topics]
+            for run in range(given.runs):
+                for topic, count in zip(topics, counts, strict=True):
+                    throughput(broker, topic, count, run, found["throughput"])
         if "latency" in parts:
             for kind in KINDS:
                 found["latency"][kind] = latency(bootstrap, kind, given)
@@ -126,29 +127,32 @@ def disordered(count, channels, *, even=False):
             yield b"c%07d" % channel, [("label", b"%d" % label)]
 
 
-def throughput(broker, topic, given, found):
-    """Run each kind of job, one after the other, so many times."""
-    bootstrap = broker.bootstrap
-    count = round(topic.messages * given.scale)
+def filled(bootstrap, topic, scale):
+    """Write the topic; how many messages it has."""
+    count = round(topic.messages * scale)
     channels = min(topic.channels, count // 4)
     count -= count % channels
     say(f"writing {count:,} messages of {topic.size:,} bytes, {channels:,} channels")
-    messages = disordered(count, channels, even=topic.even)
-    fill(bootstrap, topic.name, messages, topic.size)
-    for run in range(given.runs):
-        for kind in topic.kinds:
-            output = f"{topic.name}-{kind}-{run}"
-            create(bootstrap, *(f"{output}{role}" for role in ROLES))
-            asked = (*batch_of(kind, topic.size, count), "--until", str(count))
-            batches, watch = watched_job(broker.pid, kind, bootstrap, topic.name, output, *asked)
-            remove(bootstrap, *(f"{output}{role}" for role in ROLES))
-            one = rates(batches, watch) | {"memory_mib": watch.memory}
-            cpu = ", ".join(f"{what} {spent:.1f}" for what, spent in one["cpu_us"].items())
-            memory = f"{watch.memory['all']:,.0f} MiB"
-            say(f"{output}: {one['read']:,.0f} read/s, {one['written']:,.0f} written/s, {memory}")
-            say(f"{output}: microseconds of a core for a record: {cpu}")
-            runs = found.setdefault(f"{topic.name} {kind}", {"size": topic.size, "runs": []})
-            runs["runs"].append(one)
+    fill(bootstrap, topic.name, disordered(count, channels, even=topic.even), topic.size)
+    return count
+
+
+def throughput(broker, topic, count, run, found):
+    """One run of each kind of job, one after the other."""
+    bootstrap = broker.bootstrap
+    for kind in topic.kinds:
+        output = f"{topic.name}-{kind}-{run}"
+        create(bootstrap, *(f"{output}{role}" for role in ROLES))
+        asked = (*batch_of(kind, topic.size, count), "--until", str(count))
+        batches, watch = watched_job(broker.pid, kind, bootstrap, topic.name, output, *asked)
+        remove(bootstrap, *(f"{output}{role}" for role in ROLES))
+        one = rates(batches, watch) | {"memory_mib": watch.memory}
+        cpu = ", ".join(f"{what} {spent:.1f}" for what, spent in one["cpu_us"].items())
+        memory = f"{watch.memory['all']:,.0f} MiB"
+        say(f"{output}: {one['read']:,.0f} read/s, {one['written']:,.0f} written/s, {memory}")
+        say(f"{output}: microseconds of a core for a record: {cpu}")
+        runs = found.setdefault(f"{topic.name} {kind}", {"size": topic.size, "runs": []})
+        runs["runs"].append(one)
 
 
 def batch_of(kind, size, count):
@@ -181,11 +185,11 @@ def middle(values):
     return f"{statistics.median(values):,.0f} ({low:,.0f} to {high:,.0f})"
 
 
-def of_the_copy(read, copy):
+def of_the_other(read, other):
     """Median and spread of the ratios, run by run."""
-    if copy is None:
+    if other is None:
         return ""
-    ratios = sorted(mine / other for mine, other in zip(read, copy, strict=True))
+    ratios = sorted(mine / theirs for mine, theirs in zip(read, other, strict=True))
     return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
@@ -207,7 +211,7 @@ def table(found):
         read = rates_read[name]
         memory = max(run["memory_mib"]["all"] for run in one["runs"])
         copy = rates_read.get(f"{topic} copy")
-        ratio = "1" if kind == "copy" else of_the_copy(read, copy)
+        ratio = "1" if kind == "copy" else of_the_other(read, copy)
         cpu = ", ".join(
             f"{statistics.median(run['cpu_us'][what] for run in one['runs']):.1f}"
             for what in ("jvm", "python", "broker")
@@ -217,8 +221,7 @@ def table(found):
     for name in ("channels-1m", "channels-1m-even"):
         many = rates_read.get(f"{name} exactly-once")
         if few and many:
-            ratio = statistics.median(many) / statistics.median(few)
-            yield f"\n{name} at {ratio:.2f} of the rate of 10,000 channels."
+            yield f"\n{name} at {of_the_other(many, few)} of the rate of 10,000 channels."
     if found["latency"]:
         yield "\n| job | p50 ms | p99 ms | p50 of the copy | p99 |\n|---|---|---|---|---|"
         copy = found["latency"]["copy"]
