@@ -78,7 +78,7 @@ def main():
     with warm_broker() as broker:
         bootstrap = broker.bootstrap
         if "throughput" in parts:
-            topics = [each for each in TOPICS if each.name in (given.topics or each.name)]
+            topics = [each for each in TOPICS if not given.topics or each.name in given.topics]
             counts = [filled(bootstrap, topic, given.scale) for topic in topics]
             for run in range(given.runs):
                 for topic, count in zip(topics, counts, strict=True):
