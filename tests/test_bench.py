@@ -50,7 +50,7 @@ def test_rates_after_the_first_quarter(bench):
 
 def test_ratios_are_of_the_same_run(bench):
     """A machine that became twice as fast between two runs changes no ratio."""
-    ratio = bench("channels").of_the_copy
+    ratio = bench("channels").of_the_other
     assert ratio([50, 100, 120], [100, 200, 200]) == "0.50 (0.50 to 0.60)"
     assert ratio([1.0], None) == ""
 
