@@ -1,4 +1,4 @@
-"""Lists of different lengths as two arrays, and counting in bulk."""
+"""Lists of different lengths as two arrays."""
 
 from __future__ import annotations
 
@@ -44,13 +44,3 @@ class Ragged:
     def owners(self) -> Ints:
         """For each value the list that it is in."""
         return np.repeat(np.arange(len(self)), self.lengths)
-
-
-def ranks(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """How many equal keys come before each; and the distinct keys with their counts."""
-    distinct, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    order = np.argsort(inverse, kind="stable")
-    starts = np.cumsum(counts) - counts
-    rank = np.empty(len(keys), np.int64)
-    rank[order] = np.arange(len(keys)) - np.repeat(starts, counts)
-    return rank, distinct, counts.astype(np.int64)

@@ -1,4 +1,4 @@
-"""The stable order of many rows by whole numbers, in the fewest steps of the machine."""
+"""Many rows by whole numbers: their stable order, in the fewest steps of the machine; ranks."""
 
 from __future__ import annotations
 
@@ -40,3 +40,21 @@ def order_by(*columns: NDArray[np.integer]) -> Ints:
     key.sort()
     key &= (1 << row_bits) - 1
     return key
+
+
+def starts_of(ordered: Ints) -> Ints:
+    """Where each number begins in a sorted array."""
+    if not len(ordered):
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+def ranks(keys: Ints) -> tuple[Ints, Ints, Ints]:
+    """How many equal keys come before each; and the distinct keys with their counts."""
+    order = order_by(keys)
+    ordered = keys[order]
+    starts = starts_of(ordered)
+    counts = np.diff(starts, append=len(keys))
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys)) - np.repeat(starts, counts)
+    return rank, ordered[starts], counts

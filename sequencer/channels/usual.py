@@ -14,7 +14,7 @@ from sequencer.channels.disorder import Disorder, measure
 from sequencer.channels.rows import Rows, Table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
-from sequencer.sorting import order_by
+from sequencer.sorting import order_by, starts_of
 
 
 @dataclass(slots=True)
@@ -115,10 +115,3 @@ def _overfull(
     before = np.concatenate([[0], length])[starts]
     longest: Int64s = np.maximum.reduceat(length, starts) - before
     return longest > limit
-
-
-def starts_of(channel: Int64s) -> Int64s:
-    """Where each channel begins in a sorted array."""
-    if not len(channel):
-        return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.concatenate([[True], channel[1:] != channel[:-1]]))

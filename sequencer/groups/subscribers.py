@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.ragged import Ints, ranks
+from sequencer.ragged import Ints
+from sequencer.sorting import ranks
 
 UNBORN = -1
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.tables import Tables
-from sequencer.ragged import Ints, Ragged, ranks
-from sequencer.sorting import order_by
+from sequencer.ragged import Ints, Ragged
+from sequencer.sorting import order_by, ranks
 
 
 @dataclass(slots=True)

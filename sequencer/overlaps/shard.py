@@ -22,8 +22,8 @@ from sequencer.overlaps.hops import DELIVER, Hops, appended
 from sequencer.overlaps.receivers import Receivers
 from sequencer.overlaps.routes import Change, Directory
 from sequencer.overlaps.tables import Tables, tables
-from sequencer.ragged import Ints, Ragged, ranks
-from sequencer.sorting import order_by
+from sequencer.ragged import Ints, Ragged
+from sequencer.sorting import order_by, ranks
 
 UNKNOWN_GROUP = "unknown-group"
 REMOVED_GROUP = "removed-group"

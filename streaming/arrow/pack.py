@@ -15,7 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sequencer.sorting import order_by
+from streaming.arrow.columns import flat
+from streaming.arrow.ipc import from_body
 from streaming.arrow.pieces import of_lengths
+from streaming.arrow.schemas import RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,3 +87,10 @@ def packed(
         ],
         names=["shard", "rows"],
     )
+
+
+def unpacked(packs: Sequence[bytes]) -> pa.Table:
+    """The records (RECORD) in packs, given in any order, in order of arrival."""
+    table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
+    place = (flat(table[name]).to_numpy() for name in ("topic", "partition", "offset"))
+    return table.take(pa.array(order_by(*place))).combine_chunks()

@@ -21,11 +21,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import body_pieces, from_body
+from streaming.arrow.ipc import body_pieces
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
-from streaming.arrow.pack import packed
+from streaming.arrow.pack import packed, unpacked
 from streaming.arrow.partitioner import murmur2
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.plan import Plan
@@ -136,10 +135,7 @@ def pack_for_all(table: pa.Table, keys: list[int]) -> pa.RecordBatch:
 
 def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> BroadcastWork:
     """The work in a batch's packs, given in any order; ``inputs``: how many topics have records."""
-    table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
-    names = ("topic", "partition", "offset")
-    order = order_by(*(flat(table[name]).to_numpy() for name in names))
-    table = table.take(pa.array(order)).combine_chunks()
+    table = unpacked(packs)
     first = int(np.searchsorted(flat(table["topic"]).to_numpy(), inputs))
     return BroadcastWork(table.slice(0, first), table.slice(first), now_ms)
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import body_pieces, from_body
+from streaming.arrow.ipc import body_pieces
 from streaming.arrow.output import OUTPUT, Write, output_rows
-from streaming.arrow.pack import packed
+from streaming.arrow.pack import packed, unpacked
 from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.disciplines.plan import ExchangePlan
 from streaming.disciplines.shards import (
@@ -164,9 +164,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         return (STATE_FORMAT, now_ms, links.to_json(), b"", text), rows
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
-        table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
-        names = ("topic", "partition", "offset")
-        table = table.take(pa.array(order_by(*(flat(table[name]).to_numpy() for name in names))))
+        table = unpacked(packs)
         topic = flat(table["topic"]).to_numpy()
         bounds = np.searchsorted(topic, [len(self.plan.inputs), len(self.plan.inputs) + 1])
         records, commands, transit = (

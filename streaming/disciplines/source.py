@@ -21,7 +21,6 @@ where the partition ends, on the same connection, and the answer waits for that 
 ASSUMED_BYTES = 1_000
 """What Spark's source takes a record for."""
 
-
 BATCH_RECORDS, BATCH_RECORDS_GROWN = 500_000, 2_000_000
 """Of a batch where nobody says how many: of a small state, and of the largest."""
 

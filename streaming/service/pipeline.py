@@ -52,11 +52,13 @@ class Speed:
 
     def limits(self, service: Service, kept: Callable[[], int]) -> Limits:
         """A batch's, where the state has so many entries."""
-        records = service.batch_records_max or BATCH_RECORDS
-        if self.slow or self.pace.records_max:
-            records = 1 if self.slow else min(records, self.pace.records_max or records)
-            return Limits(records, service.batch_bytes_max)
-        grown = 0 if service.batch_records_max else BATCH_RECORDS_GROWN
+        records, grown = service.batch_records_max or BATCH_RECORDS, 0
+        if self.slow:
+            records = 1
+        elif self.pace.records_max:
+            records = min(records, self.pace.records_max)
+        elif service.batch_records_max is None:
+            grown = BATCH_RECORDS_GROWN
         return Limits(records, service.batch_bytes_max, grown, kept)
 
     def changes(self, held: int) -> bool:

@@ -1,10 +1,13 @@
 """Rows in order, the same as by the plain way, however wide the numbers are."""
 
+from collections import Counter
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.sorting import order_by
+from sequencer.sorting import order_by, ranks
 
 KINDS = (
     st.just(7),
@@ -49,3 +52,15 @@ def test_many_rows():
         column, other = rng.integers(0, most, (2, 80_000))
         assert (order_by(column) == np.argsort(column, kind="stable")).all()
         assert (order_by(column, other) == np.lexsort([other, column])).all()
+
+
+@pytest.mark.parametrize("values", [[], [0], [3, 3, 1, 3, 1], [70_000, 1, 65_536, 70_000, 65_536]])
+def test_ranks(values):
+    seen = Counter()
+    expected = []
+    for value in values:
+        expected.append(seen[value])
+        seen[value] += 1
+    rank, distinct, counts = ranks(np.array(values, np.int64))
+    assert rank.tolist() == expected
+    assert [*zip(distinct.tolist(), counts.tolist(), strict=True)] == sorted(seen.items())

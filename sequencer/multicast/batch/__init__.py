@@ -10,7 +10,7 @@ from sequencer.multicast.batch.holders import Holders
 from sequencer.multicast.batch.lists import Lists, read_lists
 from sequencer.multicast.batch.messages import REASONS, Copies, MessageLimits, Messages
 from sequencer.multicast.batch.names import Names, Node, resolve
-from sequencer.multicast.batch.peers import Peers, ranks
+from sequencer.multicast.batch.peers import Peers
 
 __all__ = [
     "REASONS",
@@ -22,7 +22,6 @@ __all__ = [
     "Names",
     "Node",
     "Peers",
-    "ranks",
     "read_lists",
     "resolve",
 ]

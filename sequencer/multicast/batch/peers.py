@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sequencer.multicast.batch.lists import Bools, Int64s
-from sequencer.sorting import order_by
+from sequencer.sorting import ranks
 
 COLUMNS = ("sequence", "incarnation", "last_ms")
 
@@ -55,7 +55,7 @@ class Peers:
 
     def number(self, rows: Int64s, now_ms: int) -> Int64s:
         """The `sequence` of each of some deliveries, given by the rows of their peers in order."""
-        numbers = self.sequence[rows] + ranks(rows)
+        numbers = self.sequence[rows] + ranks(rows)[0]
         self.sequence += np.bincount(rows, minlength=len(self))
         self.last_ms[rows] = now_ms
         return numbers
@@ -65,14 +65,3 @@ class Peers:
         self.keys = self.keys.filter(pa.array(kept))
         for name in COLUMNS:
             setattr(self, name, getattr(self, name)[kept])
-
-
-def ranks(values: Int64s) -> Int64s:
-    """How often each value (0 or more) was there before."""
-    count = len(values)
-    order = order_by(values)
-    sorted_values = values[order]
-    starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
-    ranks_of = np.empty(count, np.int64)
-    ranks_of[order] = np.arange(count) - np.repeat(starts, np.diff(starts, append=count))
-    return ranks_of

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from sequencer.channels import ShardState
 from sequencer.channels.state import Int64s
-from sequencer.channels.usual import starts_of
 from sequencer.labels import Labels
-from sequencer.sorting import order_by
+from sequencer.sorting import order_by, starts_of
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at

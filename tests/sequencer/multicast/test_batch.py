@@ -1,7 +1,6 @@
 """The arrays of multicast in the order of the batch, against loops over lists and sets."""
 
 import random
-from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from sequencer.multicast.batch import (
     Messages,
     Node,
     Peers,
-    ranks,
     read_lists,
 )
 from sequencer.multicast.batch import messages as module
@@ -24,16 +22,6 @@ LIMITS = MessageLimits(destinations=4, handles=2, name_bytes=8)
 
 def binary(values):
     return pa.array(values, pa.binary())
-
-
-@pytest.mark.parametrize("values", [[], [0], [3, 3, 1, 3, 1], [70_000, 1, 65_536, 70_000, 65_536]])
-def test_ranks(values):
-    seen = Counter()
-    expected = []
-    for value in values:
-        expected.append(seen[value])
-        seen[value] += 1
-    assert ranks(np.array(values, np.int64)).tolist() == expected
 
 
 @pytest.mark.parametrize("seed", range(20))

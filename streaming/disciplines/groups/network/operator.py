@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sequencer.overlaps.hops import Hops
 from sequencer.overlaps.routes import Directory
 from sequencer.overlaps.shard import GroupShard, ShardMap
-from sequencer.ragged import ranks
+from sequencer.sorting import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.schemas import PAYLOAD
