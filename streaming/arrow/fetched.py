@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import google_crc32c
 import pyarrow as pa
@@ -14,7 +14,7 @@ from streaming.arrow.compression import COMPRESSIONS, decompressed
 from streaming.arrow.record_batch import CHECKED, TRANSACTIONAL
 from streaming.arrow.record_batch import HEAD as FRAME
 from streaming.arrow.record_columns import Body, Told, columns, varint
-from streaming.arrow.schemas import RECORD
+from streaming.arrow.schemas import NO_TIMESTAMP, RECORD, TIMESTAMP_TYPE
 
 HEAD = struct.Struct(FRAME.format + CHECKED.format.removeprefix(">"))
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset's delta, first and latest
@@ -25,7 +25,7 @@ BEFORE_LENGTH = 12
 CRC, CHECKED_FROM = FRAME.size - 4, FRAME.size
 """Where the checksum is, and where begins what it covers."""
 
-COMPRESSION, LOG_APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
+COMPRESSION, APPENDED, CONTROL = 0x07, 0x08, 0x20
 ABORT = 0
 
 
@@ -93,8 +93,12 @@ def heads_in(data: bytes) -> list[Head]:
     return heads
 
 
-def tables(parts: Iterable[Fetched], bytes_max: int) -> Iterator[pa.Table]:
-    """The wanted records as rows of RECORD, by partition as given, in order of offset.
+def tables(
+    parts: Iterable[Fetched], bytes_max: int, schema: pa.Schema = RECORD
+) -> Iterator[pa.Table]:
+    """The wanted records as rows of ``schema``, by partition as given, in order of offset.
+
+    It is RECORD or TYPED_RECORD.
 
     A table ends with the batch that reaches so many bytes, or with an answer's end when it has half
     of them: the next one lies elsewhere in memory. Raises Unreadable.
@@ -106,13 +110,13 @@ def tables(parts: Iterable[Fetched], bytes_max: int) -> Iterator[pa.Table]:
         for head in _committed(part):
             if head.magic < 2:
                 if bodies:
-                    yield _records_of(bodies, told)
+                    yield _records_of(bodies, told, schema)
                     bodies, told, size = [], [], 0
-                yield _old_records(part, head)
+                yield _old_records(part, head, schema)
                 continue
             body = body_of(part, head)
             bodies.append(body)
-            own_ms = head.latest_ms if head.attributes & LOG_APPEND_TIME else -1
+            own_ms = head.latest_ms if head.attributes & APPENDED else -1
             told.append(
                 (
                     *(head.records, part.topic, part.partition, head.first, head.first_ms),
@@ -121,13 +125,13 @@ def tables(parts: Iterable[Fetched], bytes_max: int) -> Iterator[pa.Table]:
             )
             size += body.size
             if size >= bytes_max:
-                yield _records_of(bodies, told)
+                yield _records_of(bodies, told, schema)
                 bodies, told, size = [], [], 0
         if bodies and size >= bytes_max // 2:
-            yield _records_of(bodies, told)
+            yield _records_of(bodies, told, schema)
             bodies, told, size = [], [], 0
     if bodies:
-        yield _records_of(bodies, told)
+        yield _records_of(bodies, told, schema)
 
 
 def _committed(part: Fetched) -> Iterator[Head]:
@@ -184,17 +188,17 @@ def body_of(part: Fetched, head: Head) -> Body:
     return Body(body, 0, len(body))
 
 
-def _records_of(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
+def _records_of(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema) -> pa.Table:
     """The records of some batches; ``told`` says of each what its records do not."""
     try:
-        return columns(bodies, told)
+        return columns(bodies, told, schema)
     except (IndexError, ValueError, OverflowError) as error:
         _, topic, partition, first, *_ = told[0]
         why = f"from there on records are not what they say ({error})"
         raise Unreadable(topic, partition, first, why) from error
 
 
-def _old_records(part: Fetched, head: Head) -> pa.Table:
+def _old_records(part: Fetched, head: Head, schema: pa.Schema) -> pa.Table:
     """What kafka-python reads in a message of format 0 or 1, which only old segments have."""
     from kafka.record.legacy_records import LegacyRecordBatch  # noqa: PLC0415
 
@@ -206,8 +210,13 @@ def _old_records(part: Fetched, head: Head) -> pa.Table:
             "timestamp": -1 if record.timestamp is None else record.timestamp,
             "key": record.key,
             "value": record.value,
+            TIMESTAMP_TYPE.name: _timestamp_type(record),
         }
         for record in LegacyRecordBatch(part.data[head.begin : head.end], head.magic)
         if part.first <= record.offset < part.stop
     ]
-    return pa.Table.from_pylist(rows, RECORD)
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _timestamp_type(record: Any) -> int:
+    return NO_TIMESTAMP if record.timestamp is None else int(record.timestamp_type)

@@ -33,23 +33,6 @@ PACK_BYTES_MAX = 8 * 2**20
 take memory for them from the system and give it back each time, page by page."""
 
 
-def source_columns(reads: Sequence[str]) -> list[str]:
-    """SQL for what every record brings: where it was, its time, key, value and headers.
-
-    A topic travels as its number in ``reads``.
-    """
-    topic = " ".join(f"when '{name}' then {at}" for at, name in enumerate(reads))
-    return [
-        f"cast(case topic {topic} end as int) as topic",
-        "partition",
-        "offset",
-        "unix_millis(timestamp) as timestamp",
-        "key",
-        "value",
-        "headers",
-    ]
-
-
 def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """A task's rows in tables that are large, but no larger than need be."""
     waiting: list[pa.RecordBatch] = []
@@ -65,9 +48,9 @@ def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def packs_of(records: DataFrame, making: Pack, tasks: int) -> DataFrame:
-    """Packs of Spark's rows. A task costs some 30 ms however little it does: ``tasks`` at most."""
-    return records.coalesce(tasks).mapInArrow(partial(_pack_task, making=making), PACKED)
+def packs_of(records: DataFrame, making: Pack) -> DataFrame:
+    """Packs of Spark's rows."""
+    return records.mapInArrow(partial(_pack_task, making=making), PACKED)
 
 
 def _pack_task(batches: Iterator[pa.RecordBatch], making: Pack) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import Int64s
-from streaming.arrow.schemas import HEADERS, RECORD
+from streaming.arrow.schemas import (
+    CREATE_TIME,
+    HEADERS,
+    LOG_APPEND_TIME,
+    RECORD,
+    TIMESTAMP_TYPE,
+)
 
 Bytes = NDArray[np.uint8]
 
@@ -37,10 +43,11 @@ class Body(NamedTuple):
     size: int
 
 
-def columns(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
+def columns(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema = RECORD) -> pa.Table:
     """The wanted records of some batches, as rows of RECORD; ``told`` of each what it does not say.
 
-    Values are not copied yet: they are a dictionary, whose other entries are what lies between.
+    With TYPED_RECORD as ``schema`` rows have the type of their timestamps besides. Values are not
+    copied yet: they are a dictionary, whose other entries are what lies between.
     ValueError, IndexError or OverflowError where the bytes are no records.
     """
     whole, begin = _in_one(bodies)
@@ -62,18 +69,18 @@ def columns(bodies: Sequence[Body], told: Sequence[Told]) -> pa.Table:
     if (p != at + size).any():
         raise ValueError("longer, or shorter")
     own = own_ms[batch]
-    return pa.Table.from_arrays(
-        [
-            pa.array(topic[batch].astype(np.int32)),
-            pa.array(partition[batch].astype(np.int32)),
-            pa.array(offset),
-            pa.array(np.where(own >= 0, own, first_ms[batch] + delta_ms)),
-            _gathered(data, key_at, key_size),
-            _found(data, value_at, value_size),
-            headers,
-        ],
-        names=RECORD.names,
-    )
+    found = [
+        pa.array(topic[batch].astype(np.int32)),
+        pa.array(partition[batch].astype(np.int32)),
+        pa.array(offset),
+        pa.array(np.where(own >= 0, own, first_ms[batch] + delta_ms)),
+        _gathered(data, key_at, key_size),
+        _found(data, value_at, value_size),
+        headers,
+    ]
+    if TIMESTAMP_TYPE.name in schema.names:
+        found.append(pa.array(np.where(own >= 0, LOG_APPEND_TIME, CREATE_TIME).astype(np.int32)))
+    return pa.Table.from_arrays(found, names=schema.names)
 
 
 def _in_one(bodies: Sequence[Body]) -> tuple[bytes, Int64s]:

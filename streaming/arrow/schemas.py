@@ -22,6 +22,13 @@ RECORD = pa.schema(
 """An input record on its way: ``topic`` is a number in the plan's `reads`, ``timestamp``
 in ms."""
 
+TIMESTAMP_TYPE = pa.field("timestampType", pa.int32())
+"""Who set a record's timestamp, as Kafka's clients number it."""
+NO_TIMESTAMP, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
+
+TYPED_RECORD = RECORD.append(TIMESTAMP_TYPE)
+"""The same as RECORD, for those who want to know that."""
+
 BLOCKS = {"value": [pa.field("block", pa.binary()), pa.field("size", pa.int32())]}
 """What a table with blocks has in place of a column; see `streaming.arrow.blocks`."""
 

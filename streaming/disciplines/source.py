@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from streaming.arrow.pack import Pack, packs_of, source_columns
+from streaming.arrow.kafka_rows import KAFKA_ROW, RECORD_COLUMNS, kafka_rows
+from streaming.arrow.pack import PACKED, Pack, packs_of
+from streaming.arrow.schemas import RECORD, TYPED_RECORD
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH_MAX = "maxOffsetsPerTrigger"
@@ -48,17 +52,31 @@ class Limits(NamedTuple):
         return min(records, max(self.size // ASSUMED_BYTES, 1)) if self.size else records
 
 
-OwnPacks: TypeAlias = "Callable[[Mapping[str, int], Pack, int, Limits], DataFrame]"
-"""Topics with their numbers, what makes packs, tasks, and what a batch reads at most."""
+class Reading(NamedTuple):
+    """What a source reads, and how its rows are made.
+
+    ``topics`` with their numbers; ``making`` makes rows of the DDL ``rows`` of records of
+    ``schema``; in ``tasks`` at most; ``limits`` are a batch's.
+    """
+
+    topics: Mapping[str, int]
+    schema: pa.Schema
+    making: Pack
+    rows: str
+    tasks: int
+    limits: Limits
+
+
+OwnFrame: TypeAlias = "Callable[[Reading], DataFrame]"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A pipeline's topics, read by the service itself (``own``), or by Spark's Kafka source.
 
-    Spark's has to where it evaluates expressions, and where ``own`` is None; ``options`` are its
-    own, without a limit. ``limits`` are a batch's. ``ticks`` has no rows, but something new every
-    second. Where ``ended`` is set, nothing new comes, and nobody waits for Kafka.
+    Spark's has to where ``own`` is None; ``options`` are its own, without a limit. ``limits`` are a
+    batch's. ``ticks`` has no rows, but something new every second. Where ``ended`` is set, nothing
+    new comes, and nobody waits for Kafka.
     """
 
     spark: SparkSession
@@ -66,7 +84,7 @@ class Source:
     limits: Limits
     ticks: Callable[[], DataFrame]
     ended: threading.Event
-    own: OwnPacks | None = None
+    own: OwnFrame | None = None
 
     def packs(
         self,
@@ -81,15 +99,25 @@ class Source:
 
         A topic travels as its number in ``reads``.
         """
+        limits = self.limits if limited else Limits()
         if self.own is not None:
             numbers = {topic: reads.index(topic) for topic in topics}
-            return self.own(numbers, making, tasks, self.limits if limited else Limits())
-        records = self.records(topics, limited=limited)
-        return packs_of(records.selectExpr(*source_columns(reads)), making, tasks)
+            return self.own(Reading(numbers, RECORD, making, PACKED, tasks, limits))
+        rows = self._records(topics, reads, limited=limited).selectExpr(*RECORD_COLUMNS)
+        return packs_of(rows.coalesce(tasks), making)
 
-    def records(self, topics: Sequence[str], *, limited: bool = True) -> DataFrame:
+    def rows(self, reads: Sequence[str], tasks: int) -> DataFrame:
+        """The records of all topics, read in so many tasks at most, as rows of KAFKA_ROW."""
+        if self.own is not None:
+            numbers = {topic: number for number, topic in enumerate(reads)}
+            making = partial(kafka_rows, topics=reads)
+            return self.own(Reading(numbers, TYPED_RECORD, making, KAFKA_ROW, tasks, self.limits))
+        return self._records(reads, reads, limited=True).coalesce(tasks)
+
+    def _records(self, topics: Sequence[str], reads: Sequence[str], *, limited: bool) -> DataFrame:
         """The topics' records with their headers, read_committed, from the beginning, by Spark."""
         limit = {BATCH_MAX: str(self.limits.without_size())} if limited else {}
+        number = " ".join(f"when '{name}' then {at}" for at, name in enumerate(reads))
         return (
             self.spark.readStream.format("kafka")
             .options(**{FETCH_WAIT: FETCH_WAIT_MS, **self.options, **limit})
@@ -99,4 +127,9 @@ class Source:
             .option("failOnDataLoss", "true")
             .option("kafka.isolation.level", "read_committed")
             .load()
+            .selectExpr(
+                "*",
+                f"cast(case topic {number} end as int) as _topic",
+                "unix_millis(timestamp) as _timestamp",
+            )
         )

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from streaming.arrow.pack import PACKED, Pack
+from streaming.arrow.pack import PACKED
 from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.source import Limits, Source
+from streaming.disciplines.source import Limits, Reading, Source
 from streaming.kafka import connection
 from streaming.kafka.choice import reads_itself
 
@@ -45,26 +45,19 @@ def make_source(
 ) -> Source:
     """The same; ``options`` are those of Spark's Kafka source, which reads if ``own`` is not."""
     ended = threading.Event()
-    packs = partial(_packs, spark, plan, ended) if own else None
-    return Source(spark, options, limits, partial(_ticks, spark, plan, ended), ended, packs)
+    frame = partial(_frame, spark, plan, ended) if own else None
+    return Source(spark, options, limits, partial(_ticks, spark, plan, ended), ended, frame)
 
 
-def _packs(
-    spark: SparkSession,
-    plan: Plan,
-    ended: threading.Event,
-    topics: Mapping[str, int],
-    making: Pack,
-    tasks: int,
-    limits: Limits,
-) -> DataFrame:
-    from streaming.source.reader import Inputs, KafkaReader, packs_of_shares  # noqa: PLC0415
+def _frame(spark: SparkSession, plan: Plan, ended: threading.Event, reading: Reading) -> DataFrame:
+    from streaming.source.reader import Inputs, KafkaReader, rows_of_shares  # noqa: PLC0415
     from streaming.source.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
-    inputs = Inputs(topics=topics, properties=plan.producer)
-    reader = KafkaReader(inputs, limits, tasks)
-    read = partial(packs_of_shares, inputs=inputs, making=making)
-    return frame_of(spark, f"{plan.pipeline}: {', '.join(topics)}", PACKED, reader, read, ended)
+    inputs = Inputs(topics=reading.topics, properties=plan.producer)
+    reader = KafkaReader(inputs, reading.limits, reading.tasks)
+    read = partial(rows_of_shares, inputs=inputs, schema=reading.schema, making=reading.making)
+    name = f"{plan.pipeline}: {', '.join(reading.topics)}"
+    return frame_of(spark, name, reading.rows, reader, read, ended)
 
 
 def _ticks(spark: SparkSession, plan: Plan, ended: threading.Event) -> DataFrame:

@@ -93,7 +93,7 @@ class KafkaReader:
         raise InputLost(*INPUT_LOST)
 
     def shares(self, start: Offsets, end: Offsets) -> list[bytes]:
-        """What each task reads, for :func:`packs_of_shares`."""
+        """What each task reads, for :func:`rows_of_shares`."""
         all_of_it = ranges(start, end, self.inputs.topics)
         return [pickle.dumps(share) for share in shared(all_of_it, self.tasks)]
 
@@ -154,10 +154,13 @@ class Ticks:
         """Nothing to do."""
 
 
-def packs_of_shares(
-    batches: Iterator[pa.RecordBatch], inputs: Inputs, making: Pack
+def rows_of_shares(
+    batches: Iterator[pa.RecordBatch], inputs: Inputs, schema: pa.Schema, making: Pack
 ) -> Iterator[pa.RecordBatch]:
-    """What ``making`` makes of the records of shares; SequencerError where they cannot be read."""
+    """What ``making`` makes of the records of shares, as rows of ``schema``.
+
+    SequencerError where they cannot be read.
+    """
     from streaming.arrow.fetched import Unreadable, tables  # noqa: PLC0415  (workers alone)
 
     brokers = brokers_of(inputs.settings())
@@ -167,7 +170,7 @@ def packs_of_shares(
                 wanted: Sequence[Range] = pickle.loads(share)  # noqa: S301  (the driver's own)
                 try:
                     fetched = Fetching(brokers, wanted, _offset_bytes)
-                    for table in tables(fetched, PACK_BYTES_MAX):
+                    for table in tables(fetched, PACK_BYTES_MAX, schema):
                         yield making(table)
                 except Unreadable as error:
                     raise _unreadable(error, inputs) from error

@@ -1,14 +1,23 @@
 """The service's own source in a running service: no process of its own, its checkpoint, what it cannot read."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.faults.kills import members
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-from tests.service_helpers import Service, WarmService, channel_topics, run_once, write_config
+from tests.service_helpers import (
+    Service,
+    WarmService,
+    channel_topics,
+    inspect,
+    run_once,
+    write_config,
+)
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -62,6 +71,51 @@ def test_partitions_that_are_added(broker, topics, tmp_path):
         produce(broker.bootstrap, topics["input"], [message(b"a", 1, partition=2)])
         service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 2)})
         assert service.stop() == 0
+
+
+EVERY_COLUMN = """concat_ws('|',
+    nvl(hex(key), '-'), nvl(hex(value), '-'), topic, partition, offset,
+    nvl(cast(timestamp as string), '-'), timestampType,
+    concat_ws(',', transform(headers, h -> concat(h.key, '=', nvl(hex(h.value), '-')))))"""
+
+
+def test_expressions_see_kafkas_rows(broker, topics, tmp_path):
+    """The columns of Spark's own Kafka source: as what they say names each record's channel."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    any_time = {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
+    stamped = NewTopic(
+        f"{topics['input']}.s", 1, 1, config={"message.timestamp.type": "LogAppendTime"}
+    )
+    far = NewTopic(f"{topics['input']}.far", 1, 1, config=any_time)
+    output = NewTopic(f"{topics['output']}.far", 1, 1, config=any_time)
+    for future in admin.create_topics([stamped, far, output]).values():
+        future.result(SECONDS_MAX)
+    label = ("label", b"0")
+    rows = [
+        Record(b"\xff", b"v", [("", None), label], timestamp=1_700_000_000_123),
+        Record(None, None, [label, ("\u00e9", b"")], timestamp=1),
+    ]
+    produce(broker.bootstrap, topics["input"], [replace(row, partition=0) for row in rows])
+    produce(broker.bootstrap, stamped.topic, [Record(b"k", b"w", [label], timestamp=5)])
+    produce(broker.bootstrap, far.topic, [Record(b"k", b"x", [label], timestamp=2**62)])
+    inputs = [topics["input"], stamped.topic, far.topic]
+    given = {**topics, "input": inputs, "output": output.topic}
+    config = write_config(
+        tmp_path, broker.bootstrap, {"p": {**given, "channel": EVERY_COLUMN.replace("\n", " ")}}
+    )
+    run_once(config)
+    (appended,) = read_all(broker.bootstrap, stamped.topic)
+    when = datetime.fromtimestamp(appended.timestamp / 1000, UTC)
+    seconds = f"{when:%Y-%m-%d %H:%M:%S}.{appended.timestamp % 1000:03}".rstrip("0").rstrip(".")
+    found = {each["channel"] for each in inspect(config)["channels"]}
+    assert found == {
+        f"FF|76|{topics['input']}|0|0|2023-11-14 22:13:20.123|0|=-,label=30",
+        f"-|-|{topics['input']}|0|1|1970-01-01 00:00:00.001|0|label=30,\u00e9=",
+        f"6B|77|{stamped.topic}|0|0|{seconds}|1|label=30",
+        f"6B|78|{far.topic}|0|0|-|0|label=30",
+    }
+    out = read_all(broker.bootstrap, output.topic)
+    assert {record.timestamp for record in out} == {1_700_000_000_123, 1, appended.timestamp, 2**62}
 
 
 def test_sparks_own_source_goes_on_and_the_other_way_round(broker, topics, tmp_path):

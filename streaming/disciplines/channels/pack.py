@@ -19,7 +19,8 @@ from sequencer.sorting import order_by
 from streaming.arrow.blocks import blocked, with_large
 from streaming.arrow.columns import flat, last_headers, plain
 from streaming.arrow.ipc import body_pieces
-from streaming.arrow.pack import packed, packs_of, source_columns
+from streaming.arrow.kafka_rows import RECORD_COLUMNS
+from streaming.arrow.pack import packed, packs_of
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.xxhash64 import shards_of
 from streaming.disciplines.channels.commands import read_request
@@ -93,16 +94,14 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
     )
     if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, plan.state_partitions)
-    return packs_of(
-        _with_expressions(source.records(plan.reads), plan), making, plan.state_partitions
-    )
+    return packs_of(_with_expressions(source.rows(plan.reads, plan.state_partitions), plan), making)
 
 
 def _with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
     """The records' columns, with what Spark makes of the plan's expressions."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
 
-    columns = source_columns(plan.reads)
+    columns = [*RECORD_COLUMNS]
     if not plan.keyed:
         columns.append(f"{_as_binary(records, plan.channel, plan, 'channel')} as channel")
     if header_name(plan.label) is None:
