@@ -1,6 +1,9 @@
-"""PySpark's daemon for Python workers, with five changes.
+"""PySpark's daemon for Python workers, with six changes.
 
 `worker_entry` is what Spark starts.
+
+A worker whose input ends before its end-of-stream marker raises (`streaming.arrow.stream_end`). One
+of PySpark's takes rows that were cut off, as the stage before it failed, for all of them.
 
 When a batch fails, Spark closes the connections of workers that still run; that is no fault of
 theirs, and what failed is told elsewhere: they print no stack trace.
@@ -32,6 +35,8 @@ from typing import Any
 
 from pyspark import daemon
 
+from streaming.arrow.stream_end import reading_whole_input
+
 WHOLE_EVERY = 500
 """Cycles among objects that outlived a task are found in each so many tasks."""
 THRESHOLDS = (100_000, 50, 100)
@@ -58,6 +63,7 @@ def prepare(modules: Iterable[str]) -> None:
     """Make this process one whose children are workers that share these modules."""
     gc.set_threshold(*THRESHOLDS)
     preload(modules)
+    refuse_cut_input()
     hand_on_early()
 
 
@@ -91,6 +97,12 @@ def wanted() -> list[str]:
     if "SEQUENCER_STAGE" in os.environ:
         return [*MODULES, *SINK_MODULES]
     return [*MODULES, *SOURCE_MODULES, *filter(None, os.environ.get(PRELOAD, "").split(","))]
+
+
+def refuse_cut_input() -> None:
+    """Let each worker, whatever its stage, tell a stream that was cut from one that has ended."""
+    worker: Any = importlib.import_module("pyspark.worker")
+    worker.main = reading_whole_input(worker.main)
 
 
 def hand_on_early() -> None:

@@ -32,6 +32,7 @@ from streaming.arrow.columns import flat, plain
 from streaming.arrow.encoded import batches_of, headers_in, is_encoded, partitions_in, stamps_of
 from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.ipc import from_ipc
+from streaming.arrow.stream_end import until_end
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import failures
@@ -108,7 +109,7 @@ class Sink:
         task = TaskContext.get()
         assert task is not None  # noqa: S101  (Spark runs this in a task)
         context = BatchContext.from_json(str(task.getLocalProperty(CONTEXT)))
-        report = self.run(context, int(task.partitionId()), batches)
+        report = self.run(context, int(task.partitionId()), until_end(batches))
         if report is not None:
             yield pa.RecordBatch.from_pydict({"report": [report.to_text()]})
 

@@ -5,7 +5,10 @@ import os
 import subprocess
 import sys
 import weakref
+import zipfile
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from streaming.service import worker_daemon
@@ -30,6 +33,18 @@ names = (
 )
 settings = {**dict.fromkeys(names), "arrow_max_records_per_batch": 20_000}
 print(worker.ApplyInPandasWithStateSerializer(**settings).arrow_max_records_per_batch)
+"""
+
+WHOLE = """
+import io
+from pyspark import worker
+from streaming.arrow.stream_end import WholeInput
+from streaming.service.worker_daemon import refuse_cut_input
+refuse_cut_input()
+try:
+    worker.main(io.BytesIO(b"\\xff" * 4), io.BytesIO())
+except SystemExit:  # a partition of this number is for PySpark's own tests
+    print(WholeInput.current.tell())
 """
 
 
@@ -98,3 +113,25 @@ def test_an_operators_output_leaves_in_pieces_whatever_spark_is_told():
         [sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True
     ).stdout.split()
     assert said == [str(OUTPUT_ROWS_MAX)]
+
+
+def test_each_worker_reads_an_input_that_knows_its_end():
+    said = subprocess.run(
+        [sys.executable, "-c", WHOLE], capture_output=True, text=True, timeout=120, check=True
+    ).stdout.split()
+    assert said == ["4"]
+
+
+def test_spark_ends_no_stream_because_its_task_is_to_end():
+    """Sparks before 4.2 gave Python an iterator that is empty once the task is interrupted.
+
+    Rows that end so are followed by the marker; nobody could tell them from all rows.
+    """
+    jars = Path(pyspark.__file__).parent / "jars"
+    users = []
+    for path in (*jars.glob("spark-core_*.jar"), *jars.glob("spark-sql_*.jar")):
+        with zipfile.ZipFile(path) as jar:
+            classes = [name for name in jar.namelist() if "/python/" in name]
+            assert classes
+            users += [name for name in classes if b"ContextAwareIterator" in jar.read(name)]
+    assert users == []
