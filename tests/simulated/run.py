@@ -1,0 +1,54 @@
+"""Runs seeds: which fail, how, and with how few faults."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from streaming.arrow import record_batch
+from streaming.kafka import brokers
+from streaming.service import query
+from streaming.sink import producer
+from tests.simulated.history import History
+from tests.simulated.judge import faults_of
+from tests.simulated.network import Manager, Network
+
+BODY_BYTES_MAX = 100
+"""So that a few records are several batches and several requests."""
+
+
+@contextmanager
+def on_simulated_machines():
+    """Put the simulated network and Spark in the place of the real ones."""
+    new = {
+        (brokers, "NetworkSelector"): Network,
+        (brokers, "_Connections"): Manager,
+        (query, "_collected"): lambda frame: frame.collect(),
+        (producer, "SENT_BYTES_MIN"): 1,
+        (record_batch, "BODY_BYTES_MAX"): BODY_BYTES_MAX,
+    }
+    before = {place: getattr(*place) for place in new}
+    for place, value in new.items():
+        setattr(*place, value)
+    try:
+        yield
+    finally:
+        for place, value in before.items():
+            setattr(*place, value)
+
+
+def run(seed, keep=None):
+    """One history; its faults (empty: all is well) and the history itself."""
+    with on_simulated_machines():
+        history = History(seed, keep=keep)
+        history.run()
+        return faults_of(history), history
+
+
+def shrink(seed):
+    """The fewest of a failing seed's faults with which it still fails."""
+    _, history = run(seed)
+    keep = set(range(len(history.faults)))
+    for number in sorted(keep):
+        if run(seed, keep - {number})[0]:
+            keep -= {number}
+    return keep

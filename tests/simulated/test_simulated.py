@@ -1,0 +1,26 @@
+"""Histories of the whole service by seed; thousands of them: `python -m tests.simulated`."""
+
+import pytest
+
+from tests.simulated.judge import committed
+from tests.simulated.run import run
+
+SHORT = range(20)
+
+
+@pytest.mark.parametrize("seed", SHORT)
+def test_a_history_ends_with_everything_delivered_in_order(seed):
+    faults, history = run(seed)
+    assert not faults, "\n".join([*history.world.log, *faults])
+    assert history.sent
+
+
+def test_a_seed_decides_all_that_happens():
+    again = [run(7) for _ in range(2)]
+    assert len({tuple(history.world.log) for _, history in again}) == 1
+    outputs = [
+        [entry.data for log in history.kafka.logs.values() for entry in log.entries]
+        for _, history in again
+    ]
+    assert outputs[0] == outputs[1]
+    assert sum(map(len, committed(again[0][1].kafka, "out").values()))
