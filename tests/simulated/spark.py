@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.disciplines.source import Limits
 from streaming.disciplines.state_keys import shard_keys
@@ -20,7 +21,7 @@ from streaming.errors import JobFailed
 from streaming.service import query
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.sink import Sink
-from streaming.source.reader import Inputs, KafkaReader, packs_of_shares
+from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
 from tests.simulated.world import BEGAN_MS, Pipe, Process, wait
 
 PLANNING_SECONDS = 0.05
@@ -256,7 +257,7 @@ class Frame:
 
     def _read(self, share):
         shares = [pa.RecordBatch.from_pydict({"share": pa.array([share], pa.binary())})]
-        packs = packs_of_shares(iter(shares), self.inputs, self.service.making)
+        packs = rows_of_shares(iter(shares), self.inputs, RECORD, self.service.making)
         return [(r["shard"], r["rows"]) for pack in packs for r in pack.to_pylist()]
 
     def _begin(self, partition, given):
