@@ -36,10 +36,10 @@ def on_simulated_machines():
             setattr(*place, value)
 
 
-def run(seed, keep=None):
+def run(seed, keep=None, pipeline=None):
     """One history; its faults (empty: all is well) and the history itself."""
     with on_simulated_machines():
-        history = History(seed, keep=keep)
+        history = History(seed, keep=keep, pipeline=pipeline)
         history.run()
         return faults_of(history), history
 

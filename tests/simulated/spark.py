@@ -76,19 +76,16 @@ class TaskFailed(Exception):  # noqa: N818  (as Spark says it)
 
 
 class Service:
-    """One pipeline's service: drivers one after the other, until the history ends.
-
-    ``making`` packs records, ``operator`` steps a shard.
-    """
+    """One pipeline's service: drivers one after the other, until the history ends."""
 
     driver = None
     ended = None
     batches = 0
 
-    def __init__(self, world, kafka, plan, making, operator):
-        self.world, self.kafka, self.plan = world, kafka, plan
-        self.making, self.operator = making, operator
-        self.storage = Storage()
+    def __init__(self, world, kafka, pipeline):
+        self.world, self.kafka, self.plan = world, kafka, pipeline.plan
+        self.making, self.operator = pipeline.making, pipeline.operator
+        self.storage, plan = Storage(), self.plan
         self.keys = {
             partition: sorted(
                 key
