@@ -20,18 +20,24 @@ LIMIT_SECONDS = 400.0
 
 
 class History:
-    """One run; ``keep`` are the numbers of the faults that come, by default all of them."""
+    """One run; ``folder`` is the checkpoint's; ``keep`` are the numbers of the faults that come, by default all of them."""
 
-    def __init__(self, seed, *, keep=None, pipeline=None):
+    def __init__(self, seed, folder, *, keep=None, pipeline=None):
         self.seed, self.world = seed, World(seed)
         rng = self.world.rng
         self.kafka = Kafka(self.world, TOPICS)
         self.discipline = rng.choice(sorted(PIPELINES))
         self.discipline = pipeline or self.discipline
-        self.pipeline = PIPELINES[self.discipline](rng)
+        self.pipeline = PIPELINES[self.discipline](rng, folder)
         self.service = Service(self.world, self.kafka, self.pipeline)
+        transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
-            self.world.at(moment, partial(self.kafka.logs[topic, partition].fill, records))
+            log = self.kafka.logs[topic, partition]
+            if transactional:
+                self.world.at(moment, partial(log.fill, records, (1, False)))
+                self.world.at(moment, partial(log.fill, records, (2, True)))
+            else:
+                self.world.at(moment, partial(log.fill, records))
         count = rng.choice([0, 1, 2, 3, 5])
         faults = [
             (rng.random() * FAULTS_SECONDS, rng.choice(FAULTS)(self, rng)) for _ in range(count)

@@ -87,12 +87,24 @@ class Log:
         kind = "commit" if commit else "abort"
         self._add(marker(producer, epoch, commit=commit), 0, producer, kind)
 
-    def fill(self, records):
-        """Take records of a user who writes without transactions: (timestamp, key, value, headers)."""
-        builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
+    def fill(self, records, transaction=None):
+        """Take a user's records: (timestamp, key, value, headers).
+
+        ``transaction``: the user's producer, and whether it commits or aborts.
+        """
+        producer = transaction[0] if transaction else -1
+        state = self.producers.get(producer)
+        first = state.batches[-1][1] + 1 if transaction and state and state.batches else 0
+        epoch = 0 if transaction else -1
+        sequence = first if transaction else -1
+        builder = DefaultRecordBatchBuilder(
+            2, 0, bool(transaction), producer, epoch, sequence, 1 << 20
+        )
         for number, (timestamp, key, value, headers) in enumerate(records):
             builder.append(number, timestamp, key, value, headers)
         self.append(bytes(builder.build()))
+        if transaction:
+            self.end_transaction(producer, 0, commit=transaction[1])
 
     @property
     def stable(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sequencer import LinearLabels
@@ -11,11 +11,16 @@ from streaming.disciplines.broadcast import pack_for_all
 from streaming.disciplines.channels.operator import ChannelOperator
 from streaming.disciplines.channels.pack import arrival_schema, make_packs
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.exchange import spread_rows
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.operator import BatchOperator as GroupOperator
-from streaming.disciplines.groups.plan import BatchPlan
+from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress
+from streaming.disciplines.groups.network.operator import route as group_route
+from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.batched import BatchOperator as MulticastOperator
-from streaming.disciplines.multicast.plan import BatchMulticastPlan
+from streaming.disciplines.multicast.operator import MulticastOperator as ProtocolOperator
+from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
+from streaming.disciplines.multicast.route import route as multicast_route
 from streaming.disciplines.state_keys import shard_keys
 from streaming.verify import group, multicast
 from streaming.verify.accounts import Material, Settings
@@ -25,7 +30,7 @@ from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.worlds import PARTITIONS, settings_for
 
-TOPICS = {"in": 2, "commands": 1, "out": PARTITIONS, "rejects": 1, "events": 1}
+TOPICS = {"in": 2, "commands": 1, "out": PARTITIONS, "rejects": 1, "events": 1, "transit": 2}
 SENDING_SECONDS = 6.0
 
 
@@ -41,7 +46,6 @@ class Pipeline:
     making: object
     sends: list
     faults_of: object
-    sent: list = field(default_factory=list)
 
 
 def common(**more):
@@ -61,10 +65,11 @@ def common(**more):
     }
 
 
-def channels(rng):
+def channels(rng, folder):
     """Labels of some channels in some disorder, with copies."""
     plan = ChannelPlan(
-        **common(shards=rng.choice([2, 4]), compression="lz4", rules=Rules(LinearLabels()))
+        **common(shards=rng.choice([2, 4]), compression="lz4", folder=rng.choice(["", folder])),
+        rules=Rules(LinearLabels()),
     )
     making = partial(
         make_packs,
@@ -97,40 +102,64 @@ def channels(rng):
     return Pipeline(plan, ChannelOperator, making, sends, judge.channel_faults)
 
 
-def groups(rng):
+def groups(rng, _folder):
     """Messages to groups with overlaps, whose members change."""
     seed = rng.randrange(10**6)
     world = random_groups(seed, steps=rng.choice([30, 90]), commands=rng.choice([0, 0.1]))
     plan = BatchPlan(**common(shards=2, membership=encode_first(world.configured)))
-    settings = settings_for(
-        group.GroupSettings, world, groups=world.configured, across_groups=True, by_batch=True
-    )
-    return broadcast(rng, plan, GroupOperator, world, partial(judged, group.judge, settings))
+    settings = group_settings(world, across_groups=True, by_batch=True)
+    return worked(rng, plan, GroupOperator, packed_for_all(plan), world, group.judge, settings)
 
 
-def multicasts(rng):
+def network(rng, _folder):
+    """The same with the atoms of overlaps on sequencing nodes."""
+    world = random_groups(rng.randrange(10**6), steps=30, commands=rng.choice([0, 0.1]))
+    members = {name: tuple(sorted(some)) for name, some in world.configured.items()}
+    plan = NetworkPlan(**common(shards=2, groups=members, nodes=2), transit="transit")
+    plan = replace(plan, ingress=first_ingress(plan))
+    making = partial(spread_rows, plan=plan, route=group_route(plan))
+    settings = group_settings(world)
+    return worked(rng, plan, NetworkOperator, making, world, group.judge, settings)
+
+
+def group_settings(world, **more):
+    """What the judge of groups has to know."""
+    return settings_for(group.GroupSettings, world, groups=world.configured, **more)
+
+
+def multicasts(rng, _folder):
     """Multicasts among peers and nodes that come and go."""
     world = random_multicasts(rng.randrange(10**6), steps=rng.choice([30, 90]), order="batch")
     plan = BatchMulticastPlan(**common(shards=2))
+    making, settings = packed_for_all(plan), settings_for(Settings, world)
+    return worked(rng, plan, MulticastOperator, making, world, multicast.judge, settings)
+
+
+def protocol(order, rng, _folder):
+    """Multicasts whose order peers agree on among themselves: by clocks, or by a counter."""
+    world = random_multicasts(rng.randrange(10**6), steps=30, order=order)
+    plan = MulticastPlan(**common(shards=2), order=order, transit="transit")
+    making = partial(spread_rows, plan=plan, route=multicast_route(plan))
     settings = settings_for(Settings, world)
-    return broadcast(
-        rng, plan, MulticastOperator, world, partial(judged, multicast.judge, settings)
-    )
+    return worked(rng, plan, ProtocolOperator, making, world, multicast.judge, settings)
 
 
-def broadcast(rng, plan, operator, world, faults_of):
-    """A pipeline whose shards all see every record, with what a world's users sent."""
-    making = partial(pack_for_all, keys=shard_keys(plan.shards, plan.state_partitions))
+def packed_for_all(plan):
+    """What packs records where all shards see all of them."""
+    return partial(pack_for_all, keys=shard_keys(plan.shards, plan.state_partitions))
+
+
+def worked(rng, plan, operator, making, world, judge_topics, settings):
+    """A pipeline with what a world's users sent."""
     sends = []
     for (topic, partition), there in sorted(world.topics.records.items()):
         if topic in ("in", "commands"):
             moments = sorted(rng.random() * SENDING_SECONDS for _ in there)
             for moment, record in zip(moments, there, strict=True):
                 stamp = BEGAN_MS + round(moment * 1000)
-                headers = list(record.headers)
-                sends.append(
-                    (moment, topic, partition, [(stamp, record.key, record.value, headers)])
-                )
+                some = [(stamp, record.key, record.value, list(record.headers))]
+                sends.append((moment, topic, partition, some))
+    faults_of = partial(judged, judge_topics, settings)
     return Pipeline(plan, operator, making, sends, faults_of)
 
 
@@ -143,4 +172,11 @@ def judged(judge_topics, settings, records, finished):
     return [str(fault) for fault in verdict.faults]
 
 
-PIPELINES = {"channel": channels, "group": groups, "multicast": multicasts}
+PIPELINES = {
+    "channel": channels,
+    "group": groups,
+    "multicast": multicasts,
+    "network": network,
+    "clock": partial(protocol, "clock"),
+    "counter": partial(protocol, "counter"),
+}

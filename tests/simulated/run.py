@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 
 from streaming.arrow import record_batch
+from streaming.disciplines.channels import shard_files
 from streaming.kafka import brokers
 from streaming.service import query
 from streaming.sink import producer
@@ -14,6 +16,8 @@ from tests.simulated.network import Manager, Network
 
 BODY_BYTES_MAX = 100
 """So that a few records are several batches and several requests."""
+FILE_BYTES_MIN = 300
+"""So that a few held records are files."""
 
 
 @contextmanager
@@ -25,6 +29,7 @@ def on_simulated_machines():
         (query, "_collected"): lambda frame: frame.collect(),
         (producer, "SENT_BYTES_MIN"): 1,
         (record_batch, "BODY_BYTES_MAX"): BODY_BYTES_MAX,
+        (shard_files, "FILE_BYTES_MIN"): FILE_BYTES_MIN,
     }
     before = {place: getattr(*place) for place in new}
     for place, value in new.items():
@@ -38,8 +43,8 @@ def on_simulated_machines():
 
 def run(seed, keep=None, pipeline=None):
     """One history; its faults (empty: all is well) and the history itself."""
-    with on_simulated_machines():
-        history = History(seed, keep=keep, pipeline=pipeline)
+    with on_simulated_machines(), TemporaryDirectory() as folder:
+        history = History(seed, folder, keep=keep, pipeline=pipeline)
         history.run()
         return faults_of(history), history
 
