@@ -16,7 +16,7 @@ from tests.simulated.network import Manager, Network
 
 BODY_BYTES_MAX = 100
 """So that a few records are several batches and several requests."""
-FILE_BYTES_MIN = 300
+FILE_BYTES_MIN = 150
 """So that a few held records are files."""
 
 
