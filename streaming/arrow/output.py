@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OUTPUT = "shard int, topic string, rows binary, totals string, wrote_before boolean"
-"""One row (or some, where it is much) for each topic that a shard writes to; one row of the shard
-has its totals, and no topic where it has nothing else. ``wrote_before``: whether an earlier batch
-of the shard wrote anything."""
+"""One row (or some, where it is much) for each topic that a shard writes to; the shard's last row,
+and no other, has its totals, and no topic where it has nothing else. ``wrote_before``: whether an
+earlier batch of the shard wrote anything."""
 
 ROW_BYTES_MAX = 256 * 2**20
 REJECT = ("key", "value", "headers", "timestamp")
@@ -54,7 +54,7 @@ def output_rows(shard: int, writes: Sequence[Write], totals: Totals) -> pd.DataF
             "shard": [shard] * len(rows),
             "topic": [topic for topic, _ in rows],
             "rows": [blob for _, blob in rows],
-            "totals": [totals.to_json(), *[""] * (len(rows) - 1)],
+            "totals": [*[""] * (len(rows) - 1), totals.to_json()],
             "wrote_before": [wrote_before] * len(rows),
         }
     )

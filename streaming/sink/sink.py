@@ -35,6 +35,7 @@ from streaming.arrow.ipc import from_ipc
 from streaming.arrow.stream_end import until_end
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.writer import Writer, make_producer, writer_for
 
@@ -117,7 +118,7 @@ class Sink:
         self, context: BatchContext, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Report | None:
         """Write one partition of a batch, row by row as they come; None if there was no shard."""
-        rows = (row for batch in batches for row in _rows(batch))
+        rows = _whole_shards(row for batch in batches for row in _rows(batch))
         totals: list[tuple[int, str]] = []
         make_producer(self.plan, partition)  # its imports, while the shards step
         first = _next_output(rows, totals)
@@ -170,6 +171,25 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
             "rows": row["rows"][0].as_buffer(),
             **row.drop_columns(["rows"]).to_pylist()[0],
         }
+
+
+def _whole_shards(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows; raise SequencerError where a shard's last one, with its totals, is missing.
+
+    `until_end` says so, too; this does not rely on what Spark, Arrow and the worker do.
+    """
+    unfinished: int | None = None
+    for row in rows:
+        if unfinished not in (None, row["shard"]):
+            break
+        yield row
+        unfinished = None if row["totals"] else row["shard"]
+    if unfinished is not None:
+        raise SequencerError(
+            f"Shard {unfinished} gave rows of this batch, but not its last one.",
+            "The batch was not finished, and will be repeated.",
+            "If it happens again, report it: nothing is lost, but the pipeline stands still.",
+        )
 
 
 def _next_output(rows: Iterator[Row], totals: list[tuple[int, str]]) -> Row | None:

@@ -21,12 +21,14 @@ from streaming.service.worker_daemon import OUTPUT_ROWS_MAX
 
 FOLDER = "TORN_FOLDER"
 """Notes which moments have been; no operator ends where it is unset."""
+WAITS_AT = "TORN_WAITS_AT"
+"""The one moment at which operators wait, in place of ending, until they are killed."""
 ROWS_APART = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "4",
 }
-BLANK = {"topic": "", "rows": b"", "totals": ""}
-"""A row in which a shard tells nothing: it pushes the one before out of the worker."""
+BLANK = {"topic": "", "rows": b""}
+"""A row that has nothing new: it pushes the one before out of the worker."""
 
 
 @contextmanager
@@ -44,7 +46,8 @@ def operators() -> Iterator[None]:
             before.setdefault(name, session.conf.get(name))
             session.conf.set(name, value)
         pipeline = operator.plan.pipeline
-        return usual(grouped, Ending(operator, folder and f"{folder}/{pipeline}"), *schemas)
+        prefix = folder and f"{folder}/{pipeline}"
+        return usual(grouped, Ending(operator, prefix, os.environ.get(WAITS_AT)), *schemas)
 
     with (
         patch.object(PandasGroupedOpsMixin, "applyInPandasWithState", ending),
@@ -66,9 +69,10 @@ class Ending:
     moments: ClassVar[dict[int, int]] = {}
     """How many moments each task of this worker has had."""
 
-    def __init__(self, operator: Any, prefix: str | None) -> None:
+    def __init__(self, operator: Any, prefix: str | None, waits_at: str | None) -> None:
         self.operator = operator
         self.prefix = prefix
+        self.waits_at = waits_at
 
     def __call__(self, key: Any, frames: Any, state: Any) -> Iterator[pd.DataFrame]:
         task = TaskContext.get()
@@ -85,28 +89,30 @@ class Ending:
     def _moment(self, task: TaskContext) -> None:
         attempt = task.taskAttemptId()
         moment = self.moments[attempt] = self.moments.get(attempt, -1) + 1
-        if self.prefix is None:
+        if self.prefix is None or self.waits_at not in (None, str(moment)):
             return
         try:
             Path(f"{self.prefix}-{task.partitionId()}-{moment}").touch(exist_ok=False)
         except FileExistsError:
             return
+        while self.waits_at:
+            signal.pause()
         if moment % 2:
             os.kill(os.getpid(), signal.SIGKILL)
         raise MemoryError(f"moment {moment}")
 
 
-def moments(folder: Path) -> dict[str, int]:
+def moments(folder: Path, *, gaps: bool = False) -> dict[str, int]:
     """How many moments each state partition of each pipeline ended at; there is no hole."""
     found: dict[str, list[int]] = {}
     for path in folder.iterdir():
         task, _, moment = path.name.rpartition("-")
         found.setdefault(task, []).append(int(moment))
-    assert all(sorted(each) == list(range(len(each))) for each in found.values()), found
+    assert gaps or all(sorted(each) == list(range(len(each))) for each in found.values()), found
     return {task: len(each) for task, each in sorted(found.items())}
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What a run gets in whose operators all moments of this folder come."""
+def environment(folder: Path, waits_at: int | None = None) -> dict[str, str]:
+    """What a run gets in whose operators all moments of this folder come, or one."""
     folder.mkdir()
-    return {FOLDER: str(folder)}
+    return {FOLDER: str(folder)} | ({} if waits_at is None else {WAITS_AT: str(waits_at)})

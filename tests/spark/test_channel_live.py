@@ -3,14 +3,12 @@
 import json
 import signal
 import time
-from contextlib import suppress
-from itertools import chain
-from pathlib import Path
 
 import pytest
 
 from streaming.kafka.embedded import EmbeddedBroker
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
+from tests.processes import command_line, descendants, python_daemons, python_workers
 from tests.service_helpers import (
     Service,
     WarmService,
@@ -220,36 +218,3 @@ def kill(pid):
     import os
 
     os.kill(pid, signal.SIGKILL)
-
-
-def command_line(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-            return file.read().decode(errors="replace").replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def children(pid):
-    found = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):  # of each thread its own
-        with suppress(OSError):
-            found += map(int, path.read_text().split())
-    return found
-
-
-def descendants(pid):
-    found = children(pid)
-    for each in found:
-        found += children(each)
-    return found
-
-
-def python_daemons(pid):
-    """What the service's fork server forked."""
-    (server,) = [p for p in children(pid) if "streaming.service.fork_server" in command_line(p)]
-    return children(server)
-
-
-def python_workers(pid):
-    return sorted(chain.from_iterable(map(children, python_daemons(pid))))

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
 
-NO_EFFECT = {
-    "exactly-once": "This batch took no effect.",
+EFFECT = {
+    "exactly-once": "Messages of this batch in other channels may be out, and are out once.",
     "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
 }
+"""What a batch did that a gap failed: state partitions commit each for itself."""
 DELIVERED = ("key", "value", "headers", "timestamp")
 
 
@@ -88,7 +89,7 @@ class ChannelOperator:
                 f"Channel {channel!r} of pipeline {self.plan.pipeline!r} has waited "
                 f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
                 'is "fail".',
-                NO_EFFECT[self.plan.delivery],
+                EFFECT[self.plan.delivery],
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
         tell = bool(packs or writes)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.errors import ProgressMissing
+from streaming.errors import ProgressMissing, SequencerError
 from streaming.sink import producer, writer
 from streaming.sink.sink import Report, Sink, Written
 from tests.kafka_helpers import create_topics, read_all
@@ -85,10 +86,10 @@ def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeyp
 
     def rows():
         yield row(3, "", 0, 0, totals=json.dumps({"in": 0}))
-        yield row(4, plan.output, 0, 50, totals=json.dumps({"in": 50}))
+        yield row(4, plan.output, 0, 50)
         (kept,) = writer._writers.values()
         sent.append(sum(kept.producer.outbox.sequences.values()))
-        yield row(4, plan.rejects, 50, 5)
+        yield row(4, plan.rejects, 50, 5, totals=json.dumps({"in": 50}))
         yield row(5, plan.output, 50, 50, totals=json.dumps({"in": 55}))
 
     told = run(plan, rows(), BatchContext("q", 0, False))
@@ -124,12 +125,30 @@ def test_nothing_to_write_begins_nothing(plan):
 
 
 def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
-    rows = [row(3, plan.output, 0, 5), row(4, plan.output, 5, 5, wrote_before=True)]
+    rows = [
+        row(3, plan.output, 0, 5, totals="{}"),
+        row(4, plan.output, 5, 5, totals="{}", wrote_before=True),
+    ]
     with pytest.raises(ProgressMissing):
         run(plan, rows, BatchContext("q", 7, True))
     assert read_all(broker.bootstrap, plan.output) == []
     run(plan, [row(3, plan.output, 0, 5, totals="{}")], BatchContext("q", 7, True))
     assert len(read_all(broker.bootstrap, plan.output)) == 5, "who never wrote is not in doubt"
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_shard_without_its_last_row_stops_the_batch(plan, broker, transactional):
+    delivery = "exactly-once" if transactional else "at-least-once"
+    some = replace(plan, delivery=delivery)
+    first, second = row(3, plan.output, 0, 5), row(3, plan.rejects, 5, 5)
+    closed = row(4, plan.output, 5, 5, totals="{}")
+    for rows in ([first], [first, second], [closed, first], [first, closed]):
+        with pytest.raises(SequencerError, match="Shard 3 gave rows"):
+            run(some, rows, BatchContext("q", 7, False))
+    if transactional:
+        assert read_all(broker.bootstrap, plan.output) == []
+    run(some, [closed, first, row(3, "", 0, 0, totals="{}")], BatchContext("q", 7, False))
+    assert len(read_all(broker.bootstrap, plan.output)) >= 10
 
 
 def test_what_driver_and_tasks_tell_each_other_is_one_text():

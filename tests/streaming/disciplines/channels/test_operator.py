@@ -161,4 +161,4 @@ def test_much_for_a_topic_is_cut_into_rows(monkeypatch):
     assert len(whole) == 1
     assert len(cut) > 5
     assert pa.concat_tables(map(from_ipc, cut["rows"])).to_pylist() == table.to_pylist()
-    assert cut["totals"].tolist() == [*whole["totals"], *[""] * (len(cut) - 1)]
+    assert cut["totals"].tolist() == [*[""] * (len(cut) - 1), *whole["totals"]]
