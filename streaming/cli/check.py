@@ -25,11 +25,14 @@ def check(
         typer.Option("--rights", help="Ask Kafka, too, whether this user may do all it takes."),
     ] = False,
 ) -> None:
-    """Check CONFIG without Spark, and without Kafka but for --rights; show what was understood.
+    """Check CONFIG without Spark; show what was understood.
 
     Every fault is named with its key, what is wrong and what to write instead. Functions of custom
     labels are imported and tried. Of SQL expressions, quotes, brackets and calls of header('name')
     are looked at; Spark judges the rest when the pipeline starts. Secrets are not shown.
+
+    Where Kafka answers, the settings of topics that exist are compared: outputs and rejects have to
+    take the records that inputs take (sizes, timestamps). Kafka need not answer, but for --rights.
 
     Exit status: 0 it can work; 1 Kafka does not answer, or this user lacks rights; 2 it cannot.
 
@@ -44,12 +47,28 @@ def check(
     if ask_rights:
         connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
         rights.require(settings, settings.pipelines)
+    _compare_topics(settings)
     whole = understood(settings)
     if as_json:
         print(json.dumps(whole, indent=2))
     else:
         _show(whole)
     print(f"{config} can work.", file=sys.stderr)
+
+
+def _compare_topics(settings: Config) -> None:
+    from streaming.errors import KafkaUnavailable  # noqa: PLC0415
+    from streaming.kafka import connection, limits  # noqa: PLC0415
+
+    why = f"Kafka at {settings.kafka.bootstrap_servers} does not answer."
+    try:
+        if connection.is_listening(settings):
+            connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+            limits.require(settings, settings.pipelines)
+            return
+    except KafkaUnavailable as error:
+        why = error.message
+    print(f"{why} The settings of its topics were not compared.", file=sys.stderr)
 
 
 def understood(settings: Config) -> dict[str, Any]:

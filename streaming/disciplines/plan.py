@@ -28,9 +28,10 @@ class Plan:
 
     ``inputs`` are sorted: a record's topic travels as its number in this list. ``partitions`` gives
     the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
-    out to be missing is created. ``started_ms``: when this run began; a batch with an earlier time
-    is a repeated one. ``folder``: the checkpoint's, where it is a folder that all workers see.
-    ``compression``: how operators encode record batches; empty where the sink has to.
+    out to be missing is created, with the settings ``new_topics``. ``started_ms``: when this run
+    began; a batch with an earlier time is a repeated one. ``folder``: the checkpoint's, where it is
+    a folder that all workers see. ``compression``: how operators encode record batches; empty where
+    the sink has to.
     """
 
     discipline: ClassVar[str]
@@ -48,6 +49,7 @@ class Plan:
     retire_after_ms: int = 7 * 86_400_000
     started_ms: int = 0
     create_topics: bool = False
+    new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""
     compression: str = ""
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)

@@ -6,8 +6,10 @@ is known to know goes to both: librdkafka refuses what it does not know either.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+import socket
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +21,7 @@ from streaming.kafka import credentials
 
 ASK_SECONDS_MAX = 3.0
 FLUSH_TURN_SECONDS = 0.1
+LISTENING_SECONDS_MAX = 2.0
 IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 
@@ -160,6 +163,16 @@ def wait_for_kafka(config: Config, limit_s: float) -> Any:
                 "Nothing was changed.",
                 "Check kafka.bootstrap_servers, the network and the security settings.",
             ) from error
+
+
+def is_listening(config: Config) -> bool:
+    """Whether a bootstrap server takes connections; knows at once where nobody does."""
+    for address in config.kafka.bootstrap_servers.split(","):
+        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+        with contextlib.suppress(OSError, ValueError):
+            socket.create_connection((host.strip("[]"), int(port)), LISTENING_SECONDS_MAX).close()
+            return True
+    return False
 
 
 def _is_refused(met: dict[str, str]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
-from streaming.kafka import connection
+from streaming.kafka import connection, limits
 
 PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
@@ -19,10 +19,6 @@ NEW_SECONDS_MAX = 2
 """After which a topic that was made elsewhere is known to every broker."""
 FROM_USERS = ("input", "commands")
 Missing = TypeVar("Missing")
-RECORD_BYTES_DEFAULT = 1_048_588
-ADDED_BYTES = 16 * 2**20
-"""What a record may grow by: headers that the service adds, the envelope of a transit chunk, and
-that it may have come compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +50,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
 
     Inputs that nobody but the users writes to only where ``inputs`` says so: a missing one is more
     often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
-    else 8 (one of commands: 1), the brokers' own replication, and room for records as large as
-    inputs have.
+    else 8 (one of commands: 1), the brokers' own replication, and takes what inputs take.
     """
     from confluent_kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
@@ -67,12 +62,12 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     ]
     if not wanted:
         return []
-    room = str(record_bytes_max(config, there) + ADDED_BYTES)
+    common = limits.settings(config, there)
     new = [
         NewTopic(
             topic.name,
             _partitions_of(topic, config, there),
-            config=_settings(topic.role, room),
+            config=_settings(topic.role, common),
         )
         for topic in wanted
     ]
@@ -114,12 +109,12 @@ def make(
     return made
 
 
-def _settings(role: str, room: str) -> dict[str, str]:
+def _settings(role: str, common: dict[str, str]) -> dict[str, str]:
     """Topic settings by role; what is in transit stays until the service deletes it."""
     if role in FROM_USERS:
         return {}
     forever = {"retention.ms": "-1"} if role == "transit" else {}
-    return {"max.message.bytes": room, **forever}
+    return {**common, **forever}
 
 
 def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> None:
@@ -141,27 +136,6 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
             "Give this user the right to delete there, or a retention to the topic that outlasts "
             "any stop of the service.",
         ) from error
-
-
-def record_bytes_max(config: Config, there: Mapping[str, int]) -> int:
-    """The largest record that an existing input may have; Kafka's default where it does not say."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
-
-    names = {
-        name for pipeline in config.pipelines.values() for name in pipeline.input if name in there
-    }
-    asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(names)]
-    sizes = [RECORD_BYTES_DEFAULT]
-    if not asked:
-        return RECORD_BYTES_DEFAULT
-    admin = connection.admin(config)  # has to live until the answer is there
-    for future in admin.describe_configs(asked).values():
-        try:
-            sizes.append(int(future.result(SECONDS_MAX)["max.message.bytes"].value))
-        except (KafkaException, TimeoutError, KeyError, ValueError):
-            continue  # no right to ask: the default has to do
-    return max(sizes)
 
 
 def wait_for(config: Config, names: set[str]) -> None:

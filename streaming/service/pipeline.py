@@ -18,7 +18,7 @@ from streaming.disciplines.discipline import Pace
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN, Limits
 from streaming.errors import SequencerError
-from streaming.kafka import topics
+from streaming.kafka import limits, topics
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.failures import as_sequencer_error
 from streaming.service.offsets import Through, TransitCleaner
@@ -149,7 +149,11 @@ class Pipeline:
                 )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
         partitions = topics.partitions(self.config, written)
-        return make_plan(self.config, self.name, identity, partitions, int(time.time() * 1000))
+        new_topics = {}
+        if len(written) < len(settings.written):
+            new_topics = limits.settings(self.config, topics.existing(self.config))
+        now_ms = int(time.time() * 1000)
+        return make_plan(self.config, self.name, identity, partitions, now_ms, new_topics)
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

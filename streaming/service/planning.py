@@ -20,8 +20,12 @@ def make_plan(
     identity: Identity,
     partitions: Mapping[str, int],
     started_ms: int = 0,
+    new_topics: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan of a pipeline; ``partitions`` of the topics that it writes, as far as known."""
+    """The plan of a pipeline; ``partitions`` of the topics that it writes, as far as known.
+
+    ``new_topics``: settings of those that turn out to be missing.
+    """
     settings, service = config.pipelines[name], config.service
     producer = connection.confluent(config)
     own = own_settings(producer)
@@ -40,6 +44,7 @@ def make_plan(
         "retire_after_ms": settings.retire_after.ms,
         "started_ms": started_ms,
         "create_topics": service.create_topics,
+        "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),
         "producer": producer,
         "compression": own.compression if own is not None else "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable, SequencerError, StorageUnavailable
-from streaming.kafka import connection, rights, topics
+from streaming.kafka import connection, limits, rights, topics
 from streaming.logs import say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
@@ -193,6 +193,7 @@ class Service:
             for name in topics.create(self.config, inputs=False):
                 say(f"created topic {name}", event="topic-created", topic=name)
         topics.require(self.config, self.names)
+        limits.require(self.config, self.names)
 
     def _stop(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         seconds = 0 if cluster.deserted else STOP_SECONDS_MAX

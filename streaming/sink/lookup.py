@@ -43,7 +43,8 @@ def _ask(plan: Plan, topic: str) -> int:
             break
         if not warned:
             with contextlib.suppress(Exception):  # whoever was first; else the time runs out
-                made = admin.create_topics([NewTopic(topic, 1)], operation_timeout=30)
+                new = NewTopic(topic, 1, config=plan.new_topics)
+                made = admin.create_topics([new], operation_timeout=30)
                 made[topic].result(KAFKA_SECONDS_MAX)
             warned = True
         time.sleep(0.1)

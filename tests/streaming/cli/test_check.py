@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 from streaming.kafka.embedded import free_port
+from tests.kafka_helpers import SECONDS_MAX, create_topics
 
 
 def test_check_shows_what_was_understood(here, config):
+    nobody = f"127.0.0.1:{free_port()}"
+    properties = {"security.protocol": "PLAINTEXT", "ssl.key.password": "geheim2"}
     path = config(
         {"labels": {"kind": "cyclic", "modulus": 1000}},
         spark={"spark.hadoop.secret.key": "geheim1"},
-        kafka={"properties": {"security.protocol": "PLAINTEXT", "ssl.key.password": "geheim2"}},
+        kafka={"bootstrap_servers": nobody, "properties": properties},
     )
     code, out, err = here("check", path)
     assert code == 0
-    assert err == f"{path} can work.\n"
+    assert err == (
+        f"Kafka at {nobody} does not answer. The settings of its topics were not compared.\n"
+        f"{path} can work.\n"
+    )
     for part in ("p.in", "p.out", "p.rejects", "p.events", "header('label')", "7 days", "= 499"):
         assert part in out
     code, out, _ = here("check", path, "--json")
@@ -64,3 +71,22 @@ def test_run_refuses_what_check_refuses(here, config):
     code, _, err = here("run", path)
     assert code == 2
     assert "not_there_at_all" in err
+
+
+def test_check_compares_what_topics_take(here, config, broker, topic_prefix):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    create_topics(broker.bootstrap, {topic_prefix + "in": 1})
+    topics = {"input": topic_prefix + "in", "output": topic_prefix + "out"}
+    path = config(topics, name=topic_prefix[:-1], kafka={"bootstrap_servers": broker.bootstrap})
+    code, _, err = here("check", path)
+    assert (code, err) == (0, f"{path} can work.\n"), "a topic that is missing has no settings"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    narrow = NewTopic(topics["output"], 1, config={"max.message.bytes": "50000"})
+    admin.create_topics([narrow], operation_timeout=SECONDS_MAX)[narrow.topic].result(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while code == 0 and time.monotonic() < deadline:  # brokers hear of new topics a little later
+        code, _, err = here("check", path)
+    assert code == 2
+    assert f"{topics['output']} has max.message.bytes = 50000" in err
+    assert "--add-config max.message.bytes=1048588" in err

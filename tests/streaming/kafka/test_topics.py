@@ -8,7 +8,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.errors import ConfigError, KafkaUnavailable
-from streaming.kafka import topics
+from streaming.kafka import limits, topics
 from streaming.kafka.embedded import free_port
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
 
@@ -184,7 +184,7 @@ def test_new_outputs_take_records_as_large_as_inputs_have(broker, config, topic_
     for role in ("out", "rejects", "events"):
         asked = ConfigResource(ResourceType.TOPIC, f"{topic_prefix}a.{role}")
         found = admin.describe_configs([asked])[asked].result(30)
-        assert int(found["max.message.bytes"].value) == 3_000_000 + topics.ADDED_BYTES
+        assert int(found["max.message.bytes"].value) == 3_000_000 + limits.ADDED_BYTES
 
 
 def test_the_end_of_a_topic_that_has_just_been_made_is_known(broker, topic_prefix, monkeypatch):

@@ -1,0 +1,218 @@
+"""What topics take: how large a record, which timestamps, whether one without a key.
+
+Kafka refuses anything else when it is written, for good. So the topics that the service makes take
+all that their inputs take (`settings`), and others are compared with the inputs before anything
+starts (`narrower`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import ConfigError
+from streaming.kafka import connection
+
+SECONDS_MAX = 30
+RECORD_BYTES_DEFAULT = 1_048_588
+ADDED_BYTES = 16 * 2**20
+"""What a record may grow by: headers that the service adds, the envelope of a transit chunk, and
+that it may have come compressed."""
+UNLIMITED = 2**63 - 1
+SIZE, AFTER, BEFORE, COMPACTION = (
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "cleanup.policy",
+)
+DIFFERENCE = "message.timestamp.difference.max.ms"
+"""What brokers before Kafka 3.6 have in place of AFTER and BEFORE; those before 4.0 have both."""
+OF_BROKERS = "log."
+"""Begins a broker's names of the last four."""
+FORWARDED = ("output", "rejects")
+"""Roles of the topics that get the inputs' records as they are, with their timestamps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a topic takes: ``bytes_max`` of a record batch, how far a timestamp may lie from now.
+
+    ``compacted``: records without a key are refused. ``names``: of the topic's settings.
+    """
+
+    bytes_max: int = RECORD_BYTES_DEFAULT
+    after_ms: int = UNLIMITED
+    before_ms: int = UNLIMITED
+    compacted: bool = False
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Limits:
+        """The limits in a topic's settings, by name; what is not there does not limit."""
+
+        def number(*names: str) -> int:
+            return min(int(found[name]) if name in found else UNLIMITED for name in names)
+
+        limits = cls(
+            int(found.get(SIZE, RECORD_BYTES_DEFAULT)),
+            number(AFTER, DIFFERENCE),
+            number(BEFORE, DIFFERENCE),
+            "compact" in str(found.get(COMPACTION, "")),
+            frozenset(found),
+        )
+        if found.get("message.timestamp.type") == "LogAppendTime":  # the broker's own
+            return cls(limits.bytes_max, compacted=limits.compacted, names=limits.names)
+        return limits
+
+
+@dataclass(frozen=True, slots=True)
+class Narrower:
+    """A setting of a topic by which it refuses what an input takes."""
+
+    topic: str
+    role: str
+    setting: str
+    value: int | str
+    wanted: int | str
+    input: str = ""
+
+    def __str__(self) -> str:
+        if self.setting == COMPACTION:
+            return f"{self.topic} is compacted, and {self.role} may have no key"
+        return (
+            f"{self.topic} has {self.setting} = {self.value}, "
+            f"but {self.input}, whose records it gets, {self.wanted}"
+        )
+
+
+def narrower(config: Config, names: Iterable[str]) -> list[Narrower]:
+    """Settings of these pipelines' outputs and rejects that refuse what the inputs take.
+
+    Only topics that exist, and whose settings this user may read. The inputs of a pipeline that
+    reads another's output are that one's.
+    """
+    chosen = list(names)
+    topics = {topic for name in chosen for _, topic in config.pipelines[name].topics()}
+    topics |= {topic for name in chosen for topic in origins(config, name)}
+    found = read(config, topics)
+    faults: dict[tuple[str, str], Narrower] = {}
+    for name in chosen:
+        inputs = {topic: found[topic] for topic in origins(config, name) if topic in found}
+        for role, topic in config.pipelines[name].topics():
+            if role in (*FORWARDED, "transit") and topic in found:
+                for each in _compared(role, topic, found[topic], inputs):
+                    faults[each.topic, each.setting] = each
+    return list(faults.values())
+
+
+def _compared(
+    role: str, topic: str, limits: Limits, inputs: Mapping[str, Limits]
+) -> Iterable[Narrower]:
+    numbers: dict[str, Callable[[Limits], int]] = {SIZE: lambda of: of.bytes_max}
+    if role in FORWARDED:
+        numbers |= {
+            AFTER if AFTER in limits.names else DIFFERENCE: lambda of: of.after_ms,
+            BEFORE if BEFORE in limits.names else DIFFERENCE: lambda of: of.before_ms,
+        }
+    for setting, value in numbers.items():
+        widest = max(inputs, key=lambda name: value(inputs[name]), default=None)
+        if widest is not None and value(limits) < (wanted := value(inputs[widest])):
+            yield Narrower(topic, role, setting, value(limits), wanted, widest)
+    if role == "rejects" and limits.compacted:
+        yield Narrower(topic, role, COMPACTION, "compact", "delete")
+
+
+def require(config: Config, names: Iterable[str]) -> None:
+    """ConfigError where an output or rejects topic refuses what the inputs take."""
+    faults = narrower(config, names)
+    if faults:
+        commands = "".join(f"\n  {_mending(config, each)}" for each in faults)
+        raise ConfigError(
+            f"Topics do not take what the pipelines may have to write: "
+            f"{'; '.join(map(str, faults))}.",
+            "Nothing was started.",
+            f"Change the settings, for instance with:{commands}",
+        )
+
+
+def _mending(config: Config, fault: Narrower) -> str:
+    return (
+        f"kafka-configs.sh --bootstrap-server {config.kafka.bootstrap_servers} --alter "
+        f"--entity-type topics --entity-name {fault.topic} "
+        f"--add-config {fault.setting}={fault.wanted}"
+    )
+
+
+def origins(config: Config, name: str) -> set[str]:
+    """The topics that a pipeline's records come from, those of the pipelines before it included."""
+    found: set[str] = set()
+    for topic in config.pipelines[name].input:
+        writers = [
+            other
+            for other, pipeline in config.pipelines.items()
+            if topic in (at for role, at in pipeline.topics() if role in FORWARDED)
+        ]
+        found |= {each for other in writers for each in origins(config, other)} or {topic}
+    return found
+
+
+def settings(config: Config, there: Iterable[str]) -> dict[str, str]:
+    """Settings of a new topic that takes all records of the inputs that are ``there``.
+
+    Deliveries and rejects keep the timestamps that they came with, and rejects may have no key.
+    """
+    inputs = {topic for pipeline in config.pipelines.values() for topic in pipeline.input}
+    found = read(config, inputs & set(there))
+    known = frozenset().union(*(limits.names for limits in found.values())) or _of_brokers(config)
+    sizes = [limits.bytes_max for limits in found.values()]
+    wanted = {
+        AFTER: str(UNLIMITED),
+        BEFORE: str(UNLIMITED),
+        DIFFERENCE: str(UNLIMITED),
+        "message.timestamp.type": "CreateTime",
+        COMPACTION: "delete",
+    }
+    if known & {AFTER, BEFORE}:
+        del wanted[DIFFERENCE]  # going out of use
+    return {
+        SIZE: str(max([RECORD_BYTES_DEFAULT, *sizes]) + ADDED_BYTES),
+        **{name: value for name, value in wanted.items() if name in known},
+    }
+
+
+def read(config: Config, topics: Iterable[str]) -> dict[str, Limits]:
+    """The limits of topics, without those that are missing or that this user may not ask about."""
+    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
+
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(topics)]
+    return {name: Limits.of(found) for name, found in _described(config, asked).items()}
+
+
+def _of_brokers(config: Config) -> frozenset[str]:
+    """The names of topics' settings that a broker has defaults for."""
+    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
+
+    brokers = sorted(connection.wait_for_kafka(config, SECONDS_MAX).brokers)[:1]
+    asked = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
+    found = _described(config, asked).values()
+    return frozenset(name.removeprefix(OF_BROKERS) for each in found for name in each)
+
+
+def _described(config: Config, resources: list[Any]) -> dict[str, dict[str, str]]:
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    found: dict[str, dict[str, str]] = {}
+    if not resources:
+        return found
+    admin = connection.admin(config)  # has to live until the answer is there
+    for resource, future in admin.describe_configs(resources).items():
+        try:
+            entries = future.result(SECONDS_MAX)
+        except (KafkaException, TimeoutError):
+            continue  # missing, or no right to ask
+        found[resource.name] = {
+            name: entry.value for name, entry in entries.items() if entry.value is not None
+        }
+    return found

@@ -1,0 +1,175 @@
+"""What topics take, against a real Kafka: new ones take all that inputs take, others are compared."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from streaming.config import parse_config
+from streaming.disciplines.plan import Plan
+from streaming.errors import ConfigError
+from streaming.kafka import limits, topics
+from streaming.sink.lookup import look_up
+from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
+
+LARGE, FAR = 3_000_000, 10**15
+DAY_MS = 86_400_000
+
+
+def until(is_so):
+    """What was made is known to the broker a little later."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def admin(broker):
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": broker.bootstrap})
+
+
+@pytest.fixture
+def make(admin, topic_prefix):
+    """Gives a function that makes a topic with settings; without a prefix in its name."""
+    from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+
+    def make_one(name, **settings):
+        config = {key.replace("_", "."): str(value) for key, value in settings.items()}
+        new = NewTopic(topic_prefix + name, 1, config=config)
+        admin.create_topics([new], operation_timeout=SECONDS_MAX)[new.topic].result(SECONDS_MAX)
+        asked = ConfigResource(ResourceType.TOPIC, new.topic)
+        until(lambda: admin.describe_configs([asked])[asked].exception(SECONDS_MAX) is None)
+
+    return make_one
+
+
+@pytest.fixture
+def config(broker, topic_prefix):
+    def parsed(**pipelines):
+        tables = {
+            "kafka": {"bootstrap_servers": broker.bootstrap},
+            "pipelines": {
+                topic_prefix + name: {"discipline": "channel", **each}
+                for name, each in pipelines.items()
+            },
+        }
+        return parse_config(tables, {}, "c.toml")
+
+    return parsed
+
+
+def test_new_topics_take_every_size_and_timestamp_that_inputs_take(
+    broker, make, config, topic_prefix
+):
+    make("a.in", max_message_bytes=LARGE, message_timestamp_after_max_ms=FAR)
+    settings = config(a={})
+    topics.create(settings, inputs=False)
+    roles = ("out", "rejects", "events")
+    found = limits.read(settings, [f"{topic_prefix}a.{role}" for role in roles])
+    assert len(found) == 3
+    for each in found.values():
+        assert each.bytes_max == LARGE + limits.ADDED_BYTES
+        assert (each.after_ms, each.before_ms) == (limits.UNLIMITED, limits.UNLIMITED)
+        assert not each.compacted
+    now_ms = round(time.time() * 1000)
+    stamps = [0, 1, now_ms + 365 * DAY_MS, now_ms + FAR]
+    sent = [Record(None, b"v", timestamp=stamp) for stamp in stamps]
+    for role in roles:
+        produce(broker.bootstrap, f"{topic_prefix}a.{role}", sent)
+    written = read_all(broker.bootstrap, f"{topic_prefix}a.out")
+    assert sorted(each.timestamp for each in written)[2:] == stamps[2:]
+
+
+def test_new_topics_take_every_timestamp_where_there_is_no_input_yet(config, topic_prefix):
+    settings = config(a={})
+    topics.create(settings, inputs=True)
+    (found,) = limits.read(settings, [f"{topic_prefix}a.out"]).values()
+    assert found.after_ms == limits.UNLIMITED
+
+
+def test_settings_of_older_brokers():
+    before_3_6 = limits.Limits.of({"max.message.bytes": "7", limits.DIFFERENCE: "5"})
+    assert (before_3_6.bytes_max, before_3_6.after_ms, before_3_6.before_ms) == (7, 5, 5)
+    before_4_0 = limits.Limits.of({limits.DIFFERENCE: "5", limits.AFTER: "9", limits.BEFORE: "3"})
+    assert (before_4_0.after_ms, before_4_0.before_ms) == (5, 3)
+    by_broker = limits.Limits.of({limits.AFTER: "9", "message.timestamp.type": "LogAppendTime"})
+    assert by_broker.after_ms == limits.UNLIMITED
+
+
+def test_outputs_that_take_less_than_an_input_are_refused(make, config, topic_prefix):
+    make("a.in")
+    make("b.in", max_message_bytes=LARGE, message_timestamp_after_max_ms=FAR)
+    make("a.out", max_message_bytes=2_000_000)
+    make("a.rejects", cleanup_policy="compact", max_message_bytes=LARGE,
+         message_timestamp_after_max_ms=FAR)  # fmt: skip
+    make("a.events", max_message_bytes=5_000)
+    settings = config(a={"input": [topic_prefix + "a.in", topic_prefix + "b.in"]})
+    pipeline = topic_prefix + "a"
+    with pytest.raises(ConfigError) as refused:
+        limits.require(settings, [pipeline])
+    error = refused.value
+    for part in (
+        f"{pipeline}.out has max.message.bytes = 2000000, but {topic_prefix}b.in, whose records "
+        "it gets, 3000000",
+        f"{pipeline}.out has message.timestamp.after.max.ms = 3600000",
+        f"{pipeline}.rejects is compacted, and rejects may have no key",
+    ):
+        assert part in error.message
+    assert "events" not in error.message
+    assert "Nothing was started." in error.effect
+    mending = f"--alter --entity-type topics --entity-name {pipeline}.out --add-config"
+    assert f"{mending} max.message.bytes=3000000" in error.remedy
+    assert f"{mending} message.timestamp.after.max.ms={FAR}" in error.remedy
+    assert "cleanup.policy=delete" in error.remedy
+
+
+def test_topics_with_equal_limits_will_do(make, config, topic_prefix):
+    for name in ("a.in", "a.out", "a.rejects", "a.events"):
+        make(name)
+    limits.require(config(a={}), [topic_prefix + "a"])
+
+
+def test_what_is_between_two_pipelines_counts_as_the_first_one_s_inputs(make, config, topic_prefix):
+    make("a.in")
+    make("b.out")
+    settings = config(a={}, b={"input": topic_prefix + "a.out"})
+    topics.create(settings, inputs=False)
+    limits.require(settings, list(settings.pipelines))
+    make("far.in", message_timestamp_after_max_ms=FAR)
+    settings = config(a={"input": topic_prefix + "far.in"}, b={"input": topic_prefix + "a.out"})
+    with pytest.raises(ConfigError, match=r"b\.out has .*but .*far\.in"):
+        limits.require(settings, list(settings.pipelines))
+
+
+def test_limits_of_a_topic_that_is_not_there_are_not_read(config, topic_prefix):
+    assert limits.read(config(a={}), [topic_prefix + "a.in"]) == {}
+
+
+def test_a_topic_that_turns_out_to_be_missing_is_made_like_the_others(
+    broker, make, config, topic_prefix
+):
+    make("a.in", max_message_bytes=LARGE)
+    settings = config(a={})
+    wanted = limits.settings(settings, [topic_prefix + "a.in"])
+    name = topic_prefix + "of-a-new-subscriber"
+    plan = Plan(
+        service="s",
+        pipeline="p",
+        inputs=("in",),
+        output="",
+        rejects="",
+        events="",
+        partitions={},
+        create_topics=True,
+        new_topics=wanted,
+        producer={"bootstrap.servers": broker.bootstrap},
+    )
+    assert look_up(plan, name) == 1
+    until(lambda: limits.read(settings, [name]))
+    (found,) = limits.read(settings, [name]).values()
+    assert found.bytes_max == LARGE + limits.ADDED_BYTES
+    assert found.after_ms == limits.UNLIMITED
