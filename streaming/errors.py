@@ -2,7 +2,8 @@
 
 SequencerError
 ├── ConfigError          the configuration, or the call, cannot work        exit status 2
-├── KafkaUnavailable     Kafka does not answer, or refuses us               exit status 1
+├── KafkaUnavailable     Kafka does not answer                              exit status 1
+│   └── KafkaRefused     Kafka answers, and does not let us
 ├── StorageUnavailable   the checkpoint's storage does not, or refuses us   exit status 1
 ├── JobFailed            the job stopped; says what took effect             exit status 1
 │   ├── GapTimeout       a gap outlived its time under the policy "fail"
@@ -49,7 +50,11 @@ class ConfigError(SequencerError):
 
 
 class KafkaUnavailable(SequencerError):  # noqa: N818  (reads as what it is)
-    """Kafka does not answer, or refuses us."""
+    """Kafka does not answer, or not now."""
+
+
+class KafkaRefused(KafkaUnavailable):
+    """Kafka answers, and does not let this user do it: waiting does not help."""
 
 
 class StorageUnavailable(SequencerError):  # noqa: N818  (likewise)

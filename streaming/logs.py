@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import IO, Any
 
 
 class LogFormat(Enum):
@@ -22,8 +24,12 @@ class LogFormat(Enum):
 
 
 LEVELS = ("debug", "info", "warning", "error")
+LEVEL_WIDTH = max(map(len, LEVELS))
 _USUAL = logging.lastResort
 _chosen = LogFormat.TEXT
+_own: IO[str] | None = None
+"""Where lines go while standard error is a pipe to :func:`only_json`."""
+RELAY_SECONDS_MAX = 2
 
 
 def use(form: LogFormat) -> None:
@@ -32,7 +38,7 @@ def use(form: LogFormat) -> None:
     _chosen = form
     if form is LogFormat.JSON:
         logging.root.handlers.clear()
-        handler = logging.StreamHandler()
+        handler = _Handler()
         handler.setFormatter(_Formatter())
         logging.lastResort = handler  # as it is: what a library keeps to itself stays so
     else:
@@ -47,14 +53,46 @@ def in_json() -> bool:
 def say(text: str, *, event: str = "note", level: str = "info", **fields: Any) -> None:
     """One thing that a person would want to know.
 
-    JSON besides has the time, the ``level`` (one of LEVELS), what it is (``event``) and the
-    ``fields``; those that are None are left out.
+    Each line has the time (UTC) and the ``level`` (one of LEVELS). JSON besides has what it is
+    (``event``) and the ``fields``; those that are None are left out.
     """
     if not in_json():
-        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        print(f"{at} {level:{LEVEL_WIDTH}} {text}", file=sys.stderr, flush=True)
         return
     given = {name: value for name, value in fields.items() if value is not None}
     _write(level, event, text, given)
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 channel", "2,000 channels"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+@contextmanager
+def only_json() -> Iterator[None]:
+    """Inside, where lines are JSON, whatever else is written to standard error becomes JSON, too.
+
+    That is what Python, C libraries and child processes write to the file descriptor.
+    """
+    global _own  # noqa: PLW0603
+    if not in_json() or _own is not None:
+        yield
+        return
+    kept = os.dup(2)
+    read, write = os.pipe()
+    sys.stderr.flush()
+    os.dup2(write, 2)
+    os.close(write)
+    copying = relay(os.fdopen(read, "rb"), "library")
+    with os.fdopen(kept, "w", encoding="utf-8") as _own:
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            copying.join(RELAY_SECONDS_MAX)  # a child that lives on keeps the pipe open
+            _own = None
 
 
 def relay(lines: Iterable[bytes], event: str) -> threading.Thread:
@@ -68,6 +106,13 @@ def relay(lines: Iterable[bytes], event: str) -> threading.Thread:
     thread = threading.Thread(target=copy, daemon=True)
     thread.start()
     return thread
+
+
+class _Handler(logging.Handler):
+    """Writes records of `logging` to where all lines go."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _print(self.format(record))
 
 
 class _Formatter(logging.Formatter):
@@ -89,5 +134,10 @@ def _line(level: str, event: str, message: str, fields: dict[str, Any]) -> str:
 
 
 def _write(level: str, event: str, message: str, fields: dict[str, Any]) -> None:
-    sys.stderr.write(_line(level, event, message, fields) + "\n")  # one write: threads share it
-    sys.stderr.flush()
+    _print(_line(level, event, message, fields))
+
+
+def _print(line: str) -> None:
+    stream = _own or sys.stderr
+    stream.write(line + "\n")  # one write: threads share it
+    stream.flush()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streaming.cli.log_format import RunLogFormatOption
+from streaming.logs import count, say
 
 
 def run(
@@ -44,27 +45,37 @@ def run(
 
     Example: sequencer run orders.toml
     """
-    from streaming import crashes  # noqa: PLC0415  (a quick --help)
+    from streaming import crashes, logs  # noqa: PLC0415  (a quick --help)
     from streaming.service.stopping import Stopping  # noqa: PLC0415
 
     crashes.arm()
     stopping = Stopping()
-    with stopping.listening():  # what follows takes some seconds
+    with logs.only_json(), stopping.listening():  # what follows takes some seconds
         from streaming.config import load_config  # noqa: PLC0415
         from streaming.service.session import start_jvm  # noqa: PLC0415
 
         settings = load_config(config)
         names = settings.named(pipeline or [])
         settings.check(names)
+        service = settings.service
+        say(
+            f"{service.name}: starting {count(len(names), 'pipeline')} ({', '.join(names)}) with "
+            f"Kafka at {settings.kafka.bootstrap_servers} and the checkpoint {service.checkpoint}; "
+            "Spark takes some seconds",
+            event="starting",
+            service=service.name,
+            pipelines=names,
+            kafka=settings.kafka.bootstrap_servers,
+            checkpoint=service.checkpoint,
+        )
         with start_jvm(settings, workers=True) as jvm:
             from streaming.service.run import Service  # noqa: PLC0415  (while the JVM starts)
 
-            service = Service(
+            Service(
                 settings,
                 jvm,
                 names=names,
                 once=once,
                 accept_repeats=accept_repeats,
                 stopping=stopping,
-            )
-            service.run()
+            ).run()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.config import Config
-from streaming.errors import KafkaUnavailable
+from streaming.errors import KafkaRefused
 from streaming.kafka import connection
 
 SECONDS_MAX = 10
@@ -48,10 +48,10 @@ class Right:
 
 
 def require(config: Config, names: Iterable[str]) -> None:
-    """KafkaUnavailable that names what this user may not do, of what these pipelines need."""
+    """KafkaRefused that names what this user may not do, of what these pipelines need."""
     lacking = missing(config, names)
     if lacking:
-        raise KafkaUnavailable(
+        raise KafkaRefused(
             f"This user lacks rights in Kafka: {', '.join(map(str, lacking))}.",
             "Nothing was started.",
             "Have them granted (kafka-acls --add --allow-principal …; docs/operations.md has all "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from streaming.config import Config
-from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
 from streaming.kafka import connection, limits
 
 PARTITIONS_DEFAULT = 8
@@ -81,7 +81,7 @@ def make(
 ) -> list[str]:
     """Have Kafka make topics (confluent-kafka's NewTopic); the names of those that were not there.
 
-    KafkaUnavailable where it does not.
+    KafkaUnavailable where it does not answer, KafkaRefused where it does not want to.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
@@ -91,16 +91,19 @@ def make(
     )
     made: list[str] = []
     refused: list[str] = []
+    error_type: type[KafkaUnavailable] = KafkaRefused
     for name, future in futures.items():
         try:
             future.result(SECONDS_MAX + 5)
             made.append(name)
         except (KafkaException, TimeoutError) as error:
-            known = isinstance(error, KafkaException)
-            if not known or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            code = error.args[0].code() if isinstance(error, KafkaException) else None
+            if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 refused.append(f"{name} ({connection.reason(error)})")
+            if code is None or error.args[0].retriable() or code < 0:  # librdkafka's own: no answer
+                error_type = KafkaUnavailable
     if refused:
-        raise KafkaUnavailable(
+        raise error_type(
             f"Topics could not be created: {config.hide(', '.join(refused))}.",
             f"Created: {', '.join(made) or 'none'}.",
             remedy,
@@ -151,11 +154,17 @@ def wait_for(config: Config, names: set[str]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def require(config: Config, names: Iterable[str]) -> None:
-    """ConfigError where a topic of these pipelines is missing."""
+def require(config: Config, names: Iterable[str], *, inputs_only: bool = False) -> None:
+    """ConfigError where a topic of these pipelines is missing, or an input that none of them makes.
+
+    ``inputs_only``: look at those alone.
+    """
     names = list(names)
-    lacking = _lasting(lambda: missing(config, names))
-    if lacking:
+
+    def look() -> list[Topic]:
+        return [each for each in missing(config, names) if each.role == "input" or not inputs_only]
+
+    if lacking := _lasting(look):
         names_lacking = ", ".join(
             f"{topic.name} ({topic.pipeline}, {topic.role})" for topic in lacking
         )

@@ -163,7 +163,7 @@ def _tell_counts(families: _Families, pipeline: Pipeline) -> None:
             families.add_histogram(metric, name, BOUNDS[kept], counts, unit)
     families.add("oldest_held_seconds", name, _oldest_held_s(pipeline))
     families.add("restarts", name, pipeline.starts - 1)
-    families.add("up", name, pipeline.active)
+    families.add("up", name, pipeline.runs)
     families.add("batch", name, progress.batch)
     location = pipeline.checkpoint.location
     if is_local(location):
@@ -192,9 +192,7 @@ def _oldest_held_s(pipeline: Pipeline) -> float:
 
 def _tell_spark(families: _Families, pipeline: Pipeline) -> None:
     """What Spark reports of the last batch: phases, how far behind Kafka it is, the state."""
-    last: Any = None
-    with contextlib.suppress(Exception):  # it ends just now; there is no report then
-        last = pipeline.query.lastProgress if pipeline.query is not None else None
+    last = pipeline.last_report
     if last is None:
         return
     name = pipeline.name

@@ -52,8 +52,7 @@ class LagWatch(threading.Thread):
             self._known[pipeline.name] = lag
 
     def _lag(self, pipeline: Pipeline) -> Lag | None:
-        query = pipeline.query
-        read = offsets_of(query.lastProgress if query is not None else None, "endOffset")
+        read = offsets_of(pipeline.last_report, "endOffset")
         if not read:
             return None
         reader = self._readers.get(pipeline.name)

@@ -1,92 +1,80 @@
-"""Answers to Prometheus (`figures` says what), and to who asks whether the service lives."""
+"""HTTP endpoints: /metrics for Prometheus (`figures`), /healthz and /readyz for probes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.errors import ConfigError
 from streaming.service.figures import Collector
+from streaming.service.http import Answer, Page, serving
 from streaming.service.lag_watch import LagWatch
 
 if TYPE_CHECKING:
     from streaming.service.pipeline import Pipeline
 
-Start = Callable[[str, list[tuple[str, str]]], Any]
-
 
 @contextmanager
-def served(config: Config, pipelines: list[Pipeline]) -> Iterator[None]:
-    """Serve /metrics, /healthz and /readyz inside, where the configuration says so.
+def served(
+    config: Config, pipelines: list[Pipeline], stopping: threading.Event
+) -> Iterator[int | None]:
+    """Serve the endpoints inside, where the configuration says so; yields the port.
 
     ``pipelines`` may be filled later. Raises ConfigError where the address cannot be had.
     """
     if not config.service.metrics:
-        yield
+        yield None
         return
     lags = LagWatch(pipelines)
     host, _, port = config.service.metrics.rpartition(":")
-    try:
-        server = make_server(host, int(port), _app(config, pipelines, lags), WSGIServer, _Quiet)
-    except OSError as error:
-        raise ConfigError(
-            f"service.metrics: {config.service.metrics} cannot be listened on: {error.strerror}.",
-            "Nothing was started.",
-            'Choose another port, or "" for none.',
-        ) from error
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    lags.start()
-    try:
-        yield
-    finally:
-        lags.end()
-        server.shutdown()
-        server.server_close()
+    pages = {
+        "/metrics": metrics_page(Collector(config.service.name, pipelines, lags)),
+        "/healthz": lambda _headers: Answer.text(HTTPStatus.OK, "alive"),
+        "/readyz": lambda _headers: _readiness(pipelines, stopping),
+    }
+    with ExitStack() as stack:
+        try:
+            used = stack.enter_context(serving(host, int(port), pages))
+        except OSError as error:
+            raise ConfigError(
+                f"service.metrics: {config.service.metrics} cannot be used: {error.strerror}.",
+                "Nothing was started.",
+                'Choose another port, or "" for none.',
+            ) from error
+        lags.start()
+        stack.callback(lags.end)
+        yield used
 
 
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base's name)
-        """Requests are no news."""
-
-
-def _app(
-    config: Config, pipelines: list[Pipeline], lags: LagWatch
-) -> Callable[[Any, Start], Iterable[bytes]]:
-    from prometheus_client import CollectorRegistry, make_wsgi_app  # noqa: PLC0415
+def metrics_page(collector: Collector) -> Page:
+    """Return the page that shows a collector's metrics, in the format that a client accepts."""
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415
+    from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
     registry = CollectorRegistry()
-    registry.register(Collector(config.service.name, pipelines, lags))
-    metrics = make_wsgi_app(registry)
+    registry.register(collector)
 
-    def app(environ: Any, start: Start) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if path == "/metrics":
-            found: Iterable[bytes] = metrics(environ, start)
-            return found
-        if path == "/healthz":
-            return _plain(start, "200 OK", "alive")
-        if path == "/readyz":
-            missing = not_ready(pipelines)
-            if missing is None:
-                return _plain(start, "200 OK", "ready")
-            return _plain(start, "503 Service Unavailable", missing)
-        return _plain(start, "404 Not Found", "known: /metrics, /healthz, /readyz")
+    def page(headers: Mapping[str, str]) -> Answer:
+        encode, content_type = choose_encoder(headers.get("accept", ""))
+        return Answer(HTTPStatus.OK, encode(registry), content_type)
 
-    return app
+    return page
 
 
-def _plain(start: Start, status: str, text: str) -> list[bytes]:
-    start(status, [("Content-Type", "text/plain; charset=utf-8")])
-    return [f"{text}\n".encode()]
+def _readiness(pipelines: list[Pipeline], stopping: threading.Event) -> Answer:
+    missing = "stopping" if stopping.is_set() else not_ready(pipelines)
+    if missing is None:
+        return Answer.text(HTTPStatus.OK, "ready")
+    return Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, missing)
 
 
 def not_ready(pipelines: list[Pipeline]) -> str | None:
-    """Which pipelines do not run, None where all do."""
+    """Return which pipelines do not run, None where all do."""
     if not pipelines:
         return "starting"
-    waiting = [each.name for each in pipelines if not (each.active or each.finished)]
+    waiting = [each.name for each in pipelines if not (each.runs or each.finished)]
     return f"not running: {', '.join(waiting)}" if waiting else None

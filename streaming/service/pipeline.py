@@ -38,6 +38,7 @@ STOP_SECONDS_MAX = 30
 QUERY_SECONDS_MAX = 5
 """Together with the session's end (`session`) these stay below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5
+OBSERVE_SECONDS = 2.0
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
@@ -71,7 +72,11 @@ class Speed:
 
 
 class Pipeline:
-    """Starts, watches and stops the query of one pipeline."""
+    """Starts, watches and stops the query of one pipeline.
+
+    ``runs`` and ``last_report`` (Spark's, of the last batch) are as of the last :meth:`observe`:
+    whoever asks for metrics asks no JVM, which may hang, or end.
+    """
 
     def __init__(
         self,
@@ -103,6 +108,9 @@ class Pipeline:
         self._through = Through(config, name)
         self._clean = TransitCleaner(config, name, say)
         self.finished = False
+        self.runs = False
+        self.last_report: Any = None
+        self._observed = 0.0
         self.starts = 0
         self.state_partitions = 0
 
@@ -184,10 +192,14 @@ class Pipeline:
             )
         return True
 
-    @property
-    def active(self) -> bool:
-        """Whether the query runs."""
-        return self.query is not None and self.query.isActive
+    def observe(self) -> bool:
+        """Ask Spark whether the query runs; note this and Spark's report for other threads."""
+        self.runs = self.query is not None and self.query.isActive
+        now = time.monotonic()
+        if self.query is not None and self.runs and now - self._observed >= OBSERVE_SECONDS:
+            self._observed = now
+            self.last_report = self.query.lastProgress
+        return self.runs
 
     def upstream(self, others: list[Pipeline]) -> list[Pipeline]:
         """Those of ``others`` that write what this one reads."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
-from streaming.errors import JobFailed, KafkaUnavailable, SequencerError, StorageUnavailable
+from streaming.errors import (
+    JobFailed,
+    KafkaRefused,
+    KafkaUnavailable,
+    SequencerError,
+    StorageUnavailable,
+)
 from streaming.kafka import connection, limits, rights, topics
-from streaming.logs import say
+from streaming.logs import count, say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
@@ -59,20 +66,24 @@ class Service:
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
+        self._run()
+        say(f"{self.config.service.name}: stopped", event="stopped")
+
+    def _run(self) -> None:
         for line in remarks(self.config):
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
-        with served(self.config, self.pipelines):
-            if not self._wait_for_kafka() or not wait_for_master(master, self.stopping, say):
+        checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
+        for checkpoint in checkpoints:
+            checkpoint.claim()
+        with served(self.config, self.pipelines, self.stopping):
+            ready = self._with_kafka(self._prepare_topics)
+            if not ready or not wait_for_master(master, self.stopping, say):
                 return
-            self._prepare_topics()
-            checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
-            for checkpoint in checkpoints:
-                checkpoint.claim()
             with spark_session(self.config, self.jvm) as session:
                 self.stopping.listen()  # Spark's own handlers came with the session
                 cluster = Cluster(session, self.config, say)
-                if not self._ready(session, cluster):
+                if not self._with_kafka(lambda: self._fit(session, cluster)):
                     return
                 if is_local_master(master):
                     cores = session.sparkContext.defaultParallelism
@@ -89,14 +100,11 @@ class Service:
                 quickly = time.monotonic() - asked < ARCHIVE_AFTER_SECONDS_MAX
                 if quickly and any(each.progress.batch >= 0 for each in pipelines):
                     self.jvm.worked()
-        say(f"{self.config.service.name}: stopped", event="stopped")
 
-    def _ready(self, session: SparkSession, cluster: Cluster) -> bool:
-        """Wait for executors and check them; False when told to stop meanwhile."""
-        ready = cluster.wait_for_cores(self.stopping) and preflight.require_fit(
-            session, self.config, self.names, cluster, self.stopping
-        )
-        return ready and not self.stopping.is_set()
+    def _fit(self, session: SparkSession, cluster: Cluster) -> None:
+        """Wait for executors and check them, or until told to stop."""
+        if cluster.wait_for_cores(self.stopping):
+            preflight.require_fit(session, self.config, self.names, cluster, self.stopping)
 
     def _pipeline(self, session: SparkSession, checkpoint: Checkpoint) -> Pipeline:
         return Pipeline(
@@ -111,11 +119,13 @@ class Service:
 
     def _work(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         for pipeline in pipelines:
-            pipeline.start()
+            if not self._with_kafka(pipeline.start, pipeline.name):
+                return
         for line in cluster.misfits({each.name: each.state_partitions for each in pipelines}):
             say(line)
+        self.stopping.busy = True
         say(
-            f"{self.config.service.name}: {len(pipelines)} pipeline(s) running; "
+            f"{self.config.service.name}: ready, {count(len(pipelines), 'pipeline')} running; "
             "Ctrl-C or SIGTERM finishes the running batch and stops",
             event="started",
             service=self.config.service.name,
@@ -141,34 +151,44 @@ class Service:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
         if pipeline.finished:
             return failures
-        if pipeline.active:
+        if pipeline.observe():
             if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
-                pipeline.finish_when_through()
+                with contextlib.suppress(KafkaUnavailable):  # asked again at the next look
+                    pipeline.finish_when_through()
             if not pipeline.finished and pipeline.changes_pace():
                 pipeline.stop()
-                self._start_again(pipeline)
+                self._with_kafka(pipeline.start, pipeline.name)
             return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
         if isinstance(failure, JobFailed):
             raise failure
         if self.once and failures >= ONCE_TRIES_MAX:
             raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
-        pause = RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
-        _say_again(pipeline, failure, pause)
+        pause = _pause(failures)
+        _say_again(pipeline.name, failure, pause)
         self.stopping.wait(pause)
-        self._start_again(pipeline)
+        self._with_kafka(pipeline.start, pipeline.name)
         return failures + 1
 
-    def _start_again(self, pipeline: Pipeline) -> None:
-        """Start a pipeline as soon as Kafka lets it."""
+    def _with_kafka(self, action: Callable[[], object], name: str = "") -> bool:
+        """Do something that asks Kafka, again as long as it is away; whether it was done.
+
+        It is not where the service is told to stop meanwhile. ``name``: of the pipeline.
+        """
+        failures = 0
         while self._wait_for_kafka():
             try:
-                pipeline.start()
-            except (KafkaUnavailable, StorageUnavailable) as error:  # it went away again meanwhile
-                _say_again(pipeline, error, RESTART_SECONDS[-1])
-                self.stopping.wait(RESTART_SECONDS[-1])
+                action()
+            except KafkaRefused:
+                raise
+            except (KafkaUnavailable, StorageUnavailable) as error:  # it went away meanwhile
+                pause = _pause(failures)
+                _say_again(name or self.config.service.name, error, pause)
+                self.stopping.wait(pause)
+                failures += 1
             else:
-                return
+                return not self.stopping.is_set()
+        return False
 
     def _wait_for_kafka(self) -> bool:
         """Wait until Kafka answers; False when told to stop meanwhile."""
@@ -188,6 +208,7 @@ class Service:
         return False
 
     def _prepare_topics(self) -> None:
+        topics.require(self.config, self.names, inputs_only=True)
         rights.require(self.config, self.names)
         if self.config.service.create_topics:
             for name in topics.create(self.config, inputs=False):
@@ -204,12 +225,17 @@ class Service:
             pipeline.wait_stopped(deadline)
 
 
-def _say_again(pipeline: Pipeline, why: SequencerError, pause_s: int) -> None:
+def _pause(failures: int) -> int:
+    """Return the seconds to wait after so many failures in a row."""
+    return RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
+
+
+def _say_again(name: str, why: SequencerError, pause_s: int) -> None:
     say(
-        f"{pipeline.name}: {why} Trying again in {pause_s} s.",
+        f"{name}: {why} Trying again in {pause_s} s.",
         event="failed",
         level="warning",
-        pipeline=pipeline.name,
+        pipeline=name,
         reason=str(why),
         pause_s=pause_s,
     )

@@ -15,10 +15,14 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stopping(threading.Event):
-    """Set by the first SIGTERM or Ctrl-C; further ones change nothing."""
+    """Set by the first SIGTERM or Ctrl-C; further ones change nothing.
+
+    ``busy``: whether there may be a batch that is finished first.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.busy = False
         self._one = threading.Lock()
 
     def listen(self) -> None:
@@ -49,5 +53,6 @@ class Stopping(threading.Event):
         with self._one:
             if not self.is_set():
                 name = signal.Signals(number).name
-                say(f"{name}: finishing the running batch", event="stopping", signal=name)
+                what = "finishing the running batch" if self.busy else "stopping"
+                say(f"{name}: {what}", event="stopping", signal=name)
             self.set()

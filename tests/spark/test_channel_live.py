@@ -1,12 +1,15 @@
 """The running service: timers, a second copy, a dead worker, a broker that goes away."""
 
+import http.client
 import json
 import signal
+import threading
 import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.embedded import EmbeddedBroker, free_port
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.processes import command_line, descendants, python_daemons, python_workers
 from tests.service_helpers import (
@@ -35,7 +38,8 @@ def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
     pipelines = {n: channel_topics(f"{t}.") for n, t in names.items()}
     pipelines["skip"]["gap"] = {"policy": "skip", "after": "3 s"}
     pipelines["retire"]["retire_after"] = "3 s"
-    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    metrics = f"127.0.0.1:{free_port()}"
+    config = write_config(tmp_path, broker.bootstrap, pipelines, metrics=metrics)
     produce(
         broker.bootstrap, f"{names['skip']}.in", [labelled(b"k", n, b"%d" % n) for n in (0, 2, 5)]
     )
@@ -67,9 +71,35 @@ def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
         assert second > first
         daemons = python_daemons(service.process.pid)
         assert len(daemons) == 2, "operators' and the sink's, both begun before the first batch"
-        assert service.stop() == 0, service.said()
+        with scraped(metrics) as answers:
+            service.until(lambda: "sequencer_up" in answers.get(200, ""))
+            assert service.stop() == 0, service.said()
+        assert answers.keys() <= {200, 503}, "the last known figures, or none"
         assert "Traceback" not in service.said()
     judge_log(service.said().splitlines(), set(names))
+
+
+@contextmanager
+def scraped(address):
+    """Prometheus at its work, all the time; the last answer with each status."""
+    answers, ended = {}, threading.Event()
+
+    def scrape():
+        while not ended.is_set():
+            client = http.client.HTTPConnection(address, timeout=10)
+            with suppress(OSError, http.client.HTTPException):
+                client.request("GET", "/metrics")
+                answer = client.getresponse()
+                answers[answer.status] = answer.read().decode()
+            client.close()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        ended.set()
+        thread.join()
 
 
 def judge_log(lines, pipelines):
@@ -78,6 +108,7 @@ def judge_log(lines, pipelines):
     for each in said:
         assert {"at", "level", "event", "message"} <= each.keys()
     events = [each["event"] for each in said if each["event"] != "spark"]
+    assert events[0] == "starting"
     assert events.index("started") < events.index("stopping") < events.index("stopped")
     assert events.count("topic-created") == 4 * len(pipelines)
     last = {each["pipeline"]: each for each in said if each["event"] == "report"}

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -93,3 +95,30 @@ def test_so_are_faults_of_the_program(tmp_path, monkeypatch):
     (told,) = objects(err)
     assert (code, told["event"]) == (1, "fault")
     assert "ZeroDivisionError" in told["traceback"]
+
+
+NOISE = """
+import logging, os, subprocess, sys, threading, warnings
+from streaming import logs
+logs.use(logs.LogFormat.JSON)
+with logs.only_json():
+    os.write(2, b"of a C library\\n")
+    subprocess.run(["sh", "-c", "echo of a child >&2"])
+    warnings.warn("of Python")
+    thread = threading.Thread(target=lambda: 1 / 0)
+    thread.start()
+    thread.join()
+    logging.getLogger("a.library").error("of logging")
+    logs.say("own")
+logs.say("after it")
+"""
+
+
+def test_whatever_is_written_to_standard_error_becomes_an_object():
+    words = [sys.executable, "-c", NOISE]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    said = [each["message"] for each in objects(done.stderr)]
+    for part in ("of a C library", "of a child", "of Python", "ZeroDivisionError", "own"):
+        assert any(part in each for each in said), (part, said)
+    assert said.count("of logging") == 1
+    assert said[-1] == "after it"

@@ -19,8 +19,17 @@ def test_the_first_signal_is_told_and_others_change_nothing(capsys):
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), number)
         assert stopping.wait(10)
-    assert capsys.readouterr().err.count("finishing the running batch") == 1
+    said = capsys.readouterr().err
+    assert said.endswith("SIGTERM: stopping\n")
+    assert said.count("\n") == 1
     assert [signal.getsignal(number) for number in NUMBERS] == before
+
+
+def test_a_running_batch_is_finished_first(capsys):
+    stopping = Stopping()
+    stopping.busy = True
+    stopping._told(signal.SIGINT)
+    assert "SIGINT: finishing the running batch" in capsys.readouterr().err
 
 
 WAITING = """
