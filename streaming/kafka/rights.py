@@ -9,13 +9,15 @@ pass: a refusal then comes with the work.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from streaming.config import Config
-from streaming.errors import KafkaRefused
+from streaming.errors import ConfigError, KafkaRefused
 from streaming.kafka import connection
 
 SECONDS_MAX = 10
@@ -67,7 +69,7 @@ def missing(config: Config, names: Iterable[str]) -> list[Right]:
     on_topics = list(_on_topics(config, chosen, admin, exactly_once=exactly_once))
     if not exactly_once:  # who repeats keeps no progress in Kafka
         return on_topics
-    return [*on_topics, *_on_groups(config, chosen, admin), *_on_ids(config, chosen)]
+    return [*on_topics, *_on_groups(config, chosen), *_on_ids(config, chosen)]
 
 
 def _on_topics(
@@ -97,20 +99,32 @@ def _on_topics(
         yield from (Right(operation, "Topic", topic) for operation in sorted(lacking))
 
 
-def _on_groups(config: Config, names: list[str], admin: Any) -> Iterator[Right]:
+def _on_groups(config: Config, names: list[str]) -> Iterator[Right]:
     """Whether the groups can be described; to read a group implies that.
 
-    Not asked for their offsets: where a coordinator moves meanwhile (that of a new broker does),
-    librdkafka's admin client ends the process.
+    Who asks for a group's coordinator needs that right. librdkafka's admin client is not asked:
+    where a coordinator moves or goes away meanwhile, it ends the process.
     """
-    from confluent_kafka import KafkaError  # noqa: PLC0415
+    from kafka.errors import GroupAuthorizationFailedError, KafkaError  # noqa: PLC0415
+    from kafka.protocol.metadata import FindCoordinatorRequest  # noqa: PLC0415
 
-    prefixes = [f"{config.service.name}.{name}" for name in names]
-    groups = [f"{prefix}.rights" for prefix in prefixes]
-    answers = admin.describe_consumer_groups(groups, request_timeout=SECONDS_MAX)
-    for prefix, group in zip(prefixes, groups, strict=True):
-        if _outcome(answers[group])[1] == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            yield Right("Read", "Group", f"{prefix}.*")
+    from streaming.kafka.brokers import GROUP, Brokers  # noqa: PLC0415
+
+    with contextlib.suppress(ConfigError):  # kafka-python cannot be told these properties
+        brokers = Brokers(connection.kafka_python(config))
+        try:
+            for prefix in [f"{config.service.name}.{name}" for name in names]:
+                group = f"{prefix}.rights"
+                request = partial(
+                    FindCoordinatorRequest, key=group, key_type=GROUP.value, max_version=3
+                )
+                answer = brokers.ask(request, lambda _: ())
+                if answer.error_code == GroupAuthorizationFailedError.errno:
+                    yield Right("Read", "Group", f"{prefix}.*")
+        except KafkaError:
+            return  # a refusal then comes with the work
+        finally:
+            brokers.close()
 
 
 def _on_ids(config: Config, names: list[str]) -> Iterator[Right]:

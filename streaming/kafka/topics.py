@@ -91,7 +91,14 @@ def make(
     )
     made: list[str] = []
     refused: list[str] = []
-    error_type: type[KafkaUnavailable] = KafkaRefused
+    error_type = KafkaUnavailable
+    refusals = (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.TOPIC_EXCEPTION,  # a name that is none
+    )
     for name, future in futures.items():
         try:
             future.result(SECONDS_MAX + 5)
@@ -100,8 +107,8 @@ def make(
             code = error.args[0].code() if isinstance(error, KafkaException) else None
             if code != KafkaError.TOPIC_ALREADY_EXISTS:
                 refused.append(f"{name} ({connection.reason(error)})")
-            if code is None or error.args[0].retriable() or code < 0:  # librdkafka's own: no answer
-                error_type = KafkaUnavailable
+            if code in refusals:  # others pass: too few brokers at the moment, no answer
+                error_type = KafkaRefused
     if refused:
         raise error_type(
             f"Topics could not be created: {config.hide(', '.join(refused))}.",
