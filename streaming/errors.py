@@ -9,6 +9,7 @@ SequencerError
 │   ├── GapTimeout       a gap outlived its time under the policy "fail"
 │   ├── Fenced           another copy of the service took over
 │   ├── ProgressMissing  nobody can tell whether a batch was written
+│   ├── InputDamaged     a record batch is not what it claims to be
 │   └── InputLost        Kafka deleted records before they were read
 └── StateFormatError     the checkpoint was written by another version      exit status 1
 """
@@ -75,6 +76,10 @@ class Fenced(JobFailed):
 
 class ProgressMissing(JobFailed):
     """A batch may or may not have been written, and Kafka no longer knows."""
+
+
+class InputDamaged(JobFailed):
+    """A record batch in an input is not what it claims to be."""
 
 
 class InputLost(JobFailed):

@@ -22,7 +22,6 @@ LZ4_HEAD, BLOCK_HEAD = struct.Struct("<IBBB"), struct.Struct("<I")
 BLOCK_BYTES_MAX = 4 * 2**20
 STORED = 0x80000000
 """In a block's size: it is not compressed."""
-SNAPPY_HEAD, SNAPPY_HEAD_SIZE = b"\x82SNAPPY\0", 16
 
 
 def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
@@ -73,39 +72,3 @@ def of_lz4_blocks(blocks: pa.Buffer, size: int) -> bytes:
 
 def _block_code(size: int) -> int:
     return next((code for code in (4, 5, 6) if size <= 4 ** (code + 4)), 7)
-
-
-def decompressed(body: memoryview, compression: str) -> bytes:
-    """The records of a batch of that compression."""
-    if compression == "snappy":
-        return _snappy(bytes(body))
-    data: bytes
-    if compression == "lz4":
-        data = lz4.frame.decompress(body)
-    else:
-        data = pa.input_stream(pa.py_buffer(body), compression=compression).read()
-    return data
-
-
-def _snappy(body: bytes) -> bytes:
-    """Java's frames: a head of 16 bytes, then blocks with their sizes; others write one block."""
-    if not body.startswith(SNAPPY_HEAD):
-        return _snappy_block(body)
-    blocks, at = [], SNAPPY_HEAD_SIZE
-    while at < len(body):
-        (size,) = struct.unpack_from(">i", body, at)
-        at += 4 + size
-        blocks.append(_snappy_block(body[at - size : at]))
-    return b"".join(blocks)
-
-
-def _snappy_block(block: bytes) -> bytes:
-    """A block begins with its size when decompressed (a varint), which Arrow asks for."""
-    size = shift = 0
-    for byte in block[:5]:
-        size |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    data: bytes = pa.Codec("snappy").decompress(block, size).to_pybytes()
-    return data

@@ -31,8 +31,9 @@ FEW_BATCHES = 80
 VARINT_BITS_MAX = 70
 
 Told = tuple[int, ...]
-"""Of a batch: number of records, topic, partition, base offset, first ms, the batch's own ms or -1,
-wanted from, wanted to."""
+"""Of a batch: number of records, topic, partition, base offset, first ms, the batch's own ms or
+NO_OWN_MS, wanted from, wanted to."""
+NO_OWN_MS = -(2**63)
 
 
 class Body(NamedTuple):
@@ -48,12 +49,15 @@ def columns(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema = RE
 
     With TYPED_RECORD as ``schema`` rows have the type of their timestamps besides. Values are not
     copied yet: they are a dictionary, whose other entries are what lies between.
-    ValueError, IndexError or OverflowError where the bytes are no records.
+    ValueError, IndexError or OverflowError where the bytes are no records. No batch is empty.
     """
     whole, begin = _in_one(bodies)
     data = np.frombuffer(whole, np.uint8)
     records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(told, np.int64).T
     at, size = _places(whole, begin, records)
+    last = np.cumsum(records) - 1
+    if (at[last] + size[last] != begin + [each.size for each in bodies]).any():
+        raise ValueError("there are more or fewer than their number")
     batch = np.repeat(np.arange(len(records)), records)
     delta_ms, p = varints(data, at + 1)  # behind the attributes
     delta, p = varints(data, p)
@@ -69,17 +73,18 @@ def columns(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema = RE
     if (p != at + size).any():
         raise ValueError("longer, or shorter")
     own = own_ms[batch]
+    appended = own != NO_OWN_MS
     found = [
         pa.array(topic[batch].astype(np.int32)),
         pa.array(partition[batch].astype(np.int32)),
         pa.array(offset),
-        pa.array(np.where(own >= 0, own, first_ms[batch] + delta_ms)),
+        pa.array(np.where(appended, own, first_ms[batch] + delta_ms)),
         _gathered(data, key_at, key_size),
         _found(data, value_at, value_size),
         headers,
     ]
     if TIMESTAMP_TYPE.name in schema.names:
-        found.append(pa.array(np.where(own >= 0, LOG_APPEND_TIME, CREATE_TIME).astype(np.int32)))
+        found.append(pa.array(np.where(appended, LOG_APPEND_TIME, CREATE_TIME).astype(np.int32)))
     return pa.Table.from_arrays(found, names=schema.names)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from kafka.errors import (
@@ -21,7 +22,7 @@ from kafka.errors import (
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
-from streaming.arrow.fetched import Fetched, heads_in
+from streaming.arrow.fetched import Fetched, fetched
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
 from streaming.kafka.leaders import LeaderRequests
 from streaming.source.ranges import Range
@@ -48,6 +49,7 @@ class Fetching(LeaderRequests):
     ranges: Iterable[Range]
     offset_bytes: dict[Place, float] = field(default_factory=dict)
     left: dict[Place, Range] = field(init=False)
+    answers: deque[tuple[Range, Any]] = field(default_factory=deque)
     came: deque[Fetched] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
@@ -56,12 +58,13 @@ class Fetching(LeaderRequests):
     def __iter__(self) -> Iterator[Fetched]:
         """What the brokers give, until all is read.
 
-        KafkaError where a broker refuses, or nothing comes for SECONDS_MAX.
+        KafkaError where a broker refuses, or nothing comes for SECONDS_MAX; Unreadable.
         """
         self.brokers.connect()
         deadline = time.monotonic() + SECONDS_MAX
         while self.left or self.came:
             self.go_on(0 if self.came else LOOK_AGAIN_SECONDS)
+            self._take_answers()
             if self.came:
                 yield self.came.popleft()
                 deadline = time.monotonic() + SECONDS_MAX
@@ -75,8 +78,8 @@ class Fetching(LeaderRequests):
 
     def _request(self, node: int, places: list[Place]) -> None:
         topics: dict[str, list[Any]] = {}
-        for place in places:
-            each = self.left[place]
+        asked = {place: self.left[place] for place in places}
+        for each in asked.values():
             topics.setdefault(each.topic, []).append(
                 Partition(
                     partition=each.partition,
@@ -92,18 +95,18 @@ class Fetching(LeaderRequests):
             isolation_level=READ_COMMITTED,
             session_id=0,
             session_epoch=-1,
-            topics=[Topic(topic=name, partitions=asked) for name, asked in topics.items()],
+            topics=[Topic(topic=name, partitions=some) for name, some in topics.items()],
             forgotten_topics_data=[],
             max_version=11,
         )
-        self._ask(request, node, places, self._answered)
+        self._ask(request, node, places, partial(self._answered, asked))
 
     def _bytes_of(self, wanted: Range) -> int:
         each = self.offset_bytes.get(wanted.place, PARTITION_BYTES_MAX)
         size = int((wanted.stop - wanted.first) * each * MARGIN)
         return min(max(size, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
 
-    def _answered(self, answer: Any) -> None:
+    def _answered(self, asked: Mapping[Place, Range], answer: Any) -> None:
         if answer.error_code:
             self._met(for_code(answer.error_code)())
             return
@@ -113,23 +116,27 @@ class Fetching(LeaderRequests):
                 if told.error_code:
                     said = f"{place[0]} partition {place[1]}"
                     self._refused(topic.topic, for_code(told.error_code)(said))
-                elif told.records and place in self.left:
-                    self._take(self.left[place], told)
+                elif told.records:
+                    self.answers.append((asked[place], told))
 
-    def _take(self, wanted: Range, told: Any) -> None:
-        heads = heads_in(told.records)
-        if not heads or heads[-1].last < wanted.first:
-            return
-        aborted = told.aborted_transactions or ()
-        ended = [(each.producer_id, each.first_offset) for each in aborted]
-        of = (wanted.number, wanted.partition, wanted.first, wanted.stop)
-        self.came.append(Fetched(*of, told.records, heads, ended))
-        after = heads[-1].last + 1
-        self.offset_bytes[wanted.place] = heads[-1].end / (after - wanted.first)
-        # Put behind the others: a broker fills its answer from the first partition on.
-        del self.left[wanted.place]
-        if after < wanted.stop:
-            self.left[wanted.place] = replace(wanted, first=after)
+    def _take_answers(self) -> None:
+        """Read what batches have come; Unreadable where they are none."""
+        while self.answers:
+            wanted, told = self.answers.popleft()
+            aborted = told.aborted_transactions or ()
+            came = fetched(
+                (wanted.number, wanted.partition),
+                (wanted.first, wanted.stop),
+                told.records,
+                [(each.producer_id, each.first_offset) for each in aborted],
+            )
+            self.came.append(came)
+            after = came.heads[-1].last + 1
+            self.offset_bytes[wanted.place] = came.heads[-1].end / (after - wanted.first)
+            # Put behind the others: a broker fills its answer from the first partition on.
+            del self.left[wanted.place]
+            if after < wanted.stop:
+                self.left[wanted.place] = replace(wanted, first=after)
 
 
 def offsets(brokers: Brokers, topics: Iterable[str], which: int) -> dict[str, dict[int, int]]:

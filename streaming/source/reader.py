@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
+from streaming.arrow.fetched import Unreadable, tables
 from streaming.arrow.pack import PACK_BYTES_MAX, Pack
-from streaming.errors import INPUT_LOST, InputLost, KafkaUnavailable, SequencerError
+from streaming.errors import INPUT_LOST, InputDamaged, InputLost, KafkaUnavailable
 from streaming.kafka.brokers import Brokers, Place
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
@@ -56,10 +57,21 @@ class Inputs:
             yield
         except OffsetOutOfRangeError as error:
             raise InputLost(*INPUT_LOST) from error
+        except Unreadable as error:
+            raise self._damaged(*error.args) from error
         except KafkaError as error:
             brokers.reset()
             topics = ", ".join(self.topics)
             raise KafkaUnavailable(f"{topics} {what}: {error}.", "Nothing was written.") from error
+
+    def _damaged(self, number: int, partition: int, offset: int, why: object) -> InputDamaged:
+        topic = next(name for name, at in self.topics.items() if at == number)
+        return InputDamaged(
+            f"The record batch at offset {offset} of {topic}, partition {partition}, is damaged: "
+            f"{why}.",
+            "Nothing was written of it, nor of what comes behind it.",
+            "Let another replica of the partition be its leader, then start again.",
+        )
 
 
 class KafkaReader:
@@ -161,27 +173,11 @@ def rows_of_shares(
 
     SequencerError where they cannot be read.
     """
-    from streaming.arrow.fetched import Unreadable, tables  # noqa: PLC0415  (workers alone)
-
     brokers = brokers_of(inputs.settings())
     for batch in batches:
         for share in batch.column(0).to_pylist():
             with inputs.errors("could not be read", brokers):
                 wanted: Sequence[Range] = pickle.loads(share)  # noqa: S301  (the driver's own)
-                try:
-                    fetched = Fetching(brokers, wanted, _offset_bytes)
-                    for table in tables(fetched, PACK_BYTES_MAX, schema):
-                        yield making(table)
-                except Unreadable as error:
-                    raise _unreadable(error, inputs) from error
-
-
-def _unreadable(error: Exception, inputs: Inputs) -> SequencerError:
-    number, partition, offset, why = error.args
-    topic = next(name for name, at in inputs.topics.items() if at == number)
-    return SequencerError(
-        f"The record batch at offset {offset} of {topic}, partition {partition}, cannot be read: "
-        f"{why}.",
-        "Nothing was written.",
-        "It is tried again; where it stays so, the broker's log is damaged.",
-    )
+                fetched = Fetching(brokers, wanted, _offset_bytes)
+                for table in tables(fetched, PACK_BYTES_MAX, schema):
+                    yield making(table)

@@ -10,10 +10,13 @@ from kafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import RECORD
+from streaming.disciplines.source import Limits
+from streaming.errors import InputDamaged
 from streaming.kafka import brokers as kafka_brokers
 from streaming.source import fetching
 from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
 from streaming.source.ranges import Range
+from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
 from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, read_by_librdkafka
 
 
@@ -157,3 +160,26 @@ def test_a_leader_that_is_another(broker, brokers, topic):
     brokers.connect()
     brokers.leaders[topic, 0] = 99
     assert len(found(brokers, [Range(topic, 0, 0, 0, 1)])) == 1
+
+
+def test_a_damaged_batch(broker, topic, monkeypatch):
+    """Its place is named, whatever is wrong with it."""
+    produce(broker.bootstrap, topic, [Record(b"k", b"value", partition=1) for _ in range(10)])
+    sound = fetching.fetched
+    monkeypatch.setattr(
+        *(fetching, "fetched"),
+        lambda place, wanted, data, *more: sound(place, wanted, data[:-1] + b"\xff", *more),
+    )
+    inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
+    reader = KafkaReader(inputs, Limits(), 1)
+    start = reader.first()
+    (share,) = reader.shares(start, reader.latest(start))
+    reader.close()
+    batch = pa.RecordBatch.from_pydict({"share": [share]})
+    with pytest.raises(InputDamaged, match=f"offset 0 of {topic}, partition 1, is damaged"):
+        list(rows_of_shares(iter([batch]), inputs, RECORD, list))
+    monkeypatch.setattr(
+        fetching, "fetched", lambda place, wanted, data, *_: sound(place, wanted, data[:9])
+    )
+    with pytest.raises(InputDamaged, match="longer than the 9 bytes that came"):
+        list(rows_of_shares(iter([batch]), inputs, RECORD, list))
