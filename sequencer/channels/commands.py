@@ -7,14 +7,14 @@ so the plain step does it; only who has waited long enough is looked for in all 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sequencer.channels.outcome import Answer, Delivered, Outcome, Refusal
+from sequencer.channels.outcome import Answer, Delivered, Outcome, Reason, Refusal
 from sequencer.channels.plain import Channel
 from sequencer.channels.rows import Rows, Table, merge
 from sequencer.channels.rules import Rules
@@ -51,10 +51,14 @@ class ChannelCommand:
 
 
 def carry_out(
-    state: ShardState, commands: Sequence[ChannelCommand], now_ms: int, rules: Rules
+    state: ShardState,
+    commands: Sequence[ChannelCommand],
+    now_ms: int,
+    rules: Rules,
+    refused: Mapping[int, Reason],
 ) -> Outcome:
     """Carry commands out in order; the outcome's rows are the held ones."""
-    operations = _Operations(state, commands, max(now_ms, state.clock_ms), rules)
+    operations = _Operations(state, commands, max(now_ms, state.clock_ms), rules, refused)
     answers = [operations.carry_out(command) for command in commands]
     return operations.close(answers)
 
@@ -63,7 +67,12 @@ class _Operations:
     """A shard's channels while commands work on them."""
 
     def __init__(
-        self, state: ShardState, commands: Sequence[ChannelCommand], now_ms: int, rules: Rules
+        self,
+        state: ShardState,
+        commands: Sequence[ChannelCommand],
+        now_ms: int,
+        rules: Rules,
+        refused: Mapping[int, Reason],
     ) -> None:
         self.state = state
         self.rules = rules
@@ -82,7 +91,7 @@ class _Operations:
         held = state.held
         row = np.arange(len(held))
         self.old = Rows(row, held.channel, held.position, held.since_ms, held.fin)
-        self.channels = PlainChannels(self.table, self.old, state.skipped, rules, now_ms)
+        self.channels = PlainChannels(self.table, self.old, state.skipped, rules, now_ms, refused)
 
     def carry_out(self, command: ChannelCommand) -> Answer:
         """Carry out one command."""
@@ -198,6 +207,15 @@ def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[byte
     rows = {name: row for name, row in zip(names, rows_or_none, strict=True) if row is not None}
     rows |= {name: len(keys) + at for at, name in enumerate(new)}
     return pa.concat_arrays([keys, pa.array(new, pa.binary())]), rows
+
+
+def rows_after(first: Outcome, held_count: int, rows: Mapping[int, Reason]) -> dict[int, Reason]:
+    """Rows as a step counts them that begins with what ``first`` left of ``held_count``."""
+    if not rows:
+        return {}
+    left = {row: at for at, row in enumerate(first.held_row.tolist())}
+    left |= {row: row - held_count + len(left) for row in rows if row >= held_count}
+    return {left[row]: reason for row, reason in rows.items() if row in left}
 
 
 def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:

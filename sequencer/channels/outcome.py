@@ -14,7 +14,11 @@ from sequencer.channels.state import ShardState
 
 
 class Reason(enum.IntEnum):
-    """Why a record was rejected, in order of precedence (contract, discipline ``channel``)."""
+    """Why a record was rejected, in order of precedence (contract, discipline ``channel``).
+
+    The last three are for records that had been accepted: their channel was forgotten, or where
+    they were to be delivered nobody takes them.
+    """
 
     MISSING_CHANNEL = 0
     MISSING_LABEL = 1
@@ -27,6 +31,8 @@ class Reason(enum.IntEnum):
     DUPLICATE = 8
     BUFFER_FULL = 9
     RESET = 10
+    TOO_LARGE = 11
+    REFUSED = 12
 
     @property
     def text(self) -> str:
@@ -68,6 +74,9 @@ class GapFailure(Exception):  # noqa: N818  (a verdict on the data, not a malfun
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """Deliveries of one step, parallel int64 arrays; each channel's rows are in label order.
+
+    Those of commands come first, then those of records; each in the order of the channels. So what
+    comes before a record does not depend on whether that one is refused.
 
     ``row`` counts the held rows before the step first (0 … held - 1), then the arrivals.
     ``channel`` is the row of the channel in ``Outcome.channels``.

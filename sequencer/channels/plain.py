@@ -6,6 +6,7 @@ proxy of "In-Order Message Delivery" (2011), with epochs, FIN, gaps and bounds o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sequencer.channels.outcome import ChannelEvent, GapFailure, Reason
@@ -35,11 +36,15 @@ class Results:
 
 @dataclass(slots=True)
 class Channel:
-    """State of one channel. ``exists`` is False until its first record is accepted."""
+    """State of one channel. ``exists`` is False until its first record is accepted.
+
+    ``refused``: rows that cannot be delivered, with the reason; see `step`.
+    """
 
     key: bytes
     rules: Rules
     results: Results
+    refused: Mapping[int, Reason] = field(default_factory=dict)
     exists: bool = False
     epoch: int = 0
     frontier: int = 0
@@ -116,28 +121,31 @@ class Channel:
             for beyond in sorted(self.held):
                 if beyond > position:
                     self.results.rejected.append((self.held.pop(beyond).row, Reason.AFTER_FIN))
-        self._deliver_run()
+        self._deliver_run(now_ms)
         while len(self.held) > self.rules.held_max:
             self._give_up(min(self.held), "overflow", now_ms)
 
-    def _deliver_run(self) -> None:
+    def _deliver_run(self, now_ms: int) -> None:
         """Deliver from the frontier up to the first missing label."""
         while (message := self.held.pop(self.frontier, None)) is not None:
-            self.results.delivered.append((message.row, self.sequence, self.incarnation))
+            reason = self.refused.get(message.row)
+            if reason is None:
+                self.results.delivered.append((message.row, self.sequence, self.incarnation))
+            else:
+                self.results.rejected.append((message.row, reason))
+                self._note_gap(self.frontier + 1, reason.text, now_ms - message.since_ms)
             if message.fin:
-                label = self.rules.labels.at(self.frontier)
-                self.results.events.append(
-                    ChannelEvent(
-                        "fin",
-                        self.key,
-                        self.incarnation,
-                        self.epoch,
-                        self.frontier,
-                        {"label": label, "sequence": self.sequence},
-                    )
-                )
-            self.sequence += 1
+                self._note_fin(delivered=reason is None)
+            self.sequence += reason is None
             self.frontier += 1
+
+    def _note_fin(self, *, delivered: bool) -> None:
+        """Tell that the channel has ended; a FIN that was not delivered has no sequence."""
+        fields: dict[str, int | str] = {"label": self.rules.labels.at(self.frontier)}
+        fields |= {"sequence": self.sequence} if delivered else {}
+        self.results.events.append(
+            ChannelEvent("fin", self.key, self.incarnation, self.epoch, self.frontier, fields)
+        )
 
     def _give_up(self, stop: int, reason: str, now_ms: int) -> None:
         """Give up the labels from the frontier up to ``stop``, and deliver what that frees.
@@ -145,22 +153,28 @@ class Channel:
         None of them is held.
         """
         since_ms = min((message.since_ms for message in self.held.values()), default=now_ms)
+        self._note_gap(stop, reason, now_ms - since_ms)
+        self.frontier = stop
+        self._deliver_run(now_ms)
+
+    def _note_gap(self, stop: int, reason: str, waited_ms: int) -> None:
+        """Tell that the labels from the frontier up to ``stop`` are given up, and remember it."""
         labels = self.rules.labels
         gap: dict[str, int | str] = {
             "from": labels.at(self.frontier),
             "to": labels.at(stop),
             "count": stop - self.frontier,
-            "waited_ms": now_ms - since_ms,
+            "waited_ms": waited_ms,
             "reason": reason,
         }
         self.results.events.append(
             ChannelEvent("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
         )
         self._remember_skipped(self.frontier, stop)
-        self.frontier = stop
-        self._deliver_run()
 
     def _remember_skipped(self, first: int, stop: int) -> None:
+        if self.skipped and self.skipped[-1][1] == first:
+            first, _ = self.skipped.pop()
         self.skipped.append((first, stop))
         if len(self.skipped) > SKIPPED_RANGES_MAX:
             (lowest, _), (_, beyond), *others = self.skipped

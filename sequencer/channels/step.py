@@ -8,14 +8,14 @@ full) are worked out together (`usual`). The others, and those whose gap is due,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sequencer.channels.commands import ChannelCommand, carry_out, joined
+from sequencer.channels.commands import ChannelCommand, carry_out, joined, rows_after
 from sequencer.channels.disorder import Disorder, measure_unsorted
 from sequencer.channels.outcome import ChannelEvent, Delivered, Outcome, Reason
 from sequencer.channels.plain import Results
@@ -53,19 +53,26 @@ def step(
     now_ms: int,
     rules: Rules,
     commands: Sequence[ChannelCommand] = (),
+    refused: Mapping[int, Reason] | None = None,
 ) -> Outcome:
     """Take a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
 
-    Commands take effect before the arrivals. Pure: the same arguments give the same outcome. Raises
-    GapFailure under the policy FAIL.
+    Commands take effect before the arrivals. ``refused``: rows (as in `Outcome`) that cannot be
+    delivered; where the turn of one comes, it is rejected and its label given up. Pure: the same
+    arguments give the same outcome. Raises GapFailure under the policy FAIL.
     """
+    refused = refused or {}
     if not commands:
-        return _take(state, arrivals, now_ms, rules)
-    first = carry_out(state, commands, now_ms, rules)
-    return joined(first, _take(first.state, arrivals, now_ms, rules), len(state.held))
+        return _take(state, arrivals, now_ms, rules, refused)
+    held_count = len(state.held)
+    first = carry_out(state, commands, now_ms, rules, refused)
+    left = rows_after(first, held_count, refused)
+    return joined(first, _take(first.state, arrivals, now_ms, rules, left), held_count)
 
 
-def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> Outcome:
+def _take(
+    state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules, refused: Mapping[int, Reason]
+) -> Outcome:
     now_ms = max(now_ms, state.clock_ms)
     held_count = len(state.held)
     table, codes = _open_table(state, arrivals)
@@ -80,6 +87,7 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
     unusual[code[unusual_row]] = True
     touched = np.zeros(len(table.keys), dtype=np.bool_)
     touched[code] = True
+    unusual |= touched & _with_refused(table, state.held.channel, codes, refused)
 
     rows = Rows(
         np.concatenate([np.arange(held_count), good + held_count]),
@@ -96,7 +104,7 @@ def _take(state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules) -> O
     table.columns["active_ms"][touched & ~unusual] = now_ms
 
     old = rows.take(slice(held_count))
-    plain = PlainChannels(table, old, state.skipped, rules, now_ms)
+    plain = PlainChannels(table, old, state.skipped, rules, now_ms, refused)
     chosen = np.flatnonzero(unusual[code])
     plain.take(
         code[chosen],
@@ -203,6 +211,17 @@ def _positions(
     return frontier + ahead, unusual
 
 
+def _with_refused(
+    table: Table, held_channel: Int64s, codes: Int64s, refused: Mapping[int, Reason]
+) -> Bools:
+    """Which channels have a row that cannot be delivered."""
+    found = np.zeros(len(table.keys), dtype=np.bool_)
+    if refused:
+        channel = np.concatenate([held_channel, codes])[list(refused)]
+        found[channel[channel >= 0]] = True
+    return found
+
+
 def _disorder(
     table: Table,
     rows: Rows,
@@ -248,10 +267,12 @@ def _close(
     slow = np.array(plain.results.delivered, dtype=np.int64).reshape(-1, 3)
     slow_channel = np.array(plain.delivered_channel, dtype=np.int64)
     channel = np.concatenate([settled.delivered_channel, slow_channel])
+    order = order_by(channel) if len(slow) else slice(None)
+    channel = channel[order]
     delivered = Delivered(
-        np.concatenate([settled.delivered_row, slow[:, 0]]),
+        np.concatenate([settled.delivered_row, slow[:, 0]])[order],
         channel,
-        np.concatenate([settled.sequence, slow[:, 1]]),
+        np.concatenate([settled.sequence, slow[:, 1]])[order],
         table.columns["incarnation"][channel],
     )
     rejected_row, rejected_reason = _rejects(reasons, held_count, plain.results)

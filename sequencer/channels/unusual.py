@@ -1,9 +1,15 @@
-"""Channels with several epochs, a FIN, a full buffer or a gap that is due: one record at a time."""
+"""Channels in which something unusual happens: one record at a time.
+
+They have several epochs, a FIN, a full buffer, a gap that is due, or a record that is refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from sequencer.channels.outcome import Reason
 from sequencer.channels.plain import Channel, Results, Waiting
 from sequencer.channels.rows import Rows, Table, of_channel
 from sequencer.channels.rules import Gap, Rules
@@ -15,8 +21,15 @@ class PlainChannels:
     """Channels that take the plain step in this batch, opened when first needed."""
 
     def __init__(
-        self, table: Table, old: Rows, skipped: Skipped, rules: Rules, now_ms: int
+        self,
+        table: Table,
+        old: Rows,
+        skipped: Skipped,
+        rules: Rules,
+        now_ms: int,
+        refused: Mapping[int, Reason],
     ) -> None:
+        self.refused = refused
         self.table = table
         self.old = old
         self.skipped = skipped
@@ -63,7 +76,7 @@ class PlainChannels:
 
     def _open(self, code: int, held: Rows) -> Channel:
         table = self.table
-        channel = Channel(table.keys[code].as_py(), self.rules, self.results)
+        channel = Channel(table.keys[code].as_py(), self.rules, self.results, self.refused)
         channel.exists = bool(table.exists[code])
         if channel.exists:
             for name in COLUMNS:

@@ -6,13 +6,15 @@ from hypothesis import strategies as st
 
 from sequencer.channels import (
     Arrivals,
+    ChannelCommand,
     Full,
     Gap,
+    Op,
     Rules,
     ShardState,
     step,
 )
-from sequencer.channels.outcome import REASONS
+from sequencer.channels.outcome import REASONS, Reason
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from tests.sequencer.channels.model import NaiveChannels
 
@@ -29,6 +31,7 @@ class Runner:
         self.held = []
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.answers = []
+        self.refused = {}  # by the records' numbers
 
     def batch(self, now, records, commands=()):
         arrivals = Arrivals(
@@ -37,7 +40,13 @@ class Runner:
             pa.array([r[3] for r in records], pa.binary()),
             np.array([r[4] for r in records], dtype=bool),
         )
-        outcome = step(self.state, arrivals, now, self.rules, commands)
+        numbers = self.held + [r[0] for r in records]
+        refused = {
+            row: Reason(REASONS.index(self.refused[number]))
+            for row, number in enumerate(numbers)
+            if number in self.refused
+        }
+        outcome = step(self.state, arrivals, now, self.rules, commands, refused)
         self.answers += [
             (a.channels, a.given_up, a.refused and a.refused.value) for a in outcome.answers
         ]
@@ -167,3 +176,27 @@ def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
     bounds = [0, *cuts, len(rows)]
     times = draw(st.lists(st.sampled_from(pauses), min_size=len(bounds), max_size=len(bounds)))
     return rules, model, rows, bounds, times
+
+
+@st.composite
+def commands(draw):
+    """Some commands, for the step and for the model."""
+    found = []
+    for _ in range(draw(st.integers(0, 4))):
+        op = draw(st.sampled_from(list(Op)))
+        key = draw(st.sampled_from([b"a", b"a", b"b\xff", b"b\xff", b"new", None]))
+        wanted = op is Op.SEED or (op is Op.SKIP and draw(st.booleans()))
+        position = draw(st.one_of(st.integers(0, 8), st.integers(0, 40))) if wanted else None
+        label = (
+            draw(st.sampled_from([b"x", b"1 "])) if wanted and not draw(st.integers(0, 9)) else None
+        )
+        blocked = draw(st.sampled_from([0, 5, 30]))
+        found.append((op, key, position, label, blocked, draw(st.integers(0, 4)) == 0))
+    return found
+
+
+def as_command(labels, given):
+    op, key, position, label, blocked, dry = given
+    if position is not None and label is None:
+        label = str(labels.at(position)).encode()
+    return ChannelCommand(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)

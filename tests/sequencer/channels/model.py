@@ -12,6 +12,7 @@ class NaiveChannels:
         self.held_max, self.full = held_max, full
         self.gap_after, self.retire_after = gap_after, retire_after
         self.channels = {}
+        self.refused = {}
         self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
@@ -109,12 +110,19 @@ class NaiveChannels:
 
     def flow(self, key, c):
         while c["frontier"] in c["held"]:
-            row, _, fin = c["held"].pop(c["frontier"])
-            self.out.append((key, c["n"], row, c["born"]))
+            row, since, fin = c["held"].pop(c["frontier"])
+            if row in self.refused:
+                why, at = self.refused[row], c["frontier"]
+                self.rejects.append((row, why))
+                self.gaps.append((key, c["epoch"], at, at + 1, self.clock - since, why))
+                self.lives_of_gaps.append(c["born"])
+                c["lost"].add(at)
+            else:
+                self.out.append((key, c["n"], row, c["born"]))
+                c["done"].add(c["frontier"])
+                c["n"] += 1
             if fin:
                 self.others.append(("fin", key, c["frontier"]))
-            c["done"].add(c["frontier"])
-            c["n"] += 1
             c["frontier"] += 1
 
     def skip(self, key, c, now, why):

@@ -22,6 +22,8 @@ from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from tests.sequencer.channels.histories import (
     Runner,
+    as_command,
+    commands,
     judge,
     numeric_place,
     stories,
@@ -42,30 +44,6 @@ def test_agrees_with_the_naive_model(story):
         model.end_of_batch(now)
         runner.batch(now, rows[first:stop])
         judge(runner, model)
-
-
-@st.composite
-def commands(draw):
-    """Some commands, for the step and for the model."""
-    found = []
-    for _ in range(draw(st.integers(0, 4))):
-        op = draw(st.sampled_from(list(Op)))
-        key = draw(st.sampled_from([b"a", b"a", b"b\xff", b"b\xff", b"new", None]))
-        wanted = op is Op.SEED or (op is Op.SKIP and draw(st.booleans()))
-        position = draw(st.one_of(st.integers(0, 8), st.integers(0, 40))) if wanted else None
-        label = (
-            draw(st.sampled_from([b"x", b"1 "])) if wanted and not draw(st.integers(0, 9)) else None
-        )
-        blocked = draw(st.sampled_from([0, 5, 30]))
-        found.append((op, key, position, label, blocked, draw(st.integers(0, 4)) == 0))
-    return found
-
-
-def as_command(labels, given):
-    op, key, position, label, blocked, dry = given
-    if position is not None and label is None:
-        label = str(labels.at(position)).encode()
-    return ChannelCommand(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,142 @@
+"""Records that cannot be delivered, against the naive model: their labels are given up in place."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sequencer.channels import ChannelCommand, Gap, Op, Rules
+from sequencer.channels.rules import SKIPPED_RANGES_MAX
+from sequencer.labels import LinearLabels
+from tests.sequencer.channels.histories import Runner, as_command, commands, judge, stories
+
+WHY = ("too-large", "refused")
+
+
+@st.composite
+def stories_with_refused(draw, **how):
+    rules, model, rows, bounds, times = draw(stories(**how))
+    numbers = [row[0] for row in rows]
+    some = st.dictionaries(st.sampled_from(numbers), st.sampled_from(WHY)) if rows else st.just({})
+    model.refused = draw(some)
+    return rules, model, rows, bounds, times
+
+
+@settings(max_examples=200, deadline=None)
+@given(stories_with_refused(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
+def test_agree_with_the_naive_model(story, data):
+    rules, model, rows, bounds, times = story
+    runner, answers = Runner(rules), []
+    runner.refused = model.refused
+    now = 1000
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        asked = [as_command(rules.labels, each) for each in data.draw(commands())]
+        for c in asked:
+            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            answers.append(model.command(now, c.op.value, c.channel, **how))
+        for record in rows[first:stop]:
+            model.take(now, record)
+        model.end_of_batch(now)
+        runner.batch(now, rows[first:stop], asked)
+        assert runner.answers == answers
+        judge(runner, model)
+
+
+@settings(max_examples=150, deadline=None)
+@given(stories_with_refused())
+def test_any_split_into_batches_gives_the_same(story):
+    rules, model, rows, bounds, _ = story
+    rules = Rules(rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full)
+    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
+    whole.refused = parts.refused = single.refused = model.refused
+    whole.batch(7, rows)
+    for first, stop in pairwise(bounds):
+        parts.batch(7, rows[first:stop])
+    for record in rows:
+        single.batch(7, [record])
+    for runner in (parts, single):
+        for name in ("out", "rejects", "gaps", "others", "held"):
+            assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_what_comes_before_a_refused_one_stays_as_it_was(data):
+    """A part of a batch may be written when it turns out that Kafka refuses a record behind it."""
+    counts = data.draw(st.lists(st.integers(2, 4), min_size=2, max_size=4))
+    fin = data.draw(st.booleans())
+    rows = [
+        (row, b"%d" % channel, b"%d" % label, None, fin and channel == 0 and label == 1)
+        for row, (channel, label) in enumerate(
+            (channel, label) for channel, count in enumerate(counts) for label in range(count)
+        )
+    ]
+    rules, asked = Rules(LinearLabels()), [ChannelCommand(Op.SEED, b"0", label=b"1")]
+    before, after = Runner(rules), Runner(rules)
+    for runner in (before, after):
+        runner.batch(90, [(100, b"0", b"2", None, False), (101, b"1", b"1", None, False)])
+    before.batch(100, rows, asked)
+    at = data.draw(st.integers(0, len(before.out) - 1))
+    after.refused = {before.out[at][2]: "refused"}
+    after.batch(100, rows, asked)
+    assert before.out[:at] == after.out[:at]
+    others = [each for each in before.out if each[0] != before.out[at][0]]
+    assert others == [each for each in after.out if each[0] != before.out[at][0]]
+
+
+def records(*labels, fin=()):
+    return [(label, b"a", b"%d" % label, None, label in fin) for label in labels]
+
+
+def test_a_label_is_given_up_where_its_turn_comes_and_no_sequence_is_spent():
+    runner = Runner(Rules(LinearLabels()))
+    runner.refused = {1: "too-large", 2: "refused"}
+    runner.batch(100, records(1, 2))
+    assert (runner.held, runner.rejects) == ([1, 2], []), "held ones are decided when they go out"
+    runner.batch(150, records(0, 3))
+    assert runner.out == [(b"a", 0, 0, 100), (b"a", 1, 3, 100)]
+    assert runner.rejects == [(1, "too-large"), (2, "refused")]
+    assert runner.gaps == [(b"a", 0, 1, 2, 50, "too-large"), (b"a", 0, 2, 3, 50, "refused")]
+    runner.refused = {}
+    runner.batch(160, [(9, b"a", b"1", None, False)])
+    assert runner.rejects[-1] == (9, "late"), "the first copy took its label with it"
+
+
+def test_a_held_one_that_becomes_deliverable_goes_out():
+    runner = Runner(Rules(LinearLabels()))
+    runner.batch(100, records(1))
+    runner.refused = {0: "refused"}
+    runner.batch(100, records(0))
+    assert [row for _, _, row, _ in runner.out] == [1]
+
+
+def test_a_fin_that_is_refused_ends_its_channel():
+    runner = Runner(Rules(LinearLabels()))
+    runner.refused = {1: "too-large"}
+    runner.batch(100, records(0, 1, 2, fin=(1,)))
+    assert runner.others == [("fin", b"a", 1)]
+    assert runner.rejects == [(1, "too-large"), (2, "after-fin")]
+
+
+def test_timers_and_commands_meet_refused_ones_too():
+    rules = Rules(LinearLabels(), gap=Gap.SKIP, gap_after_ms=30)
+    runner = Runner(rules)
+    runner.refused = {1: "too-large"}
+    runner.batch(100, records(1, 2))
+    runner.batch(130, [])
+    assert runner.gaps == [(b"a", 0, 0, 1, 30, "timeout"), (b"a", 0, 1, 2, 30, "too-large")]
+    runner.refused = {4: "too-large"}
+    runner.batch(131, records(4, 5))
+    runner.batch(132, [], [ChannelCommand(Op.SKIP, b"a")])
+    assert runner.gaps[2:] == [(b"a", 0, 3, 4, 1, "operator"), (b"a", 0, 4, 5, 1, "too-large")]
+    assert [(n, row) for _, n, row, _ in runner.out] == [(0, 2), (1, 5)]
+
+
+def test_many_in_a_row_are_remembered_as_one_range():
+    runner = Runner(Rules(LinearLabels()))
+    count = 3 * SKIPPED_RANGES_MAX
+    runner.refused = dict.fromkeys(range(1, count), "too-large")
+    runner.batch(100, records(*range(count + 1)))
+    assert len(runner.state.skipped) == 1
+    assert len(runner.gaps) == count - 1
