@@ -4,7 +4,24 @@ import argparse
 import sys
 import time
 
+from tests.simulated import planted_reading, planted_writing
+from tests.simulated.planting import PLANTS, planted
 from tests.simulated.run import run, shrink
+
+
+def found(name, first, seeds):
+    """Print which seed finds a planted fault, and how; 1 where none does."""
+    with planted(name):
+        for seed in range(first, first + seeds):
+            try:
+                faults, _ = run(seed)
+            except Exception as error:  # noqa: BLE001  (a plant may break anything)
+                faults = [f"{type(error).__name__}: {error}"]
+            if faults:
+                print(f"{name}: seed {seed}: {faults[0][:120]}", flush=True)
+                return 0
+    print(f"{name}: not found by {seeds} seeds", flush=True)
+    return 1
 
 
 def main():
@@ -13,7 +30,13 @@ def main():
     asked.add_argument("--first", type=int, default=0, help="the first seed")
     asked.add_argument("--seeds", type=int, default=1000, help="how many")
     asked.add_argument("--show", type=int, help="run one seed, shrunk, and print its history")
+    asked.add_argument(
+        "--planted", help="a fault to plant (all: each of them), until a seed finds it"
+    )
     options = asked.parse_args()
+    if options.planted:
+        names = sorted(PLANTS) if options.planted == "all" else [options.planted]
+        return max(found(name, options.first, options.seeds) for name in names)
     if options.show is not None:
         keep = shrink(options.show)
         faults, history = run(options.show, keep)
@@ -30,6 +53,9 @@ def main():
     print(f"{options.seeds} seeds, {len(failed)} failed, {options.seeds / minutes:,.0f} a minute")
     return int(bool(failed))
 
+
+ALL = (planted_reading, planted_writing)
+"""Modules whose plants are among `PLANTS`."""
 
 if __name__ == "__main__":
     sys.exit(main())

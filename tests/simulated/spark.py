@@ -40,6 +40,9 @@ class Storage:
         self.totals = {}
         self.drivers = 0
 
+    def recover(self):
+        """What a driver does before it begins: nothing, as the logs say it all."""
+
 
 class GroupState:
     """Spark's view of one key's state (`pyspark.sql.streaming.state.GroupState`)."""
@@ -137,6 +140,7 @@ class Driver(Process):
 
     def _query(self, plan):
         storage = self.storage
+        storage.recover()
         progress = Progress(
             in_doubt=self._in_doubt(),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},

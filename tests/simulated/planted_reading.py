@@ -1,0 +1,275 @@
+# ruff: noqa: ARG001  (what replaces a function takes its arguments)
+"""Faults planted in the way in and in the step."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from streaming.disciplines import broadcast, exchange, shards
+from streaming.disciplines.channels import operator as channel_operator
+from streaming.disciplines.channels.held_records import HeldRecords
+from streaming.disciplines.channels.shard_files import ShardFiles
+from streaming.disciplines.groups.batch.operator import BatchCore
+from streaming.disciplines.multicast.batched import BatchCore as MulticastCore
+from streaming.source import fetching, reader
+from streaming.source.fetching import Fetching
+from tests.simulated import spark, world
+from tests.simulated.planting import plant
+
+# --- The way in ---
+
+
+@plant
+def each_batch_passes_over_its_first_record(put):
+    """An offset is taken for the last one that was read."""
+    ranges = reader.ranges
+
+    def wrong(start, end, numbers):
+        return [
+            dataclasses.replace(each, first=each.first + (each.first > 0))
+            for each in ranges(start, end, numbers)
+        ]
+
+    put(reader, "ranges", wrong)
+
+
+@plant
+def a_batch_reads_one_record_too_many(put):
+    """An end is taken for the last offset within."""
+    fetched = fetching.Fetched
+
+    def wrong(topic, partition, first, stop, *more):
+        return fetched(topic, partition, first, stop + 1, *more)
+
+    put(fetching, "Fetched", wrong)
+
+
+@plant
+def what_was_aborted_is_read(put):
+    """Aborted transactions are not passed over."""
+    fetched = fetching.Fetched
+
+    def wrong(*fields):
+        return fetched(*fields[:6], [])
+
+    put(fetching, "Fetched", wrong)
+
+
+@plant
+def an_answer_without_records_is_the_end(put):
+    """What has not come is taken for what is not there."""
+    answered = Fetching._answered
+
+    def wrong(self, answer):
+        for topic in answer.responses:
+            for each in topic.partitions:
+                if not each.records:
+                    self.left.pop((topic.topic, each.partition_index), None)
+        answered(self, answer)
+
+    put(Fetching, "_answered", wrong)
+
+
+@plant
+def a_share_is_left_out(put):
+    """The last of a batch's shares has no task."""
+    shares = reader.KafkaReader.shares
+
+    def wrong(self, start, end):
+        found = shares(self, start, end)
+        return found[:-1] if len(found) > 1 else found
+
+    put(reader.KafkaReader, "shares", wrong)
+
+
+@plant
+def a_start_goes_on_behind_what_was_planned(put):
+    """A batch that was planned but not done is not repeated."""
+
+    def wrong(self):
+        planned = max(self.offsets, default=-1)
+        self.commits |= set(range(planned + 1))
+        for partition in (0, 1):
+            last = max((v for p, v in self.state if p == partition), default=None)
+            if last is not None:
+                self.state.setdefault((partition, planned + 1), self.state[partition, last])
+
+    put(spark.Storage, "recover", wrong)
+
+
+# --- The step ---
+
+
+@plant
+def a_worker_trusts_the_state_that_it_knows(put):
+    """A kept core is used whatever the state store says."""
+    take = shards.ShardOperator.take
+
+    def wrong(self, shard, blob, totals):
+        kept = self.cores.get(self._name(shard))
+        return take(self, shard, kept[1] if kept is not None else blob, totals)
+
+    put(shards.ShardOperator, "take", wrong)
+
+
+@plant
+def a_batch_has_the_time_of_its_run(put):
+    """A repeated batch has another time, so it gives other bytes."""
+    init = spark.GroupState.__init__
+
+    def wrong(self, row, now_ms, **more):
+        process = world.current().process
+        later_ms = round(process.world.now * 1000)
+        init(self, row, world.BEGAN_MS + later_ms, **more)
+
+    put(spark.GroupState, "__init__", wrong)
+
+
+@plant
+def records_are_taken_as_packs_come(put):
+    """Order of arrival is that of the packs."""
+    order = channel_operator._order_of_arrival
+
+    def wrong(batch, inputs):
+        records, commands = order(batch, inputs)
+        return channel_operator.np.sort(records), commands
+
+    put(channel_operator, "_order_of_arrival", wrong)
+
+
+@plant
+def shards_take_records_as_packs_come(put):
+    """The same where all shards see every record."""
+    unpacked = broadcast.unpacked
+
+    def wrong(packs):
+        tables = [unpacked([pack]) for pack in packs]
+        return broadcast.pa.concat_tables(tables).combine_chunks() if tables else unpacked(packs)
+
+    put(broadcast, "unpacked", wrong)
+
+
+@plant
+def the_last_held_record_is_forgotten(put):
+    """What waits at the end of a shard's table is not in its state."""
+    encode = channel_operator.encode_shard
+
+    def wrong(shard):
+        held = shard.state.held
+        if len(held) > 1:
+            keep = slice(0, len(held) - 1)
+            fields = {f.name: getattr(held, f.name)[keep] for f in dataclasses.fields(held)}
+            state = dataclasses.replace(shard.state, held=dataclasses.replace(held, **fields))
+            records = dataclasses.replace(
+                shard.records, segment=shard.records.segment[keep], row=shard.records.row[keep]
+            )
+            shard = dataclasses.replace(shard, state=state, records=records)
+        return encode(shard)
+
+    put(channel_operator, "encode_shard", wrong)
+
+
+@plant
+def sequences_begin_again(put):
+    """A channel's `sequence` is not kept."""
+    encode = channel_operator.encode_shard
+
+    def wrong(shard):
+        zero = channel_operator.np.zeros_like(shard.state.sequence)
+        return encode(
+            dataclasses.replace(shard, state=dataclasses.replace(shard.state, sequence=zero))
+        )
+
+    put(channel_operator, "encode_shard", wrong)
+
+
+@plant
+def rejects_are_not_written(put):
+    """Records that are rejected are lost."""
+    put(channel_operator, "_rejects", lambda *_arguments: iter(()))
+
+
+@plant
+def a_file_is_removed_a_batch_early(put):
+    """A file that this batch leaves without a use goes before the batch is done."""
+    after = HeldRecords.after
+
+    def wrong(self, *arguments):
+        found = after(self, *arguments)
+        if found.files is not None:
+            found.files.remove(found.gone)
+        return found
+
+    put(HeldRecords, "after", wrong)
+
+
+@plant
+def files_share_a_name(put):
+    """A shard's files have a name without a number or a checksum."""
+    put_file, get = ShardFiles.put, ShardFiles.get
+
+    def wrong_put(self, body, number):
+        name = put_file(self, body, number)
+        (self.folder / name).rename(self.folder / "held")
+        return "0-held"
+
+    def wrong_get(self, name):
+        data = (self.folder / "held").read_bytes()
+        return channel_operator.pa.py_buffer(data) if name == "0-held" else get(self, name)
+
+    put(ShardFiles, "put", wrong_put)
+    put(ShardFiles, "get", wrong_get)
+
+
+@plant
+def a_command_takes_effect_behind_the_records_in_one_shard(put):
+    """Members of a group do not switch at one point."""
+    step = BatchCore.step
+
+    def wrong(self, work):
+        if self.number == 1 and len(work.commands):
+            none = work.commands.slice(0, 0)
+            yield from step(self, dataclasses.replace(work, commands=none))
+            work = dataclasses.replace(work, records=work.records.slice(0, 0))
+        yield from step(self, work)
+
+    put(BatchCore, "step", wrong)
+
+
+@plant
+def a_shard_does_not_count_a_batch_that_has_one_record(put):
+    """Shards do not count alike."""
+    for kind in (BatchCore, MulticastCore):
+
+        def wrong(self, work, step=kind.step):
+            if self.number == 1 and len(work.records) == 1:
+                return
+            yield from step(self, work)
+
+        put(kind, "step", wrong)
+
+
+@plant
+def chunks_are_numbered_anew(put):
+    """What a shard has sent to another is not in its state."""
+    from_json = exchange.Links.from_json
+
+    def wrong(text):
+        links = from_json(text)
+        return exchange.Links({}, links.taken)
+
+    put(exchange.Links, "from_json", staticmethod(wrong))
+
+
+@plant
+def chunks_are_taken_twice(put):
+    """What was taken from a shard is not in the state, and its number is not asked for."""
+
+    def wrong(self, values):
+        return [
+            (exchange._ENVELOPE.unpack_from(value)[1], value[exchange._ENVELOPE.size :])
+            for value in values
+            for _ in range(1 + (len(values) == 2))
+        ]
+
+    put(exchange.Links, "take", wrong)

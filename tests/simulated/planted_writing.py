@@ -1,0 +1,334 @@
+# ruff: noqa: ARG001  (what replaces a function takes its arguments)
+"""Faults planted behind the step: between stages, in the sink, in what brokers are asked."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import contextmanager
+
+from streaming.disciplines.plan import Plan
+from streaming.errors import Fenced, SequencerError
+from streaming.kafka import brokers
+from streaming.service import query
+from streaming.sink import sink, writer
+from streaming.sink.outbox import Outbox
+from streaming.sink.producer import BatchProducer
+from tests.simulated import spark, world
+from tests.simulated.planting import plant
+
+# --- The stream between operator and sink ---
+
+
+@plant
+def a_stream_that_is_cut_has_ended(put):
+    """Rows that did not come are taken for rows that are not there."""
+    end = world.Pipe.end
+
+    def wrong(self, *, cut=False):
+        end(self, cut=False)
+
+    put(world.Pipe, "end", wrong)
+
+
+@plant
+def a_row_in_a_hundred_is_lost_between_stages(put):
+    """Rows are not counted."""
+    put_row = world.Pipe.put
+
+    def wrong(self, row):
+        if self.world.rng.random() > 0.01:
+            put_row(self, row)
+
+    put(world.Pipe, "put", wrong)
+
+
+@plant
+def only_the_first_row_of_a_shard_is_written(put):
+    """A shard's rows are taken for one."""
+    next_output = sink._next_output
+
+    def wrong(rows, totals):
+        row, seen = next_output(rows, totals), set()
+        while row is not None and (row["shard"], row["topic"]) in seen:
+            row = next_output(rows, totals)
+        return row
+
+    def rows_of(batch, rows=sink._rows):
+        seen = set()
+        for row in rows(batch):
+            if (row["shard"], row["topic"]) not in seen:
+                seen.add((row["shard"], row["topic"]))
+                yield row
+
+    put(sink, "_next_output", wrong)
+    put(sink, "_rows", rows_of)
+
+
+# --- Steps 3 and 4 ---
+
+
+@plant
+def progress_is_read_before_fencing(put):
+    """The two halves of step 3 are swapped."""
+
+    def wrong(self, query_id):
+        place = self.producer.progress()
+        with self.producer.errors("begin a session"):
+            self.producer.begin_session()
+        fits = place[0] >= 0 and place[1].startswith(query_id)
+        self.forgotten = not fits
+        return place[0] if fits else None
+
+    put(writer.Writer, "begin_session", wrong)
+
+
+@plant
+def a_writer_is_kept_whoever_wrote_since(put):
+    """A producer is used for a batch that is not the next one of its own."""
+    writer_for = writer.writer_for
+
+    def wrong(plan, partition, context):
+        kept = writer._writers.get(plan.transactional_id(partition))
+        if kept is not None:
+            return kept
+        return writer_for(plan, partition, context)
+
+    put(sink, "writer_for", wrong)
+
+
+@plant
+def a_batch_that_is_written_is_written_again(put):
+    """Progress is not looked at."""
+    begin_session = writer.Writer.begin_session
+
+    def wrong(self, query_id):
+        begin_session(self, query_id)
+
+    put(writer.Writer, "begin_session", wrong)
+
+
+@plant
+def a_batch_that_begins_is_taken_for_written(put):
+    """Progress is one batch ahead."""
+    send_progress = BatchProducer.send_progress
+
+    def wrong(self, batch, *more):
+        send_progress(self, batch + 1, *more)
+
+    put(BatchProducer, "send_progress", wrong)
+
+
+@plant
+def progress_is_not_sent(put):
+    """Step 4 has no first half."""
+    put(BatchProducer, "send_progress", lambda self, *_more: self._send())
+
+
+@plant
+def a_commit_does_not_wait_for_acknowledgements(put):
+    """A transaction ends while its batches are under way."""
+    wait = Outbox.wait
+
+    def wrong(self, bytes_max=0):
+        if bytes_max:
+            wait(self, bytes_max)
+
+    put(Outbox, "wait", wrong)
+
+
+@plant
+def only_the_first_partitions_are_in_the_transaction(put):
+    """AddPartitionsToTxn is sent once."""
+    add = BatchProducer._add
+
+    def wrong(self, places):
+        if self.added:
+            self.added |= places
+        else:
+            add(self, places)
+
+    put(BatchProducer, "_add", wrong)
+
+
+@plant
+def partitions_share_a_transactional_id(put):
+    """Producers of two state partitions fence each other."""
+
+    def wrong(self, _partition):
+        return f"{self.service}.{self.pipeline}"
+
+    put(Plan, "transactional_id", wrong)
+
+
+@plant
+def nobody_is_fenced(put):
+    """Each attempt has a transactional id of its own."""
+    init = BatchProducer.__init__
+
+    def wrong(self, *arguments):
+        init(self, *arguments)
+        self.id = f"{self.id}-{world.current().process.name}"
+
+    put(BatchProducer, "__init__", wrong)
+
+
+@plant
+def a_fenced_writer_says_it_has_written(put):
+    """Who is fenced takes the successor for itself."""
+    batch = writer.Writer.batch
+
+    @contextmanager
+    def wrong(self, *arguments):
+        try:
+            with batch(self, *arguments):
+                yield
+        except Fenced:
+            return
+
+    put(writer.Writer, "batch", wrong)
+
+
+@plant
+def a_failed_batch_is_taken_for_written(put):
+    """An error of Kafka's ends the writing, not the batch."""
+    batch = writer.Writer.batch
+
+    @contextmanager
+    def wrong(self, *arguments):
+        try:
+            with batch(self, *arguments):
+                yield
+        except SequencerError:
+            return
+
+    put(writer.Writer, "batch", wrong)
+
+
+@plant
+def errors_of_a_commit_are_passed_over(put):
+    """Codes of EndTxn are not looked at."""
+    ask = BatchProducer._ask
+
+    def wrong(self, request, codes, **fields):
+        if request.__name__ == "EndTxnRequest":
+            codes = lambda _answer: []  # noqa: E731
+        return ask(self, request, codes, **fields)
+
+    put(BatchProducer, "_ask", wrong)
+
+
+# --- What brokers are asked ---
+
+
+@plant
+def a_lost_answer_counts_as_an_acknowledgement(put):
+    """A batch whose fate is not known is taken for written."""
+    lost = Outbox._lost
+
+    def wrong(self, node, places, error, *more):
+        for place in places:
+            if self.waiting.get(place):
+                self.waiting_bytes -= len(self.waiting[place].popleft())
+        lost(self, node, places, error, *more)
+
+    put(Outbox, "_lost", wrong)
+
+
+@plant
+def every_answer_counts_as_an_acknowledgement(put):
+    """Error codes of Produce are not looked at."""
+    answered = Outbox._answered
+
+    def wrong(self, *arguments):
+        answer = arguments[-1]
+        for topic in answer.responses:
+            for each in topic.partition_responses:
+                each.error_code = 0
+        answered(self, *arguments)
+
+    put(Outbox, "_answered", wrong)
+
+
+@plant
+def numbers_of_batches_begin_again_with_each_transaction(put):
+    """Kafka takes a new batch for one that it has."""
+    begin = BatchProducer.begin
+
+    def wrong(self):
+        begin(self)
+        self.outbox.sequences.clear()
+
+    put(BatchProducer, "begin", wrong)
+
+
+@plant
+def leaders_are_looked_for_once(put):
+    """Who is told that it asks the wrong broker asks it again."""
+    find = brokers.Brokers._find_leaders
+
+    async def wrong(self, topics):
+        if not all(any(place[0] == topic for place in self.leaders) for topic in topics):
+            await find(self, topics)
+
+    put(brokers.Brokers, "_find_leaders", wrong)
+
+
+# --- What Spark and the driver do ---
+
+
+@plant
+def state_is_committed_before_the_batch_is_written(put):
+    """Steps 4 and 5 are swapped."""
+    write = spark.Frame._write
+
+    def wrong(self, partition, pipe, operator):
+        rows = list(pipe)
+        self.service.storage.state[partition, self.batch + 1] = operator.result
+        self.service.storage.offsets.setdefault("committed", None)
+        self.service.storage.offsets.pop("committed")
+        self.service.storage.commits.add(self.batch)
+        return write(self, partition, rows, operator)
+
+    put(spark.Frame, "_write", wrong)
+
+
+@plant
+def a_batch_is_done_when_one_partition_is(put):
+    """The driver does not wait for all tasks."""
+
+    def wrong(self, tasks):
+        while not any(task.done and task.error is None for task in tasks):
+            if any(task.error for task in tasks):
+                raise spark.TaskFailed("a task failed")
+            if not any(task.worker.alive for task in tasks):
+                raise spark.TaskFailed("all are dead")
+            spark.wait(0.05)
+        return [task.result for task in tasks if task.done and task.error is None]
+
+    put(spark.Driver, "all_of", wrong)
+
+
+@plant
+def a_failed_batch_is_logged_as_done(put):
+    """What foreachBatch raises is lost."""
+    call = query.Carrier.__call__
+
+    def wrong(self, frame, batch):
+        try:
+            call(self, frame, batch)
+        except query.BatchFailed:
+            self.failure = None
+
+    put(query.Carrier, "__call__", wrong)
+
+
+@plant
+def the_driver_says_that_all_partitions_wrote(put):
+    """A kept writer is used although another worker wrote in between."""
+    to_json = query.BatchContext.to_json
+
+    def wrong(self):
+        kept = dict.fromkeys(range(3), self.batch - 1)
+        return to_json(dataclasses.replace(self, wrote=kept))
+
+    put(query.BatchContext, "to_json", wrong)
