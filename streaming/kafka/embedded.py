@@ -1,7 +1,7 @@
 """A real Kafka broker on this machine (KRaft: broker and controller in one process), Java only.
 
-It serves demo, tests and trying out: one broker, no replication. It ends when the process that
-started it ends, however that ends.
+It serves demo, tests and trying out: one broker, no replication (the tests make a cluster of
+several: `tests.kafka_cluster`). It ends when the process that started it ends, however that ends.
 """
 
 from __future__ import annotations
@@ -72,16 +72,22 @@ class EmbeddedBroker:
     """A broker with its data in a folder; a context manager.
 
     Without ``data`` the folder is temporary. ``port`` 0 takes a free one and keeps it over
-    restarts. ``properties`` are added to the broker's own; listeners among them come beside the
-    plain one at :attr:`bootstrap`.
+    restarts, likewise ``controller_port``. ``properties`` are added to the broker's own; listeners
+    among them come beside the plain one at :attr:`bootstrap`.
     """
 
     def __init__(
-        self, data: Path | None = None, port: int = 0, *, properties: dict[str, str] | None = None
+        self,
+        data: Path | None = None,
+        port: int = 0,
+        *,
+        controller_port: int = 0,
+        properties: dict[str, str] | None = None,
     ) -> None:
         self._temporary = None if data else tempfile.TemporaryDirectory(prefix="sequencer-broker-")
         self.data = Path(data or self._temporary.name).resolve()  # type: ignore[union-attr]
         self.port = port or free_port()
+        self.controller_port = controller_port or free_port()
         self._properties = properties or {}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -153,6 +159,10 @@ class EmbeddedBroker:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Shut down, and remove the folder where that is temporary."""
         self.stop()
         if self._temporary:
             self._temporary.cleanup()
@@ -210,7 +220,7 @@ class EmbeddedBroker:
 
     def _write_settings(self) -> Path:
         extra = dict(self._properties)
-        controller = f"CONTROLLER://{HOST}:{free_port()}"
+        controller = f"CONTROLLER://{HOST}:{self.controller_port}"
         plain = f"PLAINTEXT://{self.bootstrap}"
         more = [extra.pop(name, "") for name in LISTENERS]
         listeners = [plain, controller, *filter(None, more[:1])]
