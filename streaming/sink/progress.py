@@ -1,0 +1,45 @@
+"""The progress of a state partition: the last batch that it wrote, as Kafka keeps it.
+
+It is one committed offset of the group `Plan.progress_group`, sent within the transaction that
+writes the batch: the offset is the batch's number, the metadata says which batch of that number it
+was. A restored checkpoint gives old numbers to other input, so the number alone says nothing.
+
+    offset    42
+    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all"
+               query      digest           part
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL = "all"
+"""The part of a batch that was written in one transaction, and of the last of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """What a state partition wrote last.
+
+    ``query`` names the checkpoint. ``digest`` names what the batch is made from: the end offsets of
+    all sources, its time, and the decisions that hold for it (`BatchContext.digest`). ``part`` is
+    None where the batch is complete, else the number of the last part written (0, 1, …).
+    """
+
+    batch: int
+    query: str
+    digest: str
+    part: int | None = None
+
+    def to_text(self) -> str:
+        """Return the metadata; the batch is the offset."""
+        return f"{self.query} {self.digest} {ALL if self.part is None else self.part}"
+
+    @classmethod
+    def from_text(cls, batch: int, text: str) -> BatchProgress | None:
+        """Return the inverse of :meth:`to_text`; None where there is no progress, or not ours."""
+        words = text.split(" ")
+        if batch < 0 or len(words) != len(("query", "digest", "part")):
+            return None
+        query, digest, part = words
+        return cls(batch, query, digest, None if part == ALL else int(part))
