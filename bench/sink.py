@@ -53,7 +53,7 @@ def measure(bootstrap, records, rounds):
             context = BatchContext("bench", batch, in_doubt=False, wrote={number: batch - 1})
             writer = writer_for(plan, number, context)
             cpu, began = time.process_time(), time.perf_counter()
-            with writer.batch(batch, "bench"):
+            with writer.batch(BatchContext("bench", batch)):
                 writer.write(prefix, written, partitions, added)
             spent = time.process_time() - cpu, time.perf_counter() - began
             found[way].append([each / records * 1e6 for each in spent])

@@ -10,6 +10,7 @@ SequencerError
 │   ├── Fenced           another copy of the service took over
 │   ├── ProgressMissing  nobody can tell whether a batch was written
 │   ├── InputDamaged     a record batch is not what it claims to be
+│   ├── CheckpointBehind the checkpoint is older than what was written from it
 │   └── InputLost        Kafka deleted records before they were read
 └── StateFormatError     the checkpoint was written by another version      exit status 1
 """
@@ -80,6 +81,10 @@ class ProgressMissing(JobFailed):
 
 class InputDamaged(JobFailed):
     """A record batch in an input is not what it claims to be."""
+
+
+class CheckpointBehind(JobFailed):
+    """The checkpoint is older than what was written from it."""
 
 
 class InputLost(JobFailed):

@@ -89,6 +89,7 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Step one shard; its rows of OUTPUT come piece by piece, then the state changes."""
+        self.begin()
         packs = [blob for frame in frames for blob in frame["rows"]]
         row = state.get if state.exists else None
         after = yield from self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())

@@ -137,6 +137,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Step one shard; the state changes only with what is returned."""
+        self.begin()
         packs = [blob for frame in frames for blob in frame["rows"]]
         row = state.get if state.exists else None
         after, rows = self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())

@@ -7,8 +7,13 @@ everything is resolved: topics, expressions, numbers.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self
+
+CONTEXT = "sequencer.batch"
+"""Spark's property of a job in which its tasks find the `BatchContext`, as JSON. The functions that
+they run are then the same in every batch, and a part of the query that Spark knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,14 @@ class Plan:
 
     ``inputs`` are sorted: a record's topic travels as its number in this list. ``partitions`` gives
     the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
-    out to be missing is created, with the settings ``new_topics``. ``started_ms``: when this run
-    began; a batch with an earlier time is a repeated one. ``folder``: the checkpoint's, where it is
-    a folder that all workers see. ``compression``: how operators encode record batches; empty where
-    the sink has to.
+    out to be missing is created, with the settings ``new_topics``. ``folder``: the checkpoint's,
+    where it is a folder that all workers see. ``compression``: how operators encode record batches;
+    empty where the sink has to. ``decided``: the fields, in words of JSON, that batches decide by
+    (see :meth:`decisions`).
     """
 
     discipline: ClassVar[str]
+    decided: ClassVar[tuple[str, ...]] = ("retire_after_ms",)
     service: str
     pipeline: str
     inputs: tuple[str, ...]
@@ -47,7 +53,6 @@ class Plan:
     shards: int = 16
     state_partitions: int = 2
     retire_after_ms: int = 7 * 86_400_000
-    started_ms: int = 0
     create_topics: bool = False
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""
@@ -58,6 +63,23 @@ class Plan:
     def reads(self) -> tuple[str, ...]:
         """All topics that the query reads; the inputs come first."""
         return self.inputs
+
+    def decisions(self) -> dict[str, Any]:
+        """Return what batches decide by this plan, and may change between two starts.
+
+        In words of JSON; see `streaming.service.decisions`.
+        """
+        fields = {name: getattr(self, name) for name in self.decided}
+        return {**fields, "header_prefix": self.headers.prefix}
+
+    def under(self, decisions: Mapping[str, Any]) -> Self:
+        """Return this plan with a batch's decisions in place of its own.
+
+        Decisions that an earlier version did not make stay the plan's.
+        """
+        values = {**self.decisions(), **decisions}
+        headers = Headers(values["header_prefix"])
+        return replace(self, headers=headers, **{name: values[name] for name in self.decided})
 
     def delivers_to(self, topic: str) -> bool:
         """Whether what is written to a topic are deliveries."""
@@ -105,24 +127,38 @@ class ExchangePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """What the driver tells the sink's tasks of a batch.
+    """What the driver tells the tasks of a batch.
 
-    ``query`` names the checkpoint. ``wrote`` gives for each state partition the last batch that it
-    is known to have written in this run; ``in_doubt`` says that an earlier run may have written
-    this batch.
+    ``query`` names the checkpoint; ``digest`` names what the batch is made from (see
+    `streaming.sink.progress`). ``in_doubt`` says that an earlier run may have written this batch,
+    ``repeated`` that it was planned before the query started. ``wrote`` gives for each state
+    partition the last batch that it is known to have written in this run. ``decisions`` are those
+    of the batch (see `streaming.service.decisions`).
     """
 
     query: str
     batch: int
-    in_doubt: bool
+    in_doubt: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
+    digest: str = ""
+    repeated: bool = False
+    decisions: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """One line."""
-        return json.dumps([self.query, self.batch, self.in_doubt, [*self.wrote.items()]])
+        return json.dumps({**asdict(self), "wrote": [*self.wrote.items()]})
 
     @classmethod
     def from_json(cls, text: str) -> BatchContext:
         """The inverse of :meth:`to_json`."""
-        query, batch, in_doubt, wrote = json.loads(text)
-        return cls(query, batch, in_doubt, dict(wrote))
+        fields = json.loads(text)
+        return cls(**{**fields, "wrote": dict(fields["wrote"])})
+
+
+def batch_context() -> BatchContext:
+    """Return the context of the batch whose task runs here; an empty one outside of Spark."""
+    from pyspark import TaskContext  # noqa: PLC0415  (only a worker has one)
+
+    task = TaskContext.get()
+    text = None if task is None else task.getLocalProperty(CONTEXT)
+    return BatchContext("", -1) if text is None else BatchContext.from_json(text)

@@ -2,7 +2,8 @@
 
 A `Core` is the discipline's part of one shard. Its state is a row of the state store: a format,
 more of the operator's own, then the core with its totals as text. (Spark keeps to the columns that
-a checkpoint began with; the core had one of its own.)
+a checkpoint began with; the core had one of its own, and older checkpoints are to be refused by
+their format.)
 """
 
 from __future__ import annotations
@@ -15,13 +16,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from streaming.arrow.ipc import from_line, to_line
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Described, Reader
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import Plan, batch_context
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import StateFormatError
 
-STATE_FORMAT = 2
-CORE_APART = 1
-"""The format that has the core in a column of its own."""
+STATE_FORMAT = 3
 
 
 @dataclass(slots=True)
@@ -63,12 +62,16 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
 
     cores: ClassVar[dict[tuple[str, str, int], tuple[Any, bytes, Any]]] = {}
     """This worker's cores with their plan and the state that they are in: used again where the
-    state store has the same, which spares decoding it. Under another plan (a worker may outlive a
-    service that has another number of shards) equal state means something else."""
+    state store has the same, which spares decoding it. Under another plan (with other decisions, or
+    of a service that the worker outlived) equal state means something else."""
 
     def __init__(self, plan: PlanType) -> None:
         self.plan = plan
         self.shards = {key: shard for shard, key in enumerate(state_keys(plan))}
+
+    def begin(self) -> None:
+        """Take over the decisions of the batch whose task runs here."""
+        self.plan = self.plan.under(batch_context().decisions)
 
     @abstractmethod
     def core(self, shard: int) -> CoreType:
@@ -130,11 +133,11 @@ def core_of(row: tuple[Any, ...]) -> tuple[bytes, str]:
 
     Raises StateFormatError for one that this version does not read.
     """
-    form, *_, blob, text = row
-    if form not in (CORE_APART, STATE_FORMAT):
+    form, *_, text = row
+    if form != STATE_FORMAT:
         raise StateFormatError(form, STATE_FORMAT)
     totals, _, core = text.partition("\n")
-    return (from_line(core) if core else bytes(blob)), totals
+    return (from_line(core) if core else b""), totals
 
 
 def text_of(core: bytes, totals: str) -> str:

@@ -1,8 +1,8 @@
 """The checkpoint folder of a pipeline: what is fixed for its life, its status, batches in doubt.
 
 `<checkpoint>/<pipeline>/` holds Spark's own logs and state, and files of the service:
-`identity.json` (written once), `status.json` (after every batch) and `waiting.json` (who waits:
-after every batch that changed it).
+`identity.json` (written once), `status.json` (after every batch), `waiting.json` (who waits: after
+every batch that changed it) and `decisions.json` (`streaming.service.decisions`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from streaming.service.files import Files, local_path
 IDENTITY = "identity.json"
 STATUS = "status.json"
 WAITING = "waiting.json"
+DECISIONS = "decisions.json"
 MOVED = "moved.json"
 MOVING = "moving.json"
 
@@ -206,6 +207,18 @@ class Checkpoint:
         """The batch that was planned but not logged as done, -1 if there is none."""
         planned, done = self._last("offsets"), self._last("commits")
         return planned if planned > done else -1
+
+    def logged(self, batch: int) -> bytes:
+        """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
+        return self._files.read(f"offsets/{batch}")
+
+    def decisions(self) -> dict[str, Any]:
+        """What :meth:`write_decisions` wrote last; empty where nothing was."""
+        return self._read(DECISIONS) or {}
+
+    def write_decisions(self, values: dict[str, Any]) -> None:
+        """Replace them."""
+        self._write(DECISIONS, values)
 
     def take_place_of(self, other: Checkpoint, state_partitions: int) -> None:
         """Go on reading where another checkpoint's last batch ended, as this one's batch 0.

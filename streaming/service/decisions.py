@@ -6,8 +6,9 @@ checkpoint (`decisions.json`, synced) before its first transaction, and a repeat
 
 **A standing decision** holds from a batch on, until another one replaces it. A plan names them:
 `Plan.decisions()` returns them as JSON has them, and `Plan.under(decisions)` returns the plan with
-these in place of its own. To make a setting a decision, add it to both. What the file and the
-topics say now counts from the first batch that was not planned before the query started.
+these in place of its own. (To make a field of a plan a decision, add its name to `decided`.) What
+the file and the topics say now counts from the first batch that was not planned before the query
+started.
 
 **A finding** holds for one batch: what was found out while it was written, such as a record that
 Kafka refuses. The driver notes it with :meth:`Decisions.add`, has the batch fail, and the batch is
@@ -24,34 +25,76 @@ context, wherever the code runs (source, operator, sink):
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from streaming.service.checkpoint import Checkpoint
+from typing import Any, Protocol
 
 Values = dict[str, Any]
 """Decisions by name, as JSON has them."""
+
+DIGEST_CHARACTERS = 16
+
+
+class Checkpoint(Protocol):
+    """What is needed of a pipeline's checkpoint (`streaming.service.checkpoint`)."""
+
+    def batch_in_doubt(self) -> int:
+        """The batch that was planned but not logged as done, -1 if there is none."""
+
+    def logged(self, batch: int) -> bytes:
+        """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
+
+    def decisions(self) -> Values:
+        """What :meth:`write_decisions` wrote last; empty where nothing was."""
+
+    def write_decisions(self, values: Values) -> None:
+        """Replace them."""
 
 
 class Decisions:
     """Reads and writes a checkpoint's decisions; one for each start of a query, in the driver.
 
-    ``planned``: the last batch that was planned before the start, -1 for none.
+    ``planned``: the batch that was planned and not done when it started, -1 for none. ``entries``:
+    standing decisions, each with the batch from which they hold, in order. ``found``: a batch, and
+    its findings.
     """
 
-    def __init__(self, checkpoint: Checkpoint, planned: int) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        self.planned = planned
+        self.planned = checkpoint.batch_in_doubt()
+        kept = checkpoint.decisions()
+        self.entries: list[tuple[int, Values]] = [tuple(each) for each in kept.get("standing", [])]
+        self.found: tuple[int, Values] = tuple(kept.get("found", (-1, {})))
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
-        """Return what stands for a batch; ``wanted`` is that for batches not planned before."""
-        raise NotImplementedError
+        """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
+        entries = [entry for entry in self.entries if entry[0] <= batch]
+        known = entries[-1][1] if entries else None
+        new: Values = json.loads(json.dumps(wanted))
+        if known is not None and (batch <= self.planned or known == new):
+            return known
+        self.entries = [*entries[-1:], (batch, new)]
+        self._write()
+        return new
 
     def findings(self, batch: int) -> Values:
         """Return what was found while this batch was written before."""
-        raise NotImplementedError
+        return self.found[1] if self.found[0] == batch else {}
 
     def add(self, batch: int, findings: Mapping[str, Any]) -> None:
         """Note findings of a batch, synced; a name that is there already gets the new value."""
-        raise NotImplementedError
+        self.found = (batch, {**self.findings(batch), **findings})
+        self._write()
+
+    def digest(self, batch: int, standing: Values) -> str:
+        """Return a name for what the batch is made from: `<offsets and time>.<decisions>`."""
+        decided = json.dumps(standing, sort_keys=True).encode()
+        return f"{_hash(self.checkpoint.logged(batch))}.{_hash(decided)}"
+
+    def _write(self) -> None:
+        self.checkpoint.write_decisions({"standing": self.entries, "found": self.found})
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:DIGEST_CHARACTERS]

@@ -20,6 +20,7 @@ from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN, Lim
 from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.decisions import Decisions
 from streaming.service.failures import as_sequencer_error
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
@@ -130,7 +131,8 @@ class Pipeline:
         if not self.checkpoint.lockable:
             self._claim = self._claim or Claim(plan)
             self._claim.take()
-        self.carrier = Carrier(plan, self.progress, self._note, self._claim)
+        decisions = Decisions(self.checkpoint)
+        self.carrier = Carrier(plan, self.progress, decisions, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress.kept)
         self.source = source_of(self.session, self.config, plan, limits)
@@ -160,8 +162,7 @@ class Pipeline:
         new_topics = {}
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
-        now_ms = int(time.time() * 1000)
-        return make_plan(self.config, self.name, identity, partitions, now_ms, new_topics)
+        return make_plan(self.config, self.name, identity, partitions, new_topics)
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

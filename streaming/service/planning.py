@@ -19,7 +19,6 @@ def make_plan(
     name: str,
     identity: Identity,
     partitions: Mapping[str, int],
-    started_ms: int = 0,
     new_topics: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan of a pipeline; ``partitions`` of the topics that it writes, as far as known.
@@ -42,7 +41,6 @@ def make_plan(
         "shards": service.shards,
         "state_partitions": identity.state_partitions,
         "retire_after_ms": settings.retire_after.ms,
-        "started_ms": started_ms,
         "create_topics": service.create_topics,
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),

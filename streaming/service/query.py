@@ -14,10 +14,11 @@ from streaming.arrow.ipc import to_ipc
 from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.source import Source
+from streaming.service.decisions import Decisions
 from streaming.sink.claim import Claim
-from streaming.sink.sink import CONTEXT, SUMMARY, Report, Sink, Written
+from streaming.sink.sink import SUMMARY, Report, Sink, Written
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -83,11 +84,13 @@ class Carrier:
         self,
         plan: Plan,
         progress: Progress,
+        decisions: Decisions,
         notify: Callable[[Progress], None],
         claim: Claim | None = None,
     ) -> None:
         self.plan = plan
         self.progress = progress
+        self.decisions = decisions
         self.notify = notify
         self.claim = claim
         self.failure: Exception | None = None
@@ -118,8 +121,7 @@ class Carrier:
     def _write(self, frame: DataFrame, batch: int) -> None:
         progress = self.progress
         began = time.monotonic()
-        in_doubt = batch <= progress.in_doubt
-        context = BatchContext(progress.query, batch, in_doubt, dict(progress.wrote))
+        context = self._context(batch)
         frame.sparkSession.sparkContext.setLocalProperty(CONTEXT, context.to_json())
         news = []
         progress.waiting_changed = False
@@ -139,6 +141,19 @@ class Carrier:
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
+
+    def _context(self, batch: int) -> BatchContext:
+        progress, decisions = self.progress, self.decisions
+        standing = decisions.standing(batch, self.plan.decisions())
+        return BatchContext(
+            progress.query,
+            batch,
+            in_doubt=batch <= progress.in_doubt,
+            wrote=dict(progress.wrote),
+            digest=decisions.digest(batch, standing),
+            repeated=batch <= decisions.planned,
+            decisions={**standing, **decisions.findings(batch)},
+        )
 
     def _answer(self, news: list[Totals], context: BatchContext) -> None:
         """Answer commands that concern all shards; of these only the driver knows the whole.

@@ -51,7 +51,7 @@ class Replay:
     """One run of a plan over recorded input; ``writes``: whether what comes of it is written."""
 
     def __init__(self, plan: ChannelPlan, *, writes: bool) -> None:
-        self.plan = replace(plan, delivery="at-least-once", started_ms=0)
+        self.plan = replace(plan, delivery="at-least-once")
         self.writes = writes
         self.shard = decode_shard(None, record_schema(plan))
         self._kept: list[Write] = []
@@ -104,7 +104,7 @@ class Replay:
             ]
         )
         self._kept = []
-        context = BatchContext("replay", self._batch, in_doubt=False, wrote={0: self._batch - 1})
+        context = BatchContext("replay", self._batch, wrote={0: self._batch - 1})
         Sink(self.plan).write(context, 0, next(rows), rows, [])
         self._batch += 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.disciplines.plan import Plan
-from streaming.errors import Fenced, KafkaUnavailable, ProgressMissing
+from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable, ProgressMissing
 
 LOOK = "Look at the brokers, and at the rights of this user."
 TOO_LARGE = (
@@ -63,4 +63,19 @@ def progress_missing(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         "Nothing was written.",
         "Look at the end of the output topic, then start with --accept-repeats: the batch "
         "is written again if need be, with the same (key, incarnation, sequence).",
+    )
+
+
+def behind(plan: Plan, partition: int, written: int, batch: int) -> CheckpointBehind:
+    """The progress is that of another history: the checkpoint was restored, or lost its end."""
+    return CheckpointBehind(
+        f"The checkpoint of pipeline {plan.pipeline!r} is older than the output: Kafka has "
+        f"batch {written} of it (group {plan.progress_group(partition)!r}), and in the checkpoint "
+        f"batch {batch} is another one, or not there yet. It was restored from a backup, or its "
+        "disk lost what was written last.",
+        "Nothing was written.",
+        "Restore the newest checkpoint that there is. If this is it, start with --accept-repeats: "
+        "all that it has not read is read again. What the lost batches delivered comes once more: "
+        "most of it with the same (key, incarnation, sequence), by which readers drop it, and in "
+        "channels whose state began in the lost time under a higher incarnation.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 KAFKA_SECONDS_MAX = 60
 QUEUE_MAX = 500_000
 ID_CHARACTERS = 36
+PROGRESS = re.compile(r"\S+ \S* all")
 CONNECTION = (
     *("bootstrap", "security", "sasl", "ssl", "enable.ssl", "enable.sasl", "https"),
     *("client", "socket"),
@@ -52,16 +54,21 @@ _progress: dict[str, Any] = {}
 
 
 def noted_id(place: Any) -> str:
-    """The id that was committed with an offset, a query's or a driver's.
+    """The id that was committed with an offset: a UUID, of a length that is known."""
+    return _noted(place)[:ID_CHARACTERS]
+
+
+def _noted(place: Any) -> str:
+    """What was committed with an offset, and perhaps more.
 
     librdkafka copies it without an end, so Python gets what lies behind it in memory, too, or fails
-    to read that as text; the id is a UUID, of a length that is known.
+    to read that as text.
     """
     try:
         text = place.metadata or ""
     except UnicodeDecodeError as error:
         text = error.object.decode(errors="replace")
-    return str(text[:ID_CHARACTERS])
+    return str(text)
 
 
 class RecordProducer:
@@ -94,7 +101,8 @@ class RecordProducer:
         consumer = self._progress_consumer()
         self.group = consumer.consumer_group_metadata()
         place = committed(consumer, self.plan.events)
-        return int(place.offset), noted_id(place)
+        found = PROGRESS.match(_noted(place))
+        return int(place.offset), found[0] if found else ""
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -132,11 +140,11 @@ class RecordProducer:
                 self._make_room()
                 produce(topic, value, key, partition, report, report, timestamp, header)
 
-    def send_progress(self, batch: int, query: str) -> None:
+    def send_progress(self, batch: int, metadata: str) -> None:
         """Commit the batch's number, within the transaction."""
         from confluent_kafka import KafkaError, KafkaException, TopicPartition  # noqa: PLC0415
 
-        place = [TopicPartition(self.plan.events, 0, batch, metadata=query)]
+        place = [TopicPartition(self.plan.events, 0, batch, metadata=metadata)]
         try:
             self.producer.send_offsets_to_transaction(place, self.group, KAFKA_SECONDS_MAX)
         except KafkaException as failure:

@@ -124,7 +124,7 @@ class BatchProducer:
             if self.outbox.waiting_bytes > WAITING_BYTES_MAX:
                 self.outbox.wait(WAITING_BYTES_MAX // 2)
 
-    def send_progress(self, batch: int, query: str) -> None:
+    def send_progress(self, batch: int, metadata: str) -> None:
         """Commit the batch's number, within the transaction."""
         self._send()
         self._ask(
@@ -136,7 +136,7 @@ class BatchProducer:
         )
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         place = topic.TxnOffsetCommitRequestPartition(
-            partition_index=0, committed_offset=batch, committed_metadata=query
+            partition_index=0, committed_offset=batch, committed_metadata=metadata
         )
         self.brokers.ask(
             partial(

@@ -34,14 +34,11 @@ from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.stream_end import until_end
 from streaming.crashes import crash_point
-from streaming.disciplines.plan import BatchContext, Plan
+from streaming.disciplines.plan import BatchContext, Plan, batch_context
 from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.writer import Writer, make_producer, writer_for
 
-CONTEXT = "sequencer.batch"
-"""Spark's property of a job in which its tasks find the `BatchContext`, as JSON. The function that
-they run is then the same in every batch, and a part of the query that Spark knows."""
 SUMMARY = "report string"
 """A `Report` as text: one row of each partition in which a shard told of itself."""
 
@@ -109,8 +106,7 @@ class Sink:
 
         task = TaskContext.get()
         assert task is not None  # noqa: S101  (Spark runs this in a task)
-        context = BatchContext.from_json(str(task.getLocalProperty(CONTEXT)))
-        report = self.run(context, int(task.partitionId()), until_end(batches))
+        report = self.run(batch_context(), int(task.partitionId()), until_end(batches))
         if report is not None:
             yield pa.RecordBatch.from_pydict({"report": [report.to_text()]})
 
@@ -149,7 +145,7 @@ class Sink:
             while row is not None:
                 row = _next_output(rows, totals)
             return Written(found=1)
-        with writer.batch(context.batch, context.query):
+        with writer.batch(context):
             while row is not None:
                 if context.in_doubt and writer.forgotten and row["wrote_before"]:
                     raise failures.progress_missing(self.plan, partition, context.batch)

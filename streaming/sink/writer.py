@@ -14,7 +14,9 @@ from streaming.arrow.record_batch import Batch
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.kafka.choice import own_settings
+from streaming.sink import failures
 from streaming.sink.lookup import look_up
+from streaming.sink.progress import BatchProgress
 
 NEVER = -2
 
@@ -49,7 +51,7 @@ class Producer(Protocol):
     def put(self, topic: str, encoded: Iterable[Batch]) -> None:
         """Send what operators encoded, in order. TypeError where it takes rows only."""
 
-    def send_progress(self, batch: int, query: str) -> None:
+    def send_progress(self, batch: int, metadata: str) -> None:
         """Commit the batch's number, within the transaction."""
 
     def finish(self) -> None:
@@ -72,32 +74,37 @@ class Writer:
         self.forgotten = False
         self.producer = make_producer(plan, partition)
 
-    def begin_session(self, query: str) -> int | None:
-        """Step 3, first half: fence others, then the last batch written; None if unknown.
+    def begin_session(self, context: BatchContext) -> bool:
+        """Step 3, first half: fence others, then say whether the context's batch is written.
 
-        Progress counts only where it was written for ``query``: another checkpoint under the same
-        service name has batches of its own.
+        Progress counts only where it was written for the context's query: another checkpoint under
+        the same service name has batches of its own. CheckpointBehind where it is that of another
+        history of this checkpoint.
         """
         with self.producer.errors("begin a session"):
             self.producer.begin_session()
             if not self.producer.transactional:
-                return None
+                return False
             crash_point("3-init")
-            offset, metadata = self.producer.progress()
-        progress = offset if offset >= 0 and metadata == query else None
-        self.forgotten = progress is None
-        return progress
+            progress = BatchProgress.from_text(*self.producer.progress())
+        self.forgotten = progress is None or progress.query != context.query
+        if progress is None or self.forgotten or progress.batch < context.batch:
+            return False
+        if (progress.batch, progress.digest) != (context.batch, context.digest):
+            raise failures.behind(self.plan, self.partition, progress.batch, context.batch)
+        return True
 
     @contextlib.contextmanager
-    def batch(self, batch: int, query: str) -> Iterator[None]:
+    def batch(self, context: BatchContext) -> Iterator[None]:
         """Everything written inside becomes visible together, with the batch as progress."""
+        progress = BatchProgress(context.batch, context.query, context.digest)
         try:
             with self.producer.errors("write a batch"):
                 self.producer.begin()
                 yield
                 if self.producer.transactional:
                     crash_point("3-4")
-                    self.producer.send_progress(batch, query)
+                    self.producer.send_progress(progress.batch, progress.to_text())
                     crash_point("4-sent")
                 self.producer.finish()
         except BaseException:
@@ -105,7 +112,7 @@ class Writer:
             self.producer.close()
             raise
         self.forgotten = False
-        self.last_batch = batch
+        self.last_batch = context.batch
         crash_point("4-5")
 
     def write(
@@ -143,9 +150,9 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | No
     if kept is not None:
         kept.producer.close()
     writer = Writer(plan, partition)
-    progress = writer.begin_session(context.query)
+    is_written = writer.begin_session(context)
     crash_point("3-progress")
-    if progress is not None and progress >= context.batch:
+    if is_written:
         writer.producer.close()
         return None
     _writers[name] = writer

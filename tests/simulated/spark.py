@@ -7,18 +7,20 @@ share, one after the other; the driver that is killed leaves workers behind for 
 
 from __future__ import annotations
 
-import dataclasses
+import json
 from functools import partial
 from types import SimpleNamespace
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
+from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import JobFailed
-from streaming.service import query
+from streaming.service.decisions import Decisions
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.sink import Sink
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
@@ -39,6 +41,24 @@ class Storage:
         self.offsets, self.commits, self.state = {}, set(), {}
         self.totals = {}
         self.drivers = 0
+        self.kept = "{}"
+
+    def batch_in_doubt(self):
+        """As `streaming.service.checkpoint` says it."""
+        planned = max(self.offsets, default=-1)
+        return planned if planned > max(self.commits, default=-1) else -1
+
+    def logged(self, batch):
+        """A batch's ends and time."""
+        return json.dumps(self.offsets[batch]).encode()
+
+    def decisions(self):
+        """What was written last."""
+        return json.loads(self.kept)
+
+    def write_decisions(self, values):
+        """As a whole or not at all."""
+        self.kept = json.dumps(values)
 
     def recover(self):
         """What a driver does before it begins: nothing, as the logs say it all."""
@@ -124,7 +144,7 @@ class Driver(Process):
         self.world.at(RESTART_SECONDS, self.service.start)
 
     def _drive(self):
-        plan = dataclasses.replace(self.service.plan, started_ms=self._now_ms())
+        plan = self.service.plan
         while True:
             try:
                 self._query(plan)
@@ -142,10 +162,10 @@ class Driver(Process):
         storage = self.storage
         storage.recover()
         progress = Progress(
-            in_doubt=self._in_doubt(),
+            in_doubt=storage.batch_in_doubt(),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
-        carrier = Carrier(plan, progress, lambda _progress: None)
+        carrier = Carrier(plan, progress, Decisions(storage), lambda _progress: None)
         carrier.begin("query")
         topics = {topic: number for number, topic in enumerate(plan.reads)}
         inputs = Inputs(topics=topics, properties=plan.producer)
@@ -179,10 +199,6 @@ class Driver(Process):
 
     def _now_ms(self):
         return BEGAN_MS + round((self.world.now + self.clock_s) * 1000)
-
-    def _in_doubt(self):
-        planned = max(self.storage.offsets, default=-1)
-        return planned if planned > max(self.storage.commits, default=-1) else -1
 
     def worker(self, stage):
         """A worker that has no task; a new one where there is none."""
@@ -235,12 +251,13 @@ class Frame:
         self.driver, self.service, self.plan = driver, driver.service, plan
         self.shares, self.inputs = source
         self.batch, self.now_ms = batch, now_ms
-        self.context = None
+        self.context = self.task = None
         self.sparkSession = SimpleNamespace(sparkContext=self)
 
     def setLocalProperty(self, _name, text):  # noqa: N802  (Spark's name)
-        """The batch's context."""
-        self.context = query.BatchContext.from_json(text)
+        """The batch's context; a task has it for as long as it does not wait."""
+        self.task = SimpleNamespace(getLocalProperty=lambda _name: text)
+        self.context = BatchContext.from_json(text)
 
     def collect(self):
         """Run the batch: the reports of its state partitions as texts."""
@@ -283,6 +300,7 @@ class Frame:
                     continue
                 state = GroupState(row, self.now_ms, timed_out=timed_out)
                 frames = iter([{"rows": given[key]}] if given[key] else [])
+                TaskContext._setTaskContext(self.task)
                 for frame in self.service.operator(self.plan)((key,), frames, state):
                     for record in frame.to_dict("records"):
                         pipe.put(record)

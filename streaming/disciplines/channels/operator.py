@@ -19,7 +19,6 @@ from sequencer.channels import (
     GapFailure,
     Outcome,
     Reason,
-    Rules,
     step,
 )
 from sequencer.sorting import order_by
@@ -41,6 +40,7 @@ from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
+from streaming.disciplines.plan import BatchContext, batch_context
 from streaming.errors import GapTimeout
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class ChannelOperator:
     ) -> Iterator[pd.DataFrame]:
         """Step one shard; the state changes only with what is returned."""
         schema = record_schema(self.plan)
+        context = batch_context()
+        plan = self.plan.under(context.decisions)
         packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
         files = ShardFiles.of(self.plan, key[0])
         shard = decode_shard(state.get if state.exists else None, schema, files)
@@ -82,19 +84,19 @@ class ChannelOperator:
             files.sweep(shard.names)
         now_ms = state.getCurrentProcessingTimeMs()
         try:
-            after, writes = step_shard(shard, packs, now_ms, self.plan)
+            after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context))
         except GapFailure as gap:
             channel = gap.channel.decode(errors="backslashreplace")
             raise GapTimeout(
-                f"Channel {channel!r} of pipeline {self.plan.pipeline!r} has waited "
+                f"Channel {channel!r} of pipeline {plan.pipeline!r} has waited "
                 f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
                 'is "fail".',
-                EFFECT[self.plan.delivery],
+                EFFECT[plan.delivery],
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
         tell = bool(packs or writes)
-        if self.plan.compression:
-            writes = [(topic, self._encoded(topic, rows, now_ms)) for topic, rows in writes]
+        if plan.compression:
+            writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
         else:
             writes = [(topic, plain_values(rows)) for topic, rows in writes]
         rows = output_rows(key[0], writes, after.totals) if tell else None
@@ -103,9 +105,9 @@ class ChannelOperator:
         if rows is not None:
             yield rows
 
-    def _encoded(self, topic: str, records: pa.Table, now_ms: int) -> pa.Table:
-        plan = self.plan
-        return encoded(records, plan.partitions[topic], plan.headers, plan.compression, now_ms)
+
+def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> pa.Table:
+    return encoded(records, plan.partitions[topic], plan.headers, plan.compression, now_ms)
 
 
 def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:
@@ -131,7 +133,7 @@ def step_shard(
     arrived, commands = _order_of_arrival(batch, len(plan.inputs))
     asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
     arrivals = _arrivals(batch, arrived, plan)
-    outcome = step(shard.state, arrivals, now_ms, _rules(plan, now_ms), asked.commands)
+    outcome = step(shard.state, arrivals, now_ms, plan.rules, asked.commands)
     now_ms = outcome.state.clock_ms
 
     dropped = _dropped(outcome, plan)
@@ -156,14 +158,14 @@ def step_shard(
     return replace(shard, state=outcome.state, records=records, totals=totals), writes
 
 
-def _rules(plan: ChannelPlan, now_ms: int) -> Rules:
-    """The plan's rules; a batch that is repeated after a start is not failed for a gap.
+def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
+    """The plan, by which a batch that is repeated after a start is not failed for a gap.
 
     It was planned before whoever looks after the service could send the missing label.
     """
-    if plan.rules.gap is Gap.FAIL and now_ms < plan.started_ms:
-        return replace(plan.rules, gap=Gap.WAIT)
-    return plan.rules
+    if plan.rules.gap is Gap.FAIL and context.repeated:
+        return replace(plan, rules=replace(plan.rules, gap=Gap.WAIT))
+    return plan
 
 
 def _order_of_arrival(batch: pa.Table, inputs: int) -> tuple[np.ndarray, np.ndarray]:

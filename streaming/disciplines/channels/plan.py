@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from sequencer.channels import Rules
+from sequencer.channels.rules import Full, Gap
 from streaming.disciplines.plan import Plan
 
 
@@ -18,11 +20,38 @@ class ChannelPlan(Plan):
     """
 
     discipline: ClassVar[str] = "channel"
+    decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "drop_duplicates")
     commands: str
     rules: Rules
     channel: str = "key"
     label: str = "header('label')"
     drop_duplicates: bool = False
+
+    def decisions(self) -> dict[str, Any]:
+        """Return the rules but for the labels, which a checkpoint fixes."""
+        rules = self.rules
+        return {
+            **Plan.decisions(self),
+            "gap": rules.gap.value,
+            "gap_after_ms": rules.gap_after_ms,
+            "held_max": rules.held_max,
+            "window": rules.window,
+            "full": rules.full.value,
+        }
+
+    def under(self, decisions: Mapping[str, Any]) -> Self:
+        """Return this plan with a batch's decisions (see `Plan.under`)."""
+        values = {**self.decisions(), **decisions}
+        rules = replace(
+            self.rules,
+            gap=Gap(values["gap"]),
+            gap_after_ms=values["gap_after_ms"],
+            held_max=values["held_max"],
+            window=values["window"],
+            full=Full(values["full"]),
+            retire_after_ms=values["retire_after_ms"],
+        )
+        return replace(Plan.under(self, decisions), rules=rules)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from streaming.disciplines.broadcast import BroadcastPlan
-from streaming.disciplines.plan import ExchangePlan
+from streaming.disciplines.plan import ExchangePlan, Plan
+
+DECIDED = (*Plan.decided, "stamps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,7 @@ class NetworkPlan(ExchangePlan):
     """
 
     discipline: ClassVar[str] = "group"
+    decided: ClassVar[tuple[str, ...]] = DECIDED
     groups: dict[str, tuple[str, ...]]
     ingress: dict[str, int] = field(default_factory=dict)
     nodes: int = 4
@@ -33,5 +36,6 @@ class BatchPlan(BroadcastPlan):
     """
 
     discipline: ClassVar[str] = "group"
+    decided: ClassVar[tuple[str, ...]] = DECIDED
     membership: bytes = field(repr=False)
     stamps: bool = True

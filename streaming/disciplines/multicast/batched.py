@@ -90,8 +90,7 @@ class _End(NamedTuple):
 class BatchCore(BroadcastCore):
     """One shard: what its peers got and hold.
 
-    ``clock``: commands and records so far, of all. ``retire_after_ms`` is the plan's as of the
-    batch before: one that is repeated under other settings gives what it gave.
+    ``clock``: commands and records so far, of all.
     """
 
     def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
@@ -99,21 +98,18 @@ class BatchCore(BroadcastCore):
         self.plan = plan
         self.shard = shard
         self.clock = 0
-        self.retire_after_ms = plan.retire_after_ms
         self.nodes = Nodes(plan.retire_after_ms)
         self.peers = Peers.empty()
         self.holders = Holders.of(np.zeros(0, np.int64))
 
     def step(self, work: BroadcastWork) -> Iterator[Write]:
         """Commands first, then what senders sent."""
-        self.nodes.remembered_ms = self.retire_after_ms
         events = self._retire(work.now_ms)
         ends = self._commands(work, events)
         yield from self._notices(ends)
         if len(work.records):
             yield from self._records(work, events)
         self.totals.channels = len(self.peers)
-        self.retire_after_ms = self.plan.retire_after_ms
         yield self.plan.events, output.events(events)
 
     def dump(self) -> bytes:
@@ -122,7 +118,7 @@ class BatchCore(BroadcastCore):
         columns = [peers.keys, *(pa.array(getattr(peers, name)) for name in NUMBERS)]
         return join(
             [
-                json.dumps([self.clock, self.retire_after_ms]).encode(),
+                json.dumps(self.clock).encode(),
                 self.nodes.dump(),
                 to_state(pa.RecordBatch.from_arrays(columns, schema=PEERS)),
                 to_state(pa.RecordBatch.from_arrays([pa.array(pairs)], schema=PAIRS)),
@@ -132,7 +128,7 @@ class BatchCore(BroadcastCore):
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
         head, nodes, peers, pairs = split(state, 4)
-        self.clock, self.retire_after_ms = json.loads(head)
+        self.clock = json.loads(head)
         self.nodes.load(nodes)
         keys, *numbers = from_state(peers, PEERS).columns
         self.peers = Peers(keys, *(number.to_numpy().copy() for number in numbers))
@@ -143,7 +139,7 @@ class BatchCore(BroadcastCore):
 
     def _retire(self, now_ms: int) -> list[Event]:
         """Forget peers that took no part for long and have no node; their handles go, too."""
-        peers, due_ms = self.peers, now_ms - self.retire_after_ms
+        peers, due_ms = self.peers, now_ms - self.plan.retire_after_ms
         idle = peers.last_ms < due_ms
         if not idle.any():
             return []

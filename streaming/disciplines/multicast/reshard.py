@@ -42,7 +42,7 @@ def reshard(
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
         mine = of == number
         core = BatchCore(after, number)
-        core.clock, core.retire_after_ms = cores[0].clock, cores[0].retire_after_ms
+        core.clock = cores[0].clock
         core.nodes = cores[0].nodes
         core.peers = Peers(keys.filter(pa.array(mine)), *(column[mine] for column in columns))
         core.holders = Holders.of(np.zeros(0, np.int64))

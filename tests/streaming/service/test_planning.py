@@ -13,13 +13,13 @@ from streaming.service.planning import make_plan
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
 
 
-def planned(discipline, service=None, state_partitions=3, started_ms=0, **settings):
+def planned(discipline, service=None, state_partitions=3, **settings):
     tables = {"pipelines": {"p": {"discipline": discipline, **settings}}}
     config = parse_config({"service": service or {}, **tables}, {}, "c.toml")
     mine = config.pipelines["p"]
     own = DISCIPLINES[discipline].identity(mine)
     identity = Identity(discipline, config.service.shards, state_partitions, list(mine.input), own)
-    return make_plan(config, "p", identity, {"p.out": 5}, started_ms)
+    return make_plan(config, "p", identity, {"p.out": 5})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kafka.errors import KafkaConnectionError
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.errors import Fenced, KafkaUnavailable
+from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable
 from streaming.kafka import brokers
 from streaming.kafka.brokers import Brokers
 from streaming.kafka.embedded import EmbeddedBroker
@@ -73,7 +73,7 @@ def some_rows(first, count):
 
 
 def write(writer, batch, first, count, query="q"):
-    with writer.batch(batch, query):
+    with writer.batch(BatchContext(query, batch)):
         writer.write(writer.plan.output, *some_rows(first, count))
 
 
@@ -109,11 +109,24 @@ def test_a_batch_that_is_written_is_skipped(plan):
     assert values(plan) == numbers(10)
 
 
+@pytest.mark.parametrize(("number", "digest"), [(7, "other"), (6, "this"), (5, "other")])
+def test_progress_of_another_history_is_refused(plan, number, digest):
+    """A restored checkpoint gives a batch's number to other input: nothing may be passed over."""
+    written = BatchContext("q", 7, digest="this")
+    with writer_for(plan, 0, written).batch(written):
+        pass
+    writers._writers.clear()
+    with pytest.raises(CheckpointBehind, match=r"batch 7.*Nothing was written.*--accept-repeats"):
+        writer_for(plan, 0, BatchContext("q", number, digest=digest))
+    assert writer_for(plan, 0, written) is None
+    assert writer_for(plan, 0, BatchContext("q", 8, digest="other")) is not None
+
+
 def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
 
     def fail():
-        with writer.batch(0, "q"):
+        with writer.batch(BatchContext("q", 0)):
             writer.write(plan.output, *some_rows(0, 5_000))
             raise ZeroDivisionError
 
@@ -125,9 +138,9 @@ def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
 
 def test_who_begins_later_fences_who_began_first(plan):
     first, second = Writer(plan, 0), Writer(plan, 0)
-    assert first.begin_session("q") is None
+    assert not first.begin_session(BatchContext("q", 0))
     write(first, 0, 0, 30)
-    assert second.begin_session("q") == 0
+    assert second.begin_session(BatchContext("q", 0))
     with pytest.raises(Fenced):
         write(first, 1, 5_000, 30)
     write(second, 1, 30, 30)
@@ -136,11 +149,11 @@ def test_who_begins_later_fences_who_began_first(plan):
 
 def test_a_session_waits_for_what_another_one_left_open(plan):
     first, second = Writer(plan, 0), Writer(plan, 0)
-    first.begin_session("q")
+    first.begin_session(BatchContext("q", 0))
     first.producer.begin()
     first.write(plan.output, *some_rows(0, 3_000))
-    first.producer.send_progress(5, "q")
-    assert second.begin_session("q") is None, "the progress was not committed"
+    first.producer.send_progress(5, "q  all")
+    assert not second.begin_session(BatchContext("q", 5)), "the progress was not committed"
     write(second, 5, 0, 30)
     assert values(plan) == numbers(30)
 
@@ -151,7 +164,10 @@ def test_a_record_that_is_too_large_says_what_to_do(plan):
         {"key": [b"k"], "value": [noise], "headers": pa.nulls(1, HEADERS), "timestamp": [1]}
     )
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
-    with pytest.raises(KafkaUnavailable, match=r"raise max\.message\.bytes"), writer.batch(0, "q"):
+    with (
+        pytest.raises(KafkaUnavailable, match=r"raise max\.message\.bytes"),
+        writer.batch(BatchContext("q", 0)),
+    ):
         writer.write(plan.output, table, np.zeros(1, np.int32), [])
     write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
     assert values(plan) == numbers(10)
@@ -162,7 +178,7 @@ def test_a_transaction_that_took_too_long_is_not_mistaken_for_another_copy(broke
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
 
     def dawdle():
-        with writer.batch(0, "q"):
+        with writer.batch(BatchContext("q", 0)):
             writer.write(plan.output, *some_rows(0, 10))
             writer.producer._send()
             wait_for_the_broker_to_end_it(broker, plan.output)
@@ -214,7 +230,7 @@ def test_connections_break_at_any_moment(broker, topic_prefix, monkeypatch, deli
     monkeypatch.setattr(Brokers, "turn", turned)
     for batch in range(6):
         writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
-        with writer.batch(batch, "q"):
+        with writer.batch(BatchContext("q", batch)):
             for part in range(5):
                 writer.write(plan.output, *some_rows(500 * batch + 100 * part, 100))
     assert broken > 5
@@ -229,7 +245,7 @@ def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, m
         plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": "300000"})
         for batch in range(2):
             writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
-            with writer.batch(batch, "q"):
+            with writer.batch(BatchContext("q", batch)):
                 writer.write(plan.output, *some_rows(100 * batch, 50))
                 writer.producer._send()
                 broker.kill()
@@ -238,7 +254,7 @@ def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, m
                 writer.write(plan.output, *some_rows(100 * batch + 50, 50))
             back.join()
         assert values(plan) == numbers(200)
-        assert Writer(plan, 0).begin_session("q") == 1
+        assert Writer(plan, 0).begin_session(BatchContext("q", 1))
 
 
 def test_what_librdkafka_cannot_write_two_clients_read(broker, topic_prefix):
@@ -253,7 +269,7 @@ def test_what_librdkafka_cannot_write_two_clients_read(broker, topic_prefix):
             "timestamp": pa.array([0, 1_700_000_000_000, 5]),
         }
     )
-    with writer_for(plan, 0, BatchContext("q", 0, False)).batch(0, "q"):
+    with writer_for(plan, 0, BatchContext("q", 0, False)).batch(BatchContext("q", 0)):
         writers._writers[plan.transactional_id(0)].write(
             plan.output, table, np.zeros(3, np.int32), [("é", pa.array([None, 1, 2**62]))]
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -22,8 +21,8 @@ from sequencer.ragged import Ints
 from streaming.arrow.ipc import from_state, to_state
 from streaming.errors import StateFormatError
 
-FORMAT = 1
-_HEAD = struct.Struct(">BQ?III")
+FORMAT = 2
+_HEAD = struct.Struct(">BIII")
 _MEMBERS = [("name", pa.string()), ("count", pa.int32())]
 _GROUP = pa.struct(
     [*_MEMBERS, ("version", pa.int64()), ("start", pa.int64()), ("first", pa.bool_())]
@@ -121,37 +120,24 @@ def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StateSettings:
-    """What users may change between two starts, as the last batch had it.
-
-    ``remember_ms``: for how long removed groups and idle subscribers are remembered.
-    """
-
-    remember_ms: int
-    stamps: bool
-
-
-def encode(
-    settings: StateSettings, data: bytes, directory: Directory, subscribers: Subscribers
-) -> bytes:
+def encode(data: bytes, directory: Directory, subscribers: Subscribers) -> bytes:
     """A shard's state; ``data`` is the encoded directory, empty for the first membership."""
     counts = _batch(COUNTS, [directory.count[directory.numbers()]])
     mine = np.flatnonzero(subscribers.mine)
     mine_counted = _batch(SUBSCRIBERS, [getattr(subscribers, name)[mine] for name in _NUMBERS])
     parts = (data, to_state(counts), to_state(mine_counted))
-    head = _HEAD.pack(FORMAT, settings.remember_ms, settings.stamps, *map(len, parts))
+    head = _HEAD.pack(FORMAT, *map(len, parts))
     return b"".join((head, *parts))
 
 
-def parts(state: bytes) -> tuple[StateSettings, bytes, bytes, bytes]:
-    """The settings, and the encoded directory, counts and subscribers of a state."""
-    form, remember_ms, stamps, *lengths = _HEAD.unpack_from(state)
+def parts(state: bytes) -> tuple[bytes, bytes, bytes]:
+    """The encoded directory, counts and subscribers of a state."""
+    form, *lengths = _HEAD.unpack_from(state)
     if form != FORMAT:
         raise StateFormatError(form, FORMAT)
     ends = np.cumsum([_HEAD.size, *lengths]).tolist()
     first, second, third = (state[a:b] for a, b in pairwise(ends))
-    return StateSettings(remember_ms, stamps), first, second, third
+    return first, second, third
 
 
 def load_counts(directory: Directory, data: bytes) -> None:

@@ -6,7 +6,6 @@ The protocol is `sequencer.groups`; here are the records that it is about, comma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -69,7 +68,6 @@ class BatchCore(BroadcastCore):
         self.number = number
         self.first = codec.decode_first(plan.membership)
         self.changed = False
-        self.settings = codec.StateSettings(plan.retire_after_ms, plan.stamps)
         self.known = known
 
     @property
@@ -80,14 +78,12 @@ class BatchCore(BroadcastCore):
     def _known(self) -> tuple[bytes, Shard]:
         """The first membership where nothing else is known."""
         if self.known is None:
-            directory = Directory.begin(self.first, self.settings.remember_ms)
+            directory = Directory.begin(self.first, self.plan.retire_after_ms)
             self.known = (b"", self._shard(directory))
         return self.known
 
     def step(self, work: BroadcastWork) -> Iterator[output.Write]:
         """Commands first, then the messages in their order."""
-        if work.now_ms >= self.plan.started_ms:  # else a repeated batch, which other settings began
-            self._set(codec.StateSettings(self.plan.retire_after_ms, self.plan.stamps))
         events = self._commands(work)
         sent = published(work.records)
         group = self._groups(sent, work.now_ms)
@@ -111,31 +107,22 @@ class BatchCore(BroadcastCore):
             self.known = (codec.encode_directory(shard.directory, self.first), shard)
             self.changed = False
         data, shard = self._known()
-        return codec.encode(self.settings, data, shard.directory, shard.subscribers)
+        return codec.encode(data, shard.directory, shard.subscribers)
 
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
-        settings, data, counts, subscribers = codec.parts(state)
+        data, counts, subscribers = codec.parts(state)
         if self.known is None or self.known[0] != data:
             self.known = None
             if data:
-                remember_ms = settings.remember_ms
-                directory = codec.decode_directory(data, self.first, remember_ms)
+                directory = codec.decode_directory(data, self.first, self.plan.retire_after_ms)
                 self.known = (data, self._shard(directory))
-        self._set(settings)
         codec.load_counts(self.shard.directory, counts)
         codec.load_subscribers(self.shard.subscribers, subscribers)
 
-    def _set(self, settings: codec.StateSettings) -> None:
-        self.settings = settings
-        data, shard = self._known()
-        if settings.stamps != shard.stamped:
-            self.known = (data, replace(shard, stamped=settings.stamps))
-        shard.directory.remember_ms = settings.remember_ms
-
     def _shard(self, directory: Directory) -> Shard:
         mine = self._mine(directory.subscribers)
-        return Shard(directory, Subscribers.fresh(mine), self._mine, self.settings.stamps)
+        return Shard(directory, Subscribers.fresh(mine), self._mine, self.plan.stamps)
 
     def _mine(self, names: Sequence[str]) -> NDArray[np.bool_]:
         keys = pa.array([name.encode() for name in names], pa.binary())
@@ -196,7 +183,7 @@ class BatchCore(BroadcastCore):
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
-        gone = self.shard.idle(now_ms - self.settings.remember_ms)
+        gone = self.shard.idle(now_ms - self.plan.retire_after_ms)
         of = self.shard.subscribers
         numbers = zip(of.incarnation[gone].tolist(), of.sequence[gone].tolist(), strict=True)
         names = [self.shard.directory.subscribers[subscriber] for subscriber in gone.tolist()]

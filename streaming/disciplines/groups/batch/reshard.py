@@ -46,7 +46,7 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
     found: list[Row] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
         subscribers = Subscribers(of == number, *columns)
-        state = codec.encode(cores[0].settings, data, directory, subscribers)
+        state = codec.encode(data, directory, subscribers)
         own = replace(
             totals if number == 0 else Totals(),
             channels=int((subscribers.born & subscribers.mine).sum()),

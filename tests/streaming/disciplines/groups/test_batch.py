@@ -294,24 +294,3 @@ def test_one_command_among_many_groups_and_many_subscribers(capsys):
                 f"\n{subscribers} subscribers, 1024 groups, {sizes.sum()} members: one set "
                 f"{took * 1000:.1f} ms, state {len(state)} bytes"
             )
-
-
-def test_a_repeated_batch_has_the_settings_that_it_began_with():
-    topics = Topics()
-    topics.put("in", 0, 0, b"p", b"0", [("group", b"G0")])
-    topics.put("in", 0, 0, b"p", b"1", [("group", b"G0")])
-    configured = {"G0": ["A", "B"], "G1": ["A", "B"]}
-    stage = stage_for(configured, topics)
-    first, second = topics.all("in")
-    stage.take([first])
-    later = stage.now_ms + 1000
-    again = stage_for(configured, topics, stamps=False)
-    again.plan = again.operator.plan = replace(again.plan, started_ms=later)
-    again.states, again.now_ms = dict(stage.states), stage.now_ms + 1
-    before = dict(again.states)
-    again.take([second])  # planned before the new start
-    assert all("stamps" in dict(record.headers) for record in topics.all("out"))
-    again.states, again.now_ms = before, later
-    again.take([second])
-    repeated = [record for record in topics.all("out") if record.value == b"1"]
-    assert Counter("stamps" in dict(each.headers) for each in repeated) == {True: 2, False: 2}

@@ -151,22 +151,6 @@ def test_what_is_told_of_peers(seed):
         assert each["nodes"] == sorted(mine)
 
 
-def test_a_changed_retire_after_counts_from_the_next_batch_on():
-    """So a batch that was in doubt at the change gives what it gave."""
-    topics = Topics()
-    topics.put("in", 0, 1, b"s", b"v", [("to", b"a")])
-    stage = stage_for(topics, 1)
-    stage.run(whole=True)
-    later = stage_for(topics, 1, retire_after_ms=100)
-    later.read, later.states, later.now_ms = stage.read, stage.states, stage.now_ms
-    retired = []
-    for _ in range(2):
-        topics.put("in", 0, 1, b"s", b"v", [("to", b"b")])
-        later.batch(whole=True, wait_ms=1000)
-        retired.append(sum(b"retired" in each.value for each in topics.all("events")))
-    assert retired == [0, 2]
-
-
 def test_limits_of_one_message():
     topics = Topics()
     many = b",".join(b"p%d" % n for n in range(10_001))

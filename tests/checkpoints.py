@@ -1,0 +1,23 @@
+"""A checkpoint in memory: what the driver asks of one in each batch."""
+
+import json
+
+
+class MemoryCheckpoint:
+    """`streaming.service.decisions.Checkpoint`; the offset log has what a test puts into it."""
+
+    def __init__(self):
+        self.offsets, self.done, self.kept = {}, -1, "{}"
+
+    def batch_in_doubt(self):
+        planned = max(self.offsets, default=-1)
+        return planned if planned > self.done else -1
+
+    def logged(self, batch):
+        return json.dumps(self.offsets.get(batch)).encode()
+
+    def decisions(self):
+        return json.loads(self.kept)
+
+    def write_decisions(self, values):
+        self.kept = json.dumps(values)

@@ -1,0 +1,120 @@
+"""What batches decide by more than records, state and time: kept, and used again."""
+
+from types import SimpleNamespace
+
+import pytest
+from pyspark import TaskContext
+
+from streaming.config import parse_config
+from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.groups.batch.operator import BatchOperator
+from streaming.disciplines.plan import BatchContext
+from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.decisions import Decisions
+from streaming.service.planning import make_plan
+from tests.checkpoints import MemoryCheckpoint
+
+CHANGED = {
+    "channel": {
+        "gap": {"policy": "skip", "after": "5 s"},
+        "buffer": {"held": 7, "window": 9, "full": "skip"},
+        "duplicates": "drop",
+        "retire_after": "1 s",
+    },
+    "group": {"stamps": False, "retire_after": "1 s"},
+    "multicast": {"retire_after": "1 s"},
+}
+
+
+def planned(discipline, prefix="", **settings):
+    groups = {"groups": {"G": ["a"]}} if discipline == "group" else {}
+    table = {"discipline": discipline, **groups, **settings}
+    service = {"header_prefix": prefix}
+    config = parse_config({"service": service, "pipelines": {"p": table}}, {}, "c.toml")
+    own = DISCIPLINES[discipline].identity(config.pipelines["p"])
+    return make_plan(config, "p", Identity(discipline, 16, 2, ["p.in"], own), {})
+
+
+@pytest.mark.parametrize(
+    ("discipline", "more"),
+    [
+        ("channel", {}),
+        ("group", {}),
+        ("group", {"sequencing": "network"}),
+        ("multicast", {}),
+        ("multicast", {"order": "clock"}),
+    ],
+)
+def test_every_setting_that_may_change_is_a_decision(discipline, more):
+    before = planned(discipline, **more)
+    after = planned(discipline, "x-", **CHANGED[discipline], **more)
+    assert after != before
+    changed = {n for n, value in after.decisions().items() if value != before.decisions()[n]}
+    assert changed == after.decisions().keys()
+    assert after.under(before.decisions()) == before
+    assert before.under(after.decisions()) == after
+    assert before.under({}) == before, "what an older version did not decide is as the file says"
+
+
+def test_a_batch_keeps_what_it_began_with_and_the_next_one_has_what_is_wanted():
+    checkpoint = MemoryCheckpoint()
+    checkpoint.offsets = {0: "a"}
+    first = Decisions(checkpoint)
+    assert first.standing(0, {"gap": "wait"}) == {"gap": "wait"}, "nothing was decided before"
+    checkpoint.done, checkpoint.offsets[1] = 0, "b"
+    assert Decisions(checkpoint).standing(1, {"gap": "skip"}) == {"gap": "wait"}
+    checkpoint.done = 1
+    again = Decisions(checkpoint)
+    assert again.standing(2, {"gap": "skip"}) == {"gap": "skip"}
+    checkpoint.offsets[2] = "c"
+    restarted = Decisions(checkpoint)
+    assert restarted.standing(2, {"gap": "fail"}) == {"gap": "skip"}
+    assert restarted.standing(3, {"gap": "fail"}) == {"gap": "fail"}
+
+
+def test_findings_are_those_of_one_batch():
+    checkpoint = MemoryCheckpoint()
+    Decisions(checkpoint).add(4, {"refused": [1]})
+    decisions = Decisions(checkpoint)
+    decisions.add(4, {"other": 2})
+    decisions.add(4, {"refused": [1, 3]})
+    decisions.standing(4, {"gap": "wait"})
+    assert Decisions(checkpoint).findings(4) == {"refused": [1, 3], "other": 2}
+    assert Decisions(checkpoint).findings(5) == {}
+    decisions.add(5, {"refused": [9]})
+    assert Decisions(checkpoint).findings(5) == {"refused": [9]}
+
+
+def test_a_digest_names_the_ends_the_time_and_the_decisions():
+    checkpoint = MemoryCheckpoint()
+    checkpoint.offsets = {3: ["ends", "time"]}
+    standing = {"gap": "wait", "held": 5}
+    digest = Decisions(checkpoint).digest(3, standing)
+    assert Decisions(checkpoint).digest(3, dict(reversed(standing.items()))) == digest
+    assert Decisions(checkpoint).digest(3, {**standing, "held": 6}) != digest
+    checkpoint.offsets = {3: ["ends", "another time"]}
+    assert Decisions(checkpoint).digest(3, standing) != digest
+
+
+def test_a_checkpoint_keeps_them(tmp_path):
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    decisions = Decisions(checkpoint)
+    plan = planned("channel")
+    assert decisions.standing(0, plan.decisions()) == plan.decisions()
+    decisions.add(0, {"refused": []})
+    again = Decisions(Checkpoint(str(tmp_path), "p"))
+    assert again.entries == [(0, plan.decisions())]
+    assert again.findings(0) == {"refused": []}
+
+
+def test_an_operator_has_those_of_the_batch_whose_task_it_runs_in(monkeypatch):
+    plan = planned("group")
+    operator = BatchOperator(plan)
+    operator.begin()
+    assert operator.plan == plan, "outside of Spark"
+    context = BatchContext("q", 3, decisions=planned("group", **CHANGED["group"]).decisions())
+    task = SimpleNamespace(getLocalProperty=lambda _name: context.to_json())
+    monkeypatch.setattr(TaskContext, "_taskContext", task)
+    operator.begin()
+    assert (operator.plan.stamps, operator.plan.retire_after_ms) == (False, 1_000)
+    assert operator.core(0).plan == operator.plan
