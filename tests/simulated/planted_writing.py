@@ -71,13 +71,12 @@ def only_the_first_row_of_a_shard_is_written(put):
 def progress_is_read_before_fencing(put):
     """The two halves of step 3 are swapped."""
 
-    def wrong(self, query_id):
-        place = self.producer.progress()
+    def wrong(self, context):
+        offset, metadata = self.producer.progress()
         with self.producer.errors("begin a session"):
             self.producer.begin_session()
-        fits = place[0] >= 0 and place[1].startswith(query_id)
-        self.forgotten = not fits
-        return place[0] if fits else None
+        self.forgotten = offset < 0 or not metadata.startswith(context.query)
+        return not self.forgotten and offset >= context.batch
 
     put(writer.Writer, "begin_session", wrong)
 
@@ -101,8 +100,8 @@ def a_batch_that_is_written_is_written_again(put):
     """Progress is not looked at."""
     begin_session = writer.Writer.begin_session
 
-    def wrong(self, query_id):
-        begin_session(self, query_id)
+    def wrong(self, context):
+        begin_session(self, context)
 
     put(writer.Writer, "begin_session", wrong)
 
