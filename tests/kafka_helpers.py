@@ -48,6 +48,22 @@ def create_topics(bootstrap: str, partitions: dict[str, int], **settings: Any) -
         time.sleep(0.05)
 
 
+def make_topic(bootstrap: str, name: str, partitions: int = 1, **settings: Any) -> None:
+    """Create a topic with settings (underscores for dots), and wait until the broker knows it."""
+    from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    config = {"retention.ms": "-1"}
+    config |= {key.replace("_", "."): str(value) for key, value in settings.items()}
+    new = NewTopic(name, partitions, config=config)
+    admin.create_topics([new], operation_timeout=SECONDS_MAX)[name].result(SECONDS_MAX)
+    asked = ConfigResource(ResourceType.TOPIC, name)
+    deadline = time.monotonic() + SECONDS_MAX
+    while admin.describe_configs([asked])[asked].exception(SECONDS_MAX) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def produce(bootstrap: str, topic: str, records: list[Record], **settings: Any) -> None:
     """Write records in order with confluent-kafka; returns when all are acknowledged."""
     from confluent_kafka import Producer

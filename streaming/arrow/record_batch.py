@@ -68,6 +68,11 @@ class Batch:
     body: pa.Buffer
     compression: str = "none"
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has when it is finished."""
+        return HEAD.size + CHECKED.size + len(self.body)
+
     def compressed(self, compression: str) -> Batch:
         """The same with its body compressed; one of blocks is compressed already, with lz4."""
         if self.compression == compression:

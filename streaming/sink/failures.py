@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from streaming.disciplines.plan import Plan
 from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable, ProgressMissing
+
+if TYPE_CHECKING:
+    from streaming.sink.refusals import Refusal
 
 LOOK = "Look at the brokers, and at the rights of this user."
 TOO_LARGE = (
@@ -41,6 +47,17 @@ def unavailable(
         f"Kafka failed to {doing}: {why.rstrip('.')}.",
         TRANSACTION if transactional else NO_TRANSACTION,
         TOO_LARGE if too_large else LOOK,
+    )
+
+
+def refused(refusals: Sequence[Refusal], *, transactional: bool) -> KafkaUnavailable:
+    """Kafka refused records for good."""
+    first = refusals[0]
+    return unavailable(
+        f"write {len(refusals):,} record(s), the first of them to {first.topic}",
+        first.detail,
+        transactional=transactional,
+        too_large=first.why == "too-large",
     )
 
 

@@ -3,10 +3,15 @@
 A partition has one request under way at a time, a broker one request with a batch of each of its
 partitions: so a request whose answer is lost is sent again as it was, and order stays. The broker
 knows a batch that it has already by its producer and sequence number.
+
+A batch that the broker refuses for good is taken apart, and what it takes of it is sent: a refused
+batch has used up no sequence number. Within a transaction the others go on, so that all refused
+records are known at its end; without one, nothing is written behind the first of a partition.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -17,8 +22,10 @@ from kafka.errors import KafkaTimeoutError, for_code
 from kafka.protocol.producer import ProduceRequest
 
 from streaming.arrow.record_batch import Batch, next_sequence
+from streaming.arrow.splitting import halves, unfinished
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
 from streaming.kafka.leaders import LeaderRequests
+from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, Refusal, sorted_out
 
 REQUEST_BYTES_MAX = 8 * 2**20
 BROKER_SECONDS_MAX = 30
@@ -31,17 +38,30 @@ Partition = Topic.PartitionProduceData
 
 @dataclass(slots=True)
 class Outbox(LeaderRequests):
-    """What one producer (id and epoch) sends; ``transactional_id`` is None without transactions."""
+    """What one producer (id and epoch) sends; ``transactional_id`` is None without transactions.
+
+    ``refusals``: records that the brokers refused for good. ``stopped``: partitions that get
+    nothing more because of one. ``too_large``: by topic, the bytes of a batch that was too large.
+    """
 
     producer: tuple[int, int]
     transactional_id: str | None
     sequences: dict[Place, int] = field(default_factory=dict)
     waiting: dict[Place, deque[bytes]] = field(default_factory=dict)
     waiting_bytes: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+    stopped: set[Place] = field(default_factory=set)
+    too_large: dict[str, int] = field(default_factory=dict)
 
     def put(self, topic: str, batch: Batch) -> None:
         """Take a batch to be sent behind those before it (with :meth:`go_on`)."""
         place = (topic, batch.partition)
+        if place in self.stopped:
+            return
+        if batch.count > 1 and batch.size >= self.too_large.get(topic, sys.maxsize):
+            for half in halves(batch):
+                self.put(topic, half)
+            return
         sequence = self.sequences.get(place, 0)
         self.sequences[place] = next_sequence(sequence, batch.count)
         data = batch.finished(
@@ -94,5 +114,24 @@ class Outbox(LeaderRequests):
                 if told.error_code in WRITTEN:
                     self.waiting_bytes -= len(self.waiting[topic.name, told.index].popleft())
                     continue
+                if told.error_code in FOR_GOOD:
+                    self._sort_out((topic.name, told.index), told)
+                    continue
                 said = f"{topic.name} {told.error_message or ''}"
                 self._refused(topic.name, for_code(told.error_code)(said))
+
+    def _sort_out(self, place: Place, told: Any) -> None:
+        """Send what is left of a batch without the records that are refused."""
+        topic, partition = place
+        queue = self.waiting.pop(place)
+        self.waiting_bytes -= sum(map(len, queue))
+        (batch, self.sequences[place]), *behind = (unfinished(each, partition) for each in queue)
+        if FOR_GOOD[told.error_code] == TOO_LARGE and batch.count > 1:
+            self.too_large[topic] = min(batch.size, self.too_large.get(topic, sys.maxsize))
+        in_order = self.transactional_id is None
+        refusals, again = sorted_out(topic, batch, told, in_order=in_order)
+        self.refusals += refusals
+        if refusals and in_order:
+            self.stopped.add(place)
+        for each in [*again, *(batch for batch, _ in behind)]:
+            self.put(topic, each)

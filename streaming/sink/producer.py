@@ -38,6 +38,7 @@ from streaming.kafka.brokers import GROUP, TRANSACTION, Codes, Place
 from streaming.kafka.choice import ProducerSettings, brokers_of
 from streaming.sink import failures
 from streaming.sink.outbox import Outbox
+from streaming.sink.refusals import RecordsRefused
 
 NOT_ATTEMPTED = 55
 """A partition was not added because of another."""
@@ -151,17 +152,23 @@ class BatchProducer:
         )
 
     def finish(self) -> None:
-        """Wait until all is acknowledged; commit the transaction, if there is one."""
+        """Wait until all is acknowledged; commit the transaction, if there is one.
+
+        Raises RecordsRefused, and aborts it, where Kafka refused records for good.
+        """
         self._send()
         self.outbox.wait()
+        refusals = self.outbox.refusals
         if self.transactional:
             self._ask(
                 EndTxnRequest,
                 lambda answer: [answer.error_code],
                 **self._names(),
-                committed=True,
+                committed=not refusals,
                 max_version=3,
             )
+        if refusals:
+            raise RecordsRefused(refusals)
 
     def close(self) -> None:
         """Give up; what was not committed is aborted by the successor. Connections are shared."""

@@ -37,6 +37,7 @@ from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
 from streaming.errors import SequencerError
 from streaming.sink import failures
+from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import Writer, make_producer, writer_for
 
 SUMMARY = "report string"
@@ -123,7 +124,11 @@ class Sink:
         crash_point("2-3")
         written = Written()
         if first is not None:
-            written = self.write(context, partition, first, rows, totals)
+            try:
+                written = self.write(context, partition, first, rows, totals)
+            except RecordsRefused as refused:
+                transactional = self.plan.delivery == "exactly-once"
+                raise failures.refused(refused.refusals, transactional=transactional) from refused
         return Report(partition, first is not None, written, totals)
 
     def write(

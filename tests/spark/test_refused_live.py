@@ -4,28 +4,12 @@ import time
 
 import pytest
 
-from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all
+from tests.kafka_helpers import Record, make_topic, produce, read_all
 from tests.service_helpers import channel_topics, run_once, write_config
 
 pytestmark = pytest.mark.timeout(600)
 AHEAD_MS = 7_200_000
 FAR = str(2**63 - 1)
-
-
-def make_topic(bootstrap, name, partitions=1, **settings):
-    """Make a topic with settings (dots as underscores), and wait until the broker knows it."""
-    from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    config = {"retention.ms": "-1"}
-    config |= {key.replace("_", "."): str(value) for key, value in settings.items()}
-    new = NewTopic(name, partitions, config=config)
-    admin.create_topics([new], operation_timeout=SECONDS_MAX)[name].result(SECONDS_MAX)
-    asked = ConfigResource(ResourceType.TOPIC, name)
-    deadline = time.monotonic() + SECONDS_MAX
-    while admin.describe_configs([asked])[asked].exception(SECONDS_MAX) is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_topics_that_the_service_makes_take_every_timestamp(broker, topic_prefix, tmp_path):

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from streaming.arrow.histograms import BOUNDS, LATENCY_MS
-from streaming.arrow.ipc import to_ipc
+from streaming.arrow.ipc import from_ipc, to_ipc
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.errors import ProgressMissing, SequencerError
+from streaming.errors import KafkaUnavailable, ProgressMissing, SequencerError
 from streaming.sink import producer, writer
 from streaming.sink.sink import Report, Sink, Written
 from tests.kafka_helpers import create_topics, read_all
@@ -156,3 +156,15 @@ def test_what_driver_and_tasks_tell_each_other_is_one_text():
     assert Report.from_text(report.to_text()) == report
     context = BatchContext("a query", 12, True, {0: 11, 7: 3})
     assert BatchContext.from_json(context.to_json()) == context
+
+
+def test_a_record_that_kafka_refuses_for_good_says_what_to_do(plan, broker):
+    ahead = row(3, plan.output, 0, 5, totals="{}")
+    table = from_ipc(ahead["rows"][0].as_py())
+    far_ms = pa.array([round(time.time() * 1000) + 86_400_000] * 5)
+    far = table.set_column(table.schema.get_field_index("timestamp"), "timestamp", far_ms)
+    blob = pa.array([to_ipc(far)], pa.binary())
+    ahead = ahead.set_column(ahead.schema.get_field_index("rows"), "rows", blob)
+    with pytest.raises(KafkaUnavailable, match=r"5 record\(s\).*out: INVALID_TIMESTAMP"):
+        run(plan, [ahead], BatchContext("q", 0, False))
+    assert read_all(broker.bootstrap, plan.output) == []
