@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, TypeVar
 
-from streaming.errors import SequencerError
+from streaming.errors import JobFailed
 
 MARKER = b"\xff\xff\xff\xff\0\0\0\0"
 
@@ -59,13 +59,13 @@ def reading_whole_input(main: Main) -> Main:
 
 
 def until_end(batches: Iterable[Item]) -> Iterator[Item]:
-    """Yield what this worker's task reads; raise SequencerError unless the marker was behind it."""
+    """Yield what this worker's task reads; raise JobFailed unless the marker was behind it."""
     yield from batches
     current = WholeInput.current
     if current is None or not current.is_at_marker:
-        raise SequencerError(
+        raise JobFailed(
             "A Python worker cannot tell whether it has read all rows of its batch.",
-            "The batch was not finished, and will be repeated.",
+            "The batch was not finished.",
             "Leave `spark.python.daemon.module` and `spark.python.use.daemon` as they are, and "
-            "PySpark at the version that this package asks for.",
+            "PySpark at the version that this package asks for; then start again.",
         )

@@ -32,8 +32,11 @@ STAYING = (
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
-RAISED_HERE = re.compile(r"Return Message: Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL)
-"""A traceback's only line that is not indented tells what was raised."""
+TRACEBACK = re.compile(
+    r"(?:Return Message: |Python worker:\s+)Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL
+)
+"""What the driver's own Python raised, which Spark called, or a worker's: a traceback's only line
+that is not indented says it."""
 
 
 def as_sequencer_error(text: str) -> SequencerError:
@@ -54,6 +57,6 @@ def as_sequencer_error(text: str) -> SequencerError:
         return SequencerError("Another copy of this service wrote the checkpoint's log.")
     lines = [line for line in text.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
-    if raised_here := RAISED_HERE.findall(text):
-        cause = raised_here[-1]  # the driver's own Python, which Spark called
+    if raised := TRACEBACK.findall(text):
+        cause = raised[-1]
     return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")

@@ -102,13 +102,13 @@ class Ending:
         raise MemoryError(f"moment {moment}")
 
 
-def moments(folder: Path, *, gaps: bool = False) -> dict[str, int]:
+def moments(folder: Path) -> dict[str, int]:
     """How many moments each state partition of each pipeline ended at; there is no hole."""
     found: dict[str, list[int]] = {}
     for path in folder.iterdir():
         task, _, moment = path.name.rpartition("-")
         found.setdefault(task, []).append(int(moment))
-    assert gaps or all(sorted(each) == list(range(len(each))) for each in found.values()), found
+    assert all(sorted(each) == list(range(len(each))) for each in found.values()), found
     return {task: len(each) for task, each in sorted(found.items())}
 
 

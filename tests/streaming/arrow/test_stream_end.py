@@ -7,7 +7,7 @@ import pytest
 from pyspark.serializers import read_int
 
 from streaming.arrow.stream_end import MARKER, WholeInput, reading_whole_input, until_end
-from streaming.errors import SequencerError
+from streaming.errors import JobFailed
 
 ROWS = pa.RecordBatch.from_pydict({"x": pa.array([b"abc", b"", None], pa.binary())})
 BEHIND = b"\xff\xff\xff\xfc"
@@ -69,7 +69,7 @@ def test_bytes_that_look_like_the_marker_are_none():
 
 def test_who_commits_wants_a_worker_that_knows_its_input():
     data, _ = stream(ROWS)
-    with pytest.raises(SequencerError, match=r"spark\.python\.daemon\.module"):
+    with pytest.raises(JobFailed, match=r"spark\.python\.daemon\.module"):
         list(until_end(pa.ipc.open_stream(data)))
 
 
@@ -80,5 +80,5 @@ def test_who_commits_wants_the_marker_itself():
     def main(*_):
         list(until_end(pa.ipc.open_stream(data[: ends[-1]])))
 
-    with pytest.raises(SequencerError, match="has read all rows"):
+    with pytest.raises(JobFailed, match="has read all rows"):
         reading_whole_input(main)(io.BytesIO(data), None)

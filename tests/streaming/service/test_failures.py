@@ -71,3 +71,14 @@ def test_what_the_drivers_own_python_raised_is_told():
         "Caused by: something else\n"
     )
     assert as_sequencer_error(text).message == "The query stopped: KeyError: 'p7'."
+
+
+def test_what_else_a_worker_raised_is_told():
+    text = (
+        "An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        '  File "operator.py", line 7, in step\n'
+        "    raise MemoryError(size)\n"
+        "MemoryError: 2147483648"
+    )
+    assert as_sequencer_error(text).message == "The query stopped: MemoryError: 2147483648."
