@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import IO, Any
 
+from streaming.terminal import printable
+
 
 class LogFormat(Enum):
     """How it is told."""
@@ -58,7 +60,7 @@ def say(text: str, *, event: str = "note", level: str = "info", **fields: Any) -
     """
     if not in_json():
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        print(f"{at} {level:{LEVEL_WIDTH}} {text}", file=sys.stderr, flush=True)
+        print(f"{at} {level:{LEVEL_WIDTH}} {printable(text)}", file=sys.stderr, flush=True)
         return
     given = {name: value for name, value in fields.items() if value is not None}
     _write(level, event, text, given)

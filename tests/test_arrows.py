@@ -40,6 +40,7 @@ PURE = {
     "warnings",
 }
 LAYERS = [
+    {"terminal"},
     {"errors", "crashes", "logs"},
     {"arrow", "settings", "clients", "graph", "simulate"},
     {"disciplines"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -105,8 +105,11 @@ class _Operations:
 
     def _to_one(self, code: int, command: ChannelCommand) -> Answer:
         channel = self.channels.open(code)
-        if command.op is Op.RESET:
-            return self._reset(channel, command)
+        known = channel.exists
+        answer = self._reset(channel, command) if command.op is Op.RESET else None
+        return replace(answer or self._passed(code, channel, command), known=known)
+
+    def _passed(self, code: int, channel: Channel, command: ChannelCommand) -> Answer:
         stop = self._stop(channel, command)
         if isinstance(stop, Refusal):
             return Answer(refused=stop)

@@ -98,11 +98,15 @@ class Refusal(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command did, or as a dry run would have done; counts of channels and labels."""
+    """What a command did, or as a dry run would have done; counts of channels and labels.
+
+    ``known``: False where it names one channel, which did not exist.
+    """
 
     channels: int = 0
     given_up: int = 0
     refused: Refusal | None = None
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,23 @@
-"""Keys as JSON has them: text, or ``{"base64": …}`` where they are no UTF-8."""
+r"""Keys as JSON has them, and as terminals show them.
+
+JSON: text, or ``{"base64": …}`` where a key is no UTF-8. On a terminal what cannot be printed is
+escaped, ``\xff`` for a byte and ``\u0085`` for a character, and the backslash, too: different keys
+look different, and what is shown can be read back.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
+import shlex
 from typing import Any
+
+from streaming.terminal import printable
+
+SHORT = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"\\": b"\\"}
+HEX = b"[0-9a-fA-F]"
+ESCAPE = re.compile(rb"\\(?:([\\nrt])|x(%b{2})|u(%b{4})|U(%b{8})|)" % (HEX, HEX, HEX))
 
 
 def key_to_json(key: bytes) -> str | dict[str, str]:
@@ -32,3 +45,39 @@ def key_from_json(value: Any) -> bytes:
         raise ValueError("is no valid Unicode") from None
     except (binascii.Error, ValueError):
         raise ValueError("is no base64") from None
+
+
+def escaped(key: bytes) -> str:
+    """Return a key as a terminal shows it; :func:`unescaped` reads it."""
+    text = key.replace(b"\\", b"\\\\").decode(errors="backslashreplace")
+    return printable(text, kept="")
+
+
+def unescaped(text: str) -> bytes:
+    """Return the key that :func:`escaped` was given. ValueError, which says why, for others."""
+    return ESCAPE.sub(_unescape, text.encode(errors="surrogateescape"))
+
+
+def word(key: bytes) -> str:
+    """Return a key as a shell takes it: :func:`escaped`, in quotes where a shell wants them."""
+    return shlex.quote(escaped(key))
+
+
+def word_of(value: Any) -> str:
+    """Return :func:`word` of what :func:`key_to_json` gave."""
+    return word(key_from_json(value))
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    short, byte, *characters = found.groups()
+    if short is not None:
+        return SHORT[short]
+    if byte is not None:
+        return bytes.fromhex(byte.decode())
+    code = next((int(each, 16) for each in characters if each is not None), None)
+    if code is None:
+        raise ValueError(r"has a backslash that begins no \xNN, \uNNNN or \\; write \\ for one")
+    try:
+        return chr(code).encode()
+    except (ValueError, OverflowError):
+        raise ValueError(f"has {found.group().decode()}, which is no character") from None

@@ -32,6 +32,7 @@ from streaming.cli.tail import tail
 from streaming.cli.topics import topics
 from streaming.cli.verify import verify
 from streaming.errors import SequencerError
+from streaming.terminal import printable
 
 INTERRUPTED = 130
 FAULT = 1
@@ -143,6 +144,6 @@ def _tell(error: SequencerError) -> None:
         return
     if logging.getLogger("streaming").isEnabledFor(logging.DEBUG):
         traceback.print_exception(error)
-    print(f"sequencer: {error.message}", file=sys.stderr)
+    print(f"sequencer: {printable(error.message)}", file=sys.stderr)
     for line in filter(None, (error.effect, error.remedy)):
-        print(f"  {line}", file=sys.stderr)
+        print(f"  {printable(line)}", file=sys.stderr)

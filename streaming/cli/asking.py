@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streaming.arrow.key_text import unescaped, word_of
 from streaming.errors import ConfigError
+from streaming.logs import count
+from streaming.terminal import printable
 
 if TYPE_CHECKING:
     from streaming.config import Config
@@ -22,6 +27,12 @@ PipelineOption = Annotated[
 ]
 LimitOption = Annotated[
     float, typer.Option("--limit", help="Seconds to wait for the answer.", min=0.1)
+]
+ChannelOption = Annotated[
+    str | None, typer.Option("--channel", help="The channel, as `status --blocked` shows it.")
+]
+ChannelBase64Option = Annotated[
+    str | None, typer.Option("--channel-base64", help="The same, its bytes as base64.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The answer as it stands in Kafka.")]
 
@@ -38,31 +49,64 @@ def load_pipeline(
         for name in settings.named([pipeline] if pipeline else [])
         if discipline in (None, settings.pipelines[name].discipline)
     ]
-    if len(fitting) != 1:
-        known = ", ".join(sorted(fitting)) or "none"
-        among = f"of discipline {discipline!r}" if discipline else "there"
+    if not fitting and pipeline:
+        other = settings.pipelines[pipeline].discipline
         raise ConfigError(
-            f"It is not clear which pipeline is meant: {among} are {known}.",
-            "Nothing was sent.",
+            f"Pipeline {pipeline!r} has the discipline {other!r}; this verb is for {discipline!r}.",
+            "Nothing was done.",
+        )
+    if not fitting:
+        raise ConfigError(
+            f"{config} has no pipeline of the discipline {discipline!r}, for which this verb is.",
+            "Nothing was done.",
+        )
+    if len(fitting) > 1:
+        raise ConfigError(
+            f"{config} has several pipelines that can be meant: {', '.join(sorted(fitting))}.",
+            "Nothing was done.",
             "Name one with --pipeline.",
         )
     return settings, fitting[0]
 
 
+def channel_named(channel: str | None, channel_base64: str | None) -> bytes | None:
+    """Return the channel that one of the two options names; None where neither is given.
+
+    Raises ConfigError where both are, or one cannot be read.
+    """
+    if channel is not None and channel_base64 is not None:
+        raise ConfigError(
+            "--channel and --channel-base64 both name a channel.",
+            "Nothing was done.",
+            "Give one of them.",
+        )
+    try:
+        if channel_base64 is not None:
+            return base64.b64decode(channel_base64, validate=True)
+        return None if channel is None else unescaped(channel)
+    except binascii.Error as error:
+        problem = f"--channel-base64 {channel_base64} is not base64: {error}"
+    except ValueError as error:
+        problem = f"--channel {channel} {error}"
+    raise ConfigError(f"{problem}.", "Nothing was done.")
+
+
 def tell(answer: dict[str, Any], *, as_json: bool) -> None:
-    """Show the answer; exit with status 1 where the command was refused."""
+    """Show the answer; exit with status 1 where it was refused, or concerned an unknown channel."""
     refused = answer["event"] == "command-refused"
+    nobody = answer.get("known") is False and not answer["channels"]
     if as_json:
         print(json.dumps(answer))
     elif refused:
-        print(f"refused: {answer['reason']} ({answer.get('detail', 'no more is known')})")
+        why = answer.get("detail", "no more is known")
+        print(printable(f"refused: {answer['reason']} ({why})"))
+    elif nobody:
+        print(f"nothing done: nobody knows the channel {word_of(answer['channel'])}")
     elif "given_up" in answer:
         would = "would be " if answer.get("dry_run") else ""
-        print(
-            f"{would}done: {answer['channels']:,} channel(s), {answer['given_up']:,} label(s) "
-            "given up"
-        )
+        channels, labels = count(answer["channels"], "channel"), count(answer["given_up"], "label")
+        print(f"{would}done: {channels}, {labels} given up")
     else:
         print("done")
-    if refused:
+    if refused or nobody:
         raise typer.Exit(REFUSED)

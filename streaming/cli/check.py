@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streaming.terminal import printable
+
 if TYPE_CHECKING:
     from streaming.config import Config
 
@@ -104,7 +106,8 @@ def _show(found: dict[str, Any]) -> None:
             table.add_row(Text(f"[{name}]", style="bold"))
         for key, value in values.items():
             if value not in (None, [], {}):
-                table.add_row(Text(f"  {key}"), Text(_told(value), overflow="fold"))
+                cells = printable(f"  {key}"), printable(_told(value))
+                table.add_row(*(Text(cell, overflow="fold") for cell in cells))
     Console().print(table)
 
 

@@ -9,6 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from streaming.arrow.key_text import key_from_json, word, word_of
+from streaming.cli.asking import ChannelBase64Option, channel_named
+from streaming.terminal import printable
+
 ITEMS_SHOWN = 3
 TIMES = ("held_since", "active")
 
@@ -22,6 +26,7 @@ def inspect(
         str | None,
         typer.Option("--channel", help="Only this channel, subscriber or peer, and all of it."),
     ] = None,
+    channel_base64: ChannelBase64Option = None,
     limit: Annotated[
         int, typer.Option(min=1, help="Rows of the table, those that hold first.")
     ] = 20,
@@ -45,6 +50,7 @@ def inspect(
     from streaming.service.insight import look  # noqa: PLC0415
     from streaming.service.session import local, spark_session  # noqa: PLC0415
 
+    wanted = channel_named(channel, channel_base64)
     settings = load_config(config)
     names = settings.named([pipeline] if pipeline else [])
     if len(names) > 1:
@@ -58,11 +64,11 @@ def inspect(
     with spark_session(local(settings)) as session:
         described = look(session, settings, names[0])
     key_name = discipline.key
-    if channel is not None:
-        described = [row for row in described if row[key_name] == channel]
+    if wanted is not None:
+        described = [row for row in described if key_from_json(row[key_name]) == wanted]
         if not described:
             raise JobFailed(
-                f"Pipeline {names[0]!r} remembers no {key_name} {channel!r}.",
+                f"Pipeline {names[0]!r} remembers no {key_name} {word(wanted)}.",
                 "Nothing was changed.",
                 "It sent or got nothing yet, or was idle for retire_after; names are exact.",
             )
@@ -72,41 +78,44 @@ def inspect(
                 {"pipeline": names[0], "discipline": discipline.name, f"{key_name}s": described}
             )
         )
-    elif channel is not None:
-        _details(described[0])
+    elif wanted is not None:
+        _details(described[0], key_name)
     else:
-        _table(described, discipline.shown, limit)
+        _table(described, discipline.shown, key_name, limit)
 
 
-def _details(row: dict[str, Any]) -> None:
+def _details(row: dict[str, Any], key_name: str) -> None:
     width = max(map(len, row))
     for name, value in row.items():
-        print(f"{name:{width}}  {_told(name, value)}")
+        print(f"{name:{width}}  {word_of(value) if name == key_name else _cell(name, value)}")
 
 
-def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], limit: int) -> None:
+def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, limit: int) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     rows.sort(key=lambda row: -row["held"])
     table = Table(box=None, pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold")
     for row in rows[:limit]:
-        table.add_row(*(_told(name, row[name], ITEMS_SHOWN) for name in columns))
+        cells = {name: _cell(name, row[name], ITEMS_SHOWN) for name in columns}
+        cells[key_name] = word_of(row[key_name])
+        table.add_row(*map(Text, cells.values()))
     Console().print(table)
     if len(rows) > limit:
         print(f"… and {len(rows) - limit:,} more: --limit, or --json for all", file=sys.stderr)
 
 
-def _told(name: str, value: Any, items: int = 1_000_000) -> str:
-    """A value as a cell: ranges as from…to, long lists cut."""
+def _cell(name: str, value: Any, items: int = 1_000_000) -> str:
+    """Return a value as a cell: ranges as from…to, long lists cut, nothing unprintable."""
     if value is None:
         return "-"
     if name in TIMES:
         return f"{value[:10]} {value[11:19]}Z"
     if not isinstance(value, list):
-        return str(value)
+        return printable(str(value))
     cells = ["…".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value]
     more = [f"and {len(cells) - items:,} more"] if len(cells) > items else []
-    return ", ".join([*cells[:items], *more]) or "-"
+    return printable(", ".join([*cells[:items], *more])) or "-"

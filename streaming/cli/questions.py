@@ -9,19 +9,22 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from streaming.arrow.key_text import key_to_json
 from streaming.cli.asking import (
     LIMIT_SECONDS,
+    ChannelBase64Option,
+    ChannelOption,
     ConfigFile,
     JsonOption,
     LimitOption,
     PipelineOption,
+    channel_named,
     load_pipeline,
     tell,
 )
@@ -50,10 +53,8 @@ class ChannelQuestion:
     """What the verbs are given that do something to channels: which ones, who asks and why."""
 
     config: ConfigFile
-    channel: Annotated[str | None, typer.Option("--channel", help="The channel.")] = None
-    channel_base64: Annotated[
-        str | None, typer.Option("--channel-base64", help="The same where it is no text.")
-    ] = None
+    channel: ChannelOption = None
+    channel_base64: ChannelBase64Option = None
     blocked: Annotated[
         str | None,
         typer.Option(
@@ -99,13 +100,10 @@ class ChannelQuestion:
                 "Nothing was sent.",
                 'Give one of --channel K, --channel-base64 B and --blocked "30 s".',
             )
-        if self.channel is not None:
-            from streaming.arrow.key_text import key_to_json  # noqa: PLC0415  (a quick --help)
-
-            return {"channel": key_to_json(os.fsencode(self.channel))}
-        if self.blocked:
-            return {"blocked": self.blocked}
-        return {"channel": {"base64": self.channel_base64}}
+        channel = channel_named(self.channel, self.channel_base64)
+        if channel is not None:
+            return {"channel": key_to_json(channel)}
+        return {"blocked": self.blocked}
 
 
 def spread(verb: Callable[..., None]) -> Callable[..., None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streaming.cli.asking import PipelineOption
+from streaming.terminal import printable
 
 if TYPE_CHECKING:
     from streaming.resending.sending import Count
@@ -95,12 +96,13 @@ def resend(
 
 
 def _tell(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+    print(printable(what), file=sys.stderr, flush=True)
 
 
 def _show(counts: dict[str, Count], *, dry: bool) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     table.add_column("reason")
@@ -108,5 +110,5 @@ def _show(counts: dict[str, Count], *, dry: bool) -> None:
         table.add_column(head, justify="right")
     for reason, count in counts.items():
         numbers = (count.rejects, count.chosen, count.sent, count.before, count.came_back)
-        table.add_row(reason, *(f"{number:,}" for number in numbers))
+        table.add_row(Text(printable(reason)), *(f"{number:,}" for number in numbers))
     Console().print(table)

@@ -158,7 +158,7 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from streaming.cli.tail import shown  # noqa: PLC0415
+    from streaming.arrow.key_text import word_of  # noqa: PLC0415
 
     now = time.time()
     for name, figures in found.items():
@@ -168,11 +168,9 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
         for column in ("channel", "waits for", "epoch", "held", "since", "waited"):
             table.add_column(column, justify="left" if column == "channel" else "right")
         for each in waiting:
-            key = each["channel"]
-            told = shown(key.encode()) if isinstance(key, str) else json.dumps(key)
             waited = now - datetime.fromisoformat(each["since"]).timestamp()
             table.add_row(
-                Text(told),
+                Text(word_of(each["channel"]), overflow="fold"),
                 str(each["next"]),
                 str(each["epoch"]),
                 f"{each['held']:,}",

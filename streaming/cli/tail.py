@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streaming.arrow.key_text import escaped
 from streaming.cli.clients import (
     BootstrapOption,
     ConfigOption,
@@ -115,10 +116,7 @@ def shown(data: bytes | None) -> str:
     """Bytes for a terminal: null and empty differ, nothing moves the cursor."""
     if data is None:
         return "null"
-    text = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in data.decode(errors="backslashreplace")
-    )
+    text = escaped(data)
     return text if text not in ("", "null") else f'"{text}"'
 
 

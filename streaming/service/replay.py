@@ -22,6 +22,7 @@ from sequencer.channels.rules import HELD_MAX, WINDOW_MAX, window_max
 from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.histograms import BOUNDS, LATE_MS
 from streaming.arrow.ipc import to_body, to_ipc
+from streaming.arrow.key_text import word
 from streaming.arrow.output import Write
 from streaming.arrow.totals import Totals
 from streaming.config.load import Config, parse_config
@@ -82,9 +83,9 @@ class Replay:
         try:
             self.shard, writes = step_shard(self.shard, packs, now_ms, self.plan)
         except GapFailure as gap:
-            channel = gap.channel.decode(errors="backslashreplace")
+            channel = word(gap.channel)
             raise JobFailed(
-                f"Channel {channel!r} waited {gap.waited_ms} ms for label {gap.first}, and the gap "
+                f"Channel {channel} waited {gap.waited_ms} ms for label {gap.first}, and the gap "
                 'policy is "fail": the service would have stopped there.',
                 "The replay ended there, too.",
                 "Try another policy: --set gap.policy=skip or --set gap.policy=wait.",

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.arrow.key_text import key_from_json
+from streaming.arrow.key_text import escaped, key_from_json
 from streaming.disciplines.commands import own_id
 from streaming.verify.channel_readings import Asked, Material
 from streaming.verify.commands import DONE, Command, Event, answer, unanswered
@@ -100,5 +100,5 @@ def _judge_gaps(
     if complete and None not in answered:
         for name in answered.keys() | announced.keys():
             if name is not None and announced[name] != answered[name]:
-                what = f"{announced[name]} labels given up by an operator"
-                verdict.find("wrong-count", f"key {name!r}: {what}, answers say {answered[name]}")
+                what = f"key {escaped(name)}: {announced[name]} labels given up by an operator"
+                verdict.find("wrong-count", f"{what}, answers say {answered[name]}")

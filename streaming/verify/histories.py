@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sequencer.judging.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
 from sequencer.judging.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
+from streaming.arrow.key_text import escaped
 from streaming.arrow.partitioner import partitions_of
 from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
@@ -205,4 +206,4 @@ class Histories:
 
 def text(key: bytes) -> str:
     """A name in bytes for people."""
-    return key.decode(errors="backslashreplace")
+    return escaped(key)

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from streaming.arrow.key_text import escaped
 from streaming.verify.added import Place
 from streaming.verify.records import Record
 
@@ -99,7 +100,7 @@ class Inputs:
         """A record for people."""
         where = self.partitions[self.partition[record]]
         sender = self.senders[record]
-        key = "null" if sender is None else sender.decode(errors="backslashreplace")
+        key = "null" if sender is None else escaped(sender)
         return f"{where.topic}/{where.number}@{self.offset[record]} (key {key})"
 
     def pairs(self, causes: Iterable[tuple[Place, Place]]) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
+from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection
@@ -47,7 +48,7 @@ class Record:
         return False, None
 
     def __str__(self) -> str:
-        key = "null" if self.key is None else self.key.decode(errors="backslashreplace")
+        key = "null" if self.key is None else escaped(self.key)
         return f"{self.topic}/{self.partition}@{self.offset} (key {key})"
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from streaming.config import load_config
+from streaming.terminal import printable
 from streaming.verify.run import verify
 
 WITNESSES_SHOWN = 3
@@ -36,5 +37,5 @@ def report_on(
             print(f"  {name}: {count:,}")
             shown = [fault.witness for fault in verdict.faults if fault.name == name]
             for witness in shown[:WITNESSES_SHOWN]:
-                print(f"    {witness}")
+                print(f"    {printable(witness)}")
     return all(verdict.good for verdict in verdicts)

@@ -127,7 +127,7 @@ def test_the_policy_fail_stops_with_status_1_and_names_the_gap(broker, topic_pre
     with WarmService(config) as service:
         assert service.wait(SECONDS_MAX) == 1
         said = service.said()
-    assert "'plane'" in said
+    assert "Channel plane of pipeline" in said
     assert "label 0" in said
     assert "Traceback" not in said
     assert status(config)["p"]["held"] in (0, 1)

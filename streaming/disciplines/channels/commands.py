@@ -67,6 +67,7 @@ class Request:
             more |= {"reason": reason, "detail": f"{label!r} {DETAILS[reason]}"}
         else:
             more |= {"channels": outcome.channels, "given_up": outcome.given_up}
+            more |= {} if outcome.known else {"known": False}
         return output.answer(pipeline, place, self.id, now_ms, more)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from sequencer.channels import Rules
 from sequencer.channels.state import NONE
 from sequencer.labels import Labels
+from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
 from streaming.disciplines.channels.codec import Shard
 
@@ -20,8 +21,9 @@ Range = tuple[int | str, int | str]
 def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
-    ``next``: the label that is delivered next. ``missing``: ranges that held messages wait for.
-    ``given_up``: ranges that were skipped and are remembered. ``held_since``, ``active``: RFC 3339.
+    ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next.
+    ``missing``: ranges that held messages wait for. ``given_up``: ranges that were skipped and are
+    remembered. ``held_since``, ``active``: RFC 3339.
     """
     state, labels = shard.state, rules.labels
     held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
@@ -31,7 +33,7 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
         frontier, fin = columns["frontier"][row], columns["fin"][row]
         waiting = held.get(row, [])
         yield {
-            "channel": key.decode(errors="backslashreplace"),
+            "channel": key_to_json(key),
             "epoch": columns["epoch"][row],
             "next": labels.at(frontier),
             "sequence": columns["sequence"][row],

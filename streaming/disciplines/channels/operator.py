@@ -28,7 +28,7 @@ from streaming.arrow.columns import flat
 from streaming.arrow.encoded import encoded
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.ipc import from_body
-from streaming.arrow.key_text import key_to_json
+from streaming.arrow.key_text import key_to_json, word
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
@@ -86,9 +86,9 @@ class ChannelOperator:
         try:
             after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context))
         except GapFailure as gap:
-            channel = gap.channel.decode(errors="backslashreplace")
+            channel = word(gap.channel)
             raise GapTimeout(
-                f"Channel {channel!r} of pipeline {plan.pipeline!r} has waited "
+                f"Channel {channel} of pipeline {plan.pipeline!r} has waited "
                 f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
                 'is "fail".',
                 EFFECT[plan.delivery],

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from sequencer.multicast import COUNTER
+from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
 from streaming.disciplines.multicast.batched import BatchCore
-from streaming.disciplines.multicast.nodes import Nodes, bare, latin, shown
+from streaming.disciplines.multicast.nodes import Nodes, bare, latin, raw, shown
 from streaming.disciplines.multicast.operator import MulticastCore
 
 
@@ -66,7 +67,7 @@ def _peer(
     sequence, incarnation, last_ms = count
     held, sending = waiting
     return {
-        "peer": shown(name),
+        "peer": key_to_json(raw(name)),
         "sequence": sequence,
         "incarnation": incarnation,
         "held": held,

@@ -58,6 +58,11 @@ def config(broker, topic_prefix, tmp_path):
             {"op": "seed", "channel": {"base64": "/w=="}, "label": 100, "by": "me"},
         ),
         (["reset", "--channel", ""], "c", {"op": "reset", "channel": "", "by": "me"}),
+        (
+            ["reset", "--channel", r"a\\b\x1b\xff"],
+            "c",
+            {"op": "reset", "channel": {"base64": "YVxiG/8="}, "by": "me"},
+        ),
         (["group", "add", "G", "A", "B"], "g", {"op": "add", "group": "G", "members": ["A", "B"]}),
         (["group", "set", "G", "A"], "g", {"op": "set", "group": "G", "members": ["A"]}),
         (["group", "remove", "G"], "g", {"op": "remove", "group": "G"}),
@@ -87,9 +92,14 @@ def test_a_command_stays_in_its_topic_where_nobody_answers(
         (["skip"], "It is not clear which channels are meant."),
         (["skip", "--channel", "K", "--blocked", "1 s"], "It is not clear which channels"),
         (["skip", "--blocked", "soon"], "blocked"),
-        (["seed", "--channel-base64", "?", "--label", "1"], "the channel is no base64"),
+        (["skip", "--blocked", ""], "blocked"),
+        (["skip", "--channel", r"a\b"], r"--channel a\b has a backslash that begins no"),
+        (["seed", "--channel-base64", "?", "--label", "1"], "--channel-base64 ? is not base64"),
         (["reset", "--channel", "K", "--pipeline", "nobody"], "There is no pipeline 'nobody'."),
-        (["reset", "--channel", "K", "--pipeline", "PREFIXg"], "of discipline 'channel' are none"),
+        (
+            ["reset", "--channel", "K", "--pipeline", "PREFIXg"],
+            "has the discipline 'group'; this verb is for 'channel'",
+        ),
     ],
 )
 def test_what_cannot_work_is_not_sent(call, config, broker, topic_prefix, words, told):

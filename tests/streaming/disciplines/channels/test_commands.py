@@ -178,3 +178,19 @@ def test_commands_are_read_as_they_are_written():
     assert (found.id, found.command) == ("x", ChannelCommand(Op.SEED, b"\xff", label=b"7"))
     found = read_request(b'{"op":"reset","blocked":"2 min","dry_run":true}')
     assert found.command == ChannelCommand(Op.RESET, None, blocked_ms=120_000, dry_run=True)
+
+
+@pytest.mark.parametrize("op", ["skip", "seed", "reset"])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_channel_that_nobody_knows_is_named_so(op, dry_run):
+    shards = Shards()
+    shards.batch(1000, [(b"known", 0)])
+    label = {"label": 9} if op == "seed" else {}
+    commands = [
+        {"op": op, "channel": name, "id": name, "dry_run": dry_run, **label}
+        for name in ("known", "Known")
+    ]
+    done = {event["command"]: event for event in shards.batch(2000, [], commands)}
+    assert "known" not in done["known"], "only where it is not"
+    assert done["Known"]["known"] is False
+    assert done["Known"]["channels"] == (op == "seed")

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from streaming.arrow.key_text import key_from_json
 from streaming.disciplines.multicast import batched
 from streaming.disciplines.multicast.batched import BatchOperator
 from streaming.disciplines.multicast.describe import of_batch
@@ -135,18 +136,15 @@ def test_any_split_of_the_records_gives_the_same(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_told_of_peers(seed):
     stage, model = run_both(seed, shards=3)
-    told = {each["peer"]: each for core in stage.cores() for each in of_batch(core)}
-    shown = {name.decode(errors="backslashreplace"): name for name in model.peers}
-    assert told.keys() == shown.keys()
+    told = {key_from_json(each["peer"]): each for core in stage.cores() for each in of_batch(core)}
+    assert told.keys() == model.peers.keys()
     for name, each in told.items():
-        count = model.peers[shown[name]]
+        count = model.peers[name]
         assert (each["sequence"], each["incarnation"]) == (count.sequence, count.incarnation)
-        held = [n.decode() for n, node in model.nodes.items() if shown[name] in node.holders]
+        held = [n.decode() for n, node in model.nodes.items() if name in node.holders]
         assert each["handles"] == sorted(held)
         mine = [
-            n.decode()
-            for n, o in model.nodes.items()
-            if o.owner == shown[name] and o.destroyed_ms is None
+            n.decode() for n, o in model.nodes.items() if o.owner == name and o.destroyed_ms is None
         ]
         assert each["nodes"] == sorted(mine)
 
