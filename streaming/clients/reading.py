@@ -24,6 +24,7 @@ from streaming.errors import ConfigError, KafkaUnavailable
 KEYS_MAX = 1_000_000
 CAUSES_MAX = 1_000
 FAULTS_MAX = 10_000
+COOPERATIVE = "cooperative-sticky"
 
 Place = tuple[int, int]
 """Incarnation and sequence."""
@@ -45,10 +46,15 @@ class Options(TypedDict, total=False):
 
 @dataclass(slots=True)
 class _Known:
-    """What is remembered of one key: its last delivery's place, and its line."""
+    """What is remembered of one key: its last delivery's place, and its line.
+
+    ``certain``: False once its partition was another reader's, perhaps: then what comes next may be
+    behind deliveries which that one got.
+    """
 
     last: Place
     line: Line
+    certain: bool = True
 
 
 class OrderedConsumer(Generic[D]):
@@ -61,12 +67,20 @@ class OrderedConsumer(Generic[D]):
     A repeat has an (incarnation, sequence) of its key that is not above the last one. Holes, and
     deliveries that come against the order which their numbers tell, are given to ``on_hole`` and
     ``on_disorder``; the last 10,000 of each are kept in :attr:`holes` and :attr:`disorders`. What a
-    key had last is remembered for 1,000,000 keys; after that, and after a restart in the middle,
-    the first record of a key sets its place, unless ``resume`` tells it.
+    key had last is remembered for 1,000,000 keys, also while its partition is another reader's;
+    after that, and after a restart in the middle, the first record of a key sets its place, unless
+    ``resume`` returns it.
+
+    Readers of one ``group`` share the partitions. Those that a reader keeps when another comes or
+    goes are read on without a break (Kafka's cooperative assignment; all readers of a group need
+    the same ``partition.assignment.strategy``). A partition that comes back begins where the group
+    committed last: what this reader gave before is dropped as a repeat. What another one gave and
+    did not commit is given again; what it gave and committed is no hole.
 
     ``resume``: for exactly-once towards a store of your own. It is asked once for each key, at its
-    first delivery: the (incarnation, sequence) which the store has as the last one, or None. Write
-    them there in the transaction that writes what the delivery does.
+    first delivery and at the first after its partition was another reader's: the (incarnation,
+    sequence) which the store has as the last one, or None. Write them there in the transaction that
+    writes what the delivery does.
 
     ``keys``: only deliveries of these subscribers or peers; others are passed over.
 
@@ -140,8 +154,13 @@ class OrderedConsumer(Generic[D]):
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest" if from_beginning else "latest",
         }
-        self._consumer = Consumer({**kafka, **settings})
-        self._consumer.subscribe(list(topics), on_revoke=self._forget, on_lost=self._forget)
+        given = {"partition.assignment.strategy": COOPERATIVE, **kafka, **settings}
+        self._cooperative = given["partition.assignment.strategy"] == COOPERATIVE
+        self._consumer = Consumer(given)
+        self._consumer.subscribe(
+            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._doubt
+        )
+        self._let_go: list[Any] = []
         self._discipline = discipline
         self._prefix = header_prefix
         self._keys = None if keys is None else {to_bytes(key) for key in keys}
@@ -240,18 +259,24 @@ class OrderedConsumer(Generic[D]):
         """Whether the delivery is no repeat; notes holes and disorder."""
         name = (delivery.topic, delivery.partition, channel := self._channel(delivery))
         known = self._known.pop(name, None)
-        last = known.last if known else self._resume(delivery) if self._resume else None
+        last = known.last if known else None
+        certain = known is not None and known.certain
+        if not certain and self._resume is not None:
+            last, certain = self._resume(delivery), True
         here = (delivery.incarnation, delivery.sequence)
         repeat = last is not None and here <= last
         if known is None or here[0] > known.last[0]:
             known = _Known(here, LINES[self._discipline]())
         known.last = last if repeat and last is not None else here
+        known.certain = certain or not repeat
         self._known[name] = known
         if len(self._known) > KEYS_MAX:
             self._known.popitem(last=False)
         if repeat:
             return False
-        expected = here[1] if last is None else last[1] + 1 if here[0] == last[0] else 0
+        expected = here[1]
+        if last is not None and certain:
+            expected = last[1] + 1 if here[0] == last[0] else 0
         if here[1] > expected:
             self._note_hole(Hole(channel, here[0], expected, here[1]))
         for what in known.line.follow(delivery):
@@ -277,7 +302,26 @@ class OrderedConsumer(Generic[D]):
         if len(self._causes) > CAUSES_MAX:
             self._causes.popitem(last=False)
 
-    def _forget(self, _consumer: Any, places: list[Any]) -> None:
+    def _revoked(self, consumer: Any, places: list[Any]) -> None:
+        """Partitions go; by an eager protocol all of them do, and most come back at once."""
+        if self._cooperative:
+            self._doubt(consumer, places)
+        else:
+            self._let_go = places
+
+    def _assigned(self, consumer: Any, places: list[Any]) -> None:
+        back = {(place.topic, place.partition) for place in places}
+        gone = [each for each in self._let_go if (each.topic, each.partition) not in back]
+        self._let_go = []
+        self._doubt(consumer, gone)
+
+    def _doubt(self, _consumer: Any, places: list[Any]) -> None:
+        """Others read these partitions from now on: their keys' places are at least what is known.
+
+        Handles that a peer holds are not known any more.
+        """
         gone = {(place.topic, place.partition) for place in places}
-        for name in [name for name in self._known if name[:2] in gone]:
-            del self._known[name]
+        for name, known in self._known.items():
+            if name[:2] in gone:
+                known.certain = False
+                known.line = LINES[self._discipline]()

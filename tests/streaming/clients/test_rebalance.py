@@ -1,0 +1,81 @@
+"""Readers of one group: partitions go and come back, and nobody gets a delivery twice."""
+
+import time
+
+import pytest
+
+from streaming import OrderedConsumer
+from tests.kafka_helpers import Record, create_topics, produce
+
+KEYS = [b"k%d" % n for n in range(8)]
+SECONDS_MAX = 120
+
+
+def out(key, sequence, partition):
+    headers = [("sequence", b"%d" % sequence), ("incarnation", b"1")]
+    return Record(key, b"%s %d" % (key, sequence), headers, partition=partition)
+
+
+def write(broker, topic, sequences):
+    rows = [out(key, n, at % 2) for n in sequences for at, key in enumerate(KEYS)]
+    produce(broker.bootstrap, topic, rows)
+
+
+def read(until, *readers):
+    """Let all read in turn until a condition holds."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not until():
+        assert time.monotonic() < deadline, [len(each.got) for each in readers]
+        for each in readers:
+            each.step()
+
+
+class Reader:
+    def __init__(self, broker, topic, **settings):
+        kafka = {"bootstrap.servers": broker.bootstrap, "session.timeout.ms": 10_000, **settings}
+        self.consumer = OrderedConsumer(kafka, [topic], group=topic)
+        self.got = []
+
+    def step(self):
+        delivery = self.consumer.poll(0.1)
+        if delivery is not None:
+            self.got.append((delivery.key, delivery.sequence))
+
+    @property
+    def assigned(self):
+        return len(self.consumer._consumer.assignment())
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
+def test_another_reader_comes_and_goes(broker, topic_prefix, strategy):
+    topic = f"{topic_prefix}out"
+    settings = {"partition.assignment.strategy": strategy} if strategy == "range" else {}
+    create_topics(broker.bootstrap, {topic: 2})
+    write(broker, topic, range(5))
+    first = Reader(broker, topic, **settings)
+    read(lambda: len(first.got) == 5 * len(KEYS), first)
+    first.consumer.commit()
+    write(broker, topic, range(5, 7))
+    read(lambda: len(first.got) == 7 * len(KEYS), first)  # and is not committed
+
+    second = Reader(broker, topic, **settings)
+    read(lambda: (first.assigned, second.assigned) == (1, 1), first, second)
+    read(lambda: len(second.got) == 2 * len(KEYS) // 2, first, second)
+    assert {n for _, n in second.got} == {5, 6}, "what was not committed"
+    write(broker, topic, range(7, 8))
+    read(lambda: len(second.got) == 3 * len(KEYS) // 2, first, second)
+    second.consumer.commit()
+    second.consumer.close()
+    write(broker, topic, range(8, 9))
+    mine = {key for key, _ in second.got}
+    kept = [key for key in KEYS if key not in mine]
+    wanted = {(key, n) for key in KEYS for n in range(9)} - {(key, 7) for key in mine}
+    read(lambda: set(first.got) >= wanted, first)
+    assert len(first.got) == len(set(first.got)), "nothing twice"
+    assert set(first.got) == wanted
+    assert len(kept) == len(mine) == len(KEYS) // 2
+    assert first.consumer.holes == second.consumer.holes == []
+
+    write(broker, topic, range(10, 11))
+    read(lambda: len(first.consumer.holes) == len(KEYS), first)
+    first.consumer.close()
