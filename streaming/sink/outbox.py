@@ -1,8 +1,8 @@
 """Finished record batches on their way to the leaders of their partitions.
 
-A partition has one request under way at a time, a broker one request with a batch of each of its
-partitions: so a request whose answer is lost is sent again as it was, and order stays. The broker
-knows a batch that it has already by its producer and sequence number.
+A partition has one request in flight at a time, with its first batch: so a request whose answer is
+lost is sent again as it was, and order stays. The broker knows a batch that it has already by its
+producer and sequence number.
 
 A batch that the broker refuses for good is taken apart, and what it takes of it is sent: a refused
 batch has used up no sequence number. Within a transaction the others go on, so that all refused
@@ -14,8 +14,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaTimeoutError, for_code
@@ -24,7 +25,7 @@ from kafka.protocol.producer import ProduceRequest
 from streaming.arrow.record_batch import Batch, next_sequence
 from streaming.arrow.splitting import halves, unfinished
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
-from streaming.kafka.leaders import LeaderRequests
+from streaming.kafka.leaders import PartitionRequests
 from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, Refusal, sorted_out
 
 REQUEST_BYTES_MAX = 8 * 2**20
@@ -37,7 +38,7 @@ Partition = Topic.PartitionProduceData
 
 
 @dataclass(slots=True)
-class Outbox(LeaderRequests):
+class Outbox(PartitionRequests):
     """What one producer (id and epoch) sends; ``transactional_id`` is None without transactions.
 
     ``refusals``: records that the brokers refused for good. ``stopped``: partitions that get
@@ -54,7 +55,7 @@ class Outbox(LeaderRequests):
     too_large: dict[str, int] = field(default_factory=dict)
 
     def put(self, topic: str, batch: Batch) -> None:
-        """Take a batch to be sent behind those before it (with :meth:`go_on`)."""
+        """Take a batch to be sent behind those before it (with :meth:`poll`)."""
         place = (topic, batch.partition)
         if place in self.stopped:
             return
@@ -70,6 +71,11 @@ class Outbox(LeaderRequests):
         self.waiting.setdefault(place, deque()).append(data)
         self.waiting_bytes += len(data)
 
+    def clear(self) -> None:
+        """Give up what waits; what is in flight may still be written."""
+        self.waiting.clear()
+        self.waiting_bytes = 0
+
     def wait(self, bytes_max: int = 0) -> None:
         """Go on until no more than so many bytes are left.
 
@@ -77,11 +83,11 @@ class Outbox(LeaderRequests):
         """
         left, deadline = self.waiting_bytes, time.monotonic() + SECONDS_MAX
         while self.waiting_bytes > bytes_max:
-            self.go_on(LOOK_AGAIN_SECONDS)
+            self.poll(LOOK_AGAIN_SECONDS)
             if self.waiting_bytes < left:
                 left, deadline = self.waiting_bytes, time.monotonic() + SECONDS_MAX
             elif time.monotonic() > deadline:
-                raise self.met or KafkaTimeoutError("no batch was acknowledged")
+                raise self.last_error or KafkaTimeoutError("no batch was acknowledged")
 
     def _wanted(self) -> Iterable[Place]:
         return [place for place, batches in self.waiting.items() if batches]
@@ -89,13 +95,13 @@ class Outbox(LeaderRequests):
     def _request(self, node: int, places: list[Place]) -> None:
         topics: dict[str, list[Any]] = {}
         size = 0
-        sent: list[Place] = []
+        sent: dict[Place, bytes] = {}
         for place in places:
             data = self.waiting[place][0]
             if sent and size + len(data) > REQUEST_BYTES_MAX:
                 break
             size += len(data)
-            sent.append(place)
+            sent[place] = data
             topics.setdefault(place[0], []).append(Partition(index=place[1], records=data))
         request = ProduceRequest(
             transactional_id=self.transactional_id,
@@ -106,19 +112,26 @@ class Outbox(LeaderRequests):
             ],
             max_version=11,
         )
-        self._ask(request, node, sent, self._answered)
+        self._ask(request, node, list(sent), partial(self._answered, sent))
 
-    def _answered(self, answer: Any) -> None:
+    def _answered(self, sent: Mapping[Place, bytes], answer: Any) -> None:
         for topic in answer.responses:
-            for told in topic.partition_responses:
-                if told.error_code in WRITTEN:
-                    self.waiting_bytes -= len(self.waiting[topic.name, told.index].popleft())
-                    continue
-                if told.error_code in FOR_GOOD:
-                    self._sort_out((topic.name, told.index), told)
-                    continue
-                said = f"{topic.name} {told.error_message or ''}"
-                self._refused(topic.name, for_code(told.error_code)(said))
+            for each in topic.partition_responses:
+                place = (topic.name, each.index)
+                if each.error_code in WRITTEN:
+                    if self._is_first(place, sent[place]):
+                        self.waiting_bytes -= len(self.waiting[place].popleft())
+                elif each.error_code in FOR_GOOD:
+                    if self._is_first(place, sent[place]):
+                        self._sort_out(place, each)
+                else:
+                    said = f"{topic.name} {each.error_message or ''}"
+                    self._refused(topic.name, for_code(each.error_code)(said))
+
+    def _is_first(self, place: Place, data: bytes) -> bool:
+        """Whether this very batch is still to be written; what was given up since is not."""
+        queue = self.waiting.get(place)
+        return queue is not None and len(queue) > 0 and queue[0] is data
 
     def _sort_out(self, place: Place, told: Any) -> None:
         """Send what is left of a batch without the records that are refused."""

@@ -172,7 +172,7 @@ class BatchProducer:
 
     def close(self) -> None:
         """Give up; what was not committed is aborted by the successor. Connections are shared."""
-        self.outbox.waiting.clear()
+        self.outbox.clear()
 
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:
@@ -198,7 +198,7 @@ class BatchProducer:
         new = {place for place, waiting in self.outbox.waiting.items() if waiting} - self.added
         if self.transactional and new:
             self._add(new)
-        self.outbox.go_on()
+        self.outbox.poll()
 
     def _add(self, places: set[Place]) -> None:
         if not self.added:

@@ -1,7 +1,7 @@
 """Ranges of offsets read from the leaders of their partitions, read_committed.
 
-A broker has one request under way at a time, with all of its partitions that are not read yet; the
-next one is sent before what came is given out, so a broker works while we do.
+A request to a broker is about all of its partitions that are not read yet; the next one is sent
+before what came is given out, so a broker works while we do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from streaming.arrow.fetched import Fetched, fetched
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
-from streaming.kafka.leaders import LeaderRequests
+from streaming.kafka.leaders import PartitionRequests
 from streaming.source.ranges import Range
 
 READ_COMMITTED = 1
@@ -43,7 +43,7 @@ AskedPartition = Asked.ListOffsetsPartition
 
 
 @dataclass(slots=True)
-class Fetching(LeaderRequests):
+class Fetching(PartitionRequests):
     """Reads some ranges; ``offset_bytes`` keeps what an offset of each partition took."""
 
     ranges: Iterable[Range]
@@ -63,13 +63,13 @@ class Fetching(LeaderRequests):
         self.brokers.connect()
         deadline = time.monotonic() + SECONDS_MAX
         while self.left or self.came:
-            self.go_on(0 if self.came else LOOK_AGAIN_SECONDS)
+            self.poll(0 if self.came else LOOK_AGAIN_SECONDS)
             self._take_answers()
             if self.came:
                 yield self.came.popleft()
                 deadline = time.monotonic() + SECONDS_MAX
             elif time.monotonic() > deadline:
-                raise self.met or KafkaTimeoutError(
+                raise self.last_error or KafkaTimeoutError(
                     f"nothing came of {next(iter(self.left.values()))}"
                 )
 
@@ -108,7 +108,7 @@ class Fetching(LeaderRequests):
 
     def _answered(self, asked: Mapping[Place, Range], answer: Any) -> None:
         if answer.error_code:
-            self._met(for_code(answer.error_code)())
+            self._failed(for_code(answer.error_code)())
             return
         for topic in answer.responses:
             for told in topic.partitions:
