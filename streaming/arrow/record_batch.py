@@ -128,6 +128,20 @@ def batches(
         yield from _cut(made, times[rows], partitions[rows])
 
 
+def rows_within(table: pa.Table, rows_max: int, bytes_max: int) -> tuple[int, int]:
+    """Return how many of a table's first rows fit, one at least, and about their bytes.
+
+    Of rows that share their bytes (dictionaries) each counts with all of its own.
+    """
+    columns = [flat(column) for column in table.slice(0, max(rows_max, 1)).columns]
+    size = sum(_bytes_max(column) for column in columns)
+    if size <= bytes_max:
+        return len(columns[0]), size
+    ends = np.cumsum(sum(row_bytes(column) for column in columns))
+    rows = _first_beyond(ends, 0, bytes_max)
+    return rows, int(ends[rows - 1])
+
+
 def next_sequence(sequence: int, count: int) -> int:
     """The sequence number behind ``count`` records; Kafka's run to 2^31 - 1 and start again."""
     return (sequence + count) % SEQUENCES

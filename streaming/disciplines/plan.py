@@ -37,6 +37,7 @@ class Plan:
     where it is a folder that all workers see. ``compression``: how operators encode record batches;
     empty where the sink has to. ``decided``: the fields, in words of JSON, that batches decide by
     (see :meth:`decisions`).
+    ``part_records_max``, ``part_bytes_max``: a transaction of the sink's takes about so much.
     """
 
     discipline: ClassVar[str]
@@ -57,6 +58,8 @@ class Plan:
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""
     compression: str = ""
+    part_records_max: int = 1_000_000
+    part_bytes_max: int = 64 * 2**20
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
     @property

@@ -166,6 +166,7 @@ class Carrier:
             return
         crash_point("5-answers")
         row = {
+            "shard": 0,
             "topic": self.plan.events,
             "rows": to_ipc(output.events(output.together(parts))),
             "wrote_before": any(told.shared > len(told.parts) for told in news),

@@ -100,7 +100,13 @@ class Replay:
             return
         rows: Iterator[dict[str, Any]] = iter(
             [
-                {"topic": topic, "rows": to_ipc(table), "wrote_before": False, "totals": ""}
+                {
+                    "shard": 0,
+                    "topic": topic,
+                    "rows": to_ipc(table),
+                    "wrote_before": False,
+                    "totals": "",
+                }
                 for topic, table in self._kept
             ]
         )

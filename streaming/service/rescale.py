@@ -37,6 +37,7 @@ from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.failures import as_sequencer_error
 from streaming.service.insight import described, state_rows
 from streaming.service.planning import make_plan
+from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_producer
 
 if TYPE_CHECKING:
@@ -181,8 +182,9 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
     found = []
     for each in known if doubtful >= 0 and plan.delivery == "exactly-once" else ():
         with each.errors("ask how far it wrote"):
-            found.append(each.progress())
-    mine = [batch for batch, query in found if batch >= 0 and query == status.get("query")]
+            found.append(BatchProgress.from_text(*each.progress()))
+    query = status.get("query")
+    mine = [each.batch for each in found if each is not None and each.query == query]
     if not status or (found and (not mine or max(mine) >= doubtful)):
         raise JobFailed(
             f"The last batch of pipeline {plan.pipeline} was begun, and may be written in part.",

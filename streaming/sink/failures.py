@@ -32,10 +32,10 @@ def fenced() -> Fenced:
 def too_slow(limit_ms: int) -> KafkaUnavailable:
     """Kafka aborted a transaction that was open for too long."""
     return KafkaUnavailable(
-        f"A batch took longer to write than a transaction may ({limit_ms:,} ms), and was aborted.",
-        TRANSACTION,
-        "Where that goes on, lower service.batch_records_max or service.batch_bytes_max, or raise "
-        "transaction.timeout.ms in kafka.properties.",
+        f"A part of a batch took longer to write than a transaction may ({limit_ms:,} ms), and was "
+        "aborted.",
+        "It is not written; the batch will be repeated, and go on behind the parts that are.",
+        "Where that goes on, raise transaction.timeout.ms in kafka.properties.",
     )
 
 
@@ -95,4 +95,15 @@ def behind(plan: Plan, partition: int, written: int, batch: int) -> CheckpointBe
         "all that it has not read is read again. What the lost batches delivered comes once more: "
         "most of it with the same (key, incarnation, sequence), by which readers drop it, and in "
         "channels whose state began in the lost time under a higher incarnation.",
+    )
+
+
+def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
+    """A repeated batch is not the one of which a part was written."""
+    return ProgressMissing(
+        f"Batch {batch} of pipeline {plan.pipeline!r} was written in part before the last stop "
+        f"(group {plan.progress_group(partition)!r}), and gives something else now: the program, "
+        "the partitions of a topic or the compression were changed meanwhile.",
+        "Nothing more of it was written.",
+        "Set back what was changed, and let the service finish the batch; change it then.",
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 KAFKA_SECONDS_MAX = 60
 QUEUE_MAX = 500_000
 ID_CHARACTERS = 36
-PROGRESS = re.compile(r"\S+ \S* all")
+PROGRESS = re.compile(r"\S+ \S* (all|[0-9a-f.-]+/)")
 CONNECTION = (
     *("bootstrap", "security", "sasl", "ssl", "enable.ssl", "enable.sasl", "https"),
     *("client", "socket"),

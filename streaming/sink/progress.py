@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streaming.sink.parts import Part
+
 ALL = "all"
 """The part of a batch that was written in one transaction, and of the last of several."""
 
@@ -23,17 +25,17 @@ class BatchProgress:
 
     ``query`` names the checkpoint. ``digest`` names what the batch is made from: the end offsets of
     all sources, its time, and the decisions that hold for it (`BatchContext.digest`). ``part`` is
-    None where the batch is complete, else the number of the last part written (0, 1, …).
+    None where the batch is complete, else how far it is (`streaming.sink.parts`).
     """
 
     batch: int
     query: str
     digest: str
-    part: int | None = None
+    part: Part | None = None
 
     def to_text(self) -> str:
         """Return the metadata; the batch is the offset."""
-        return f"{self.query} {self.digest} {ALL if self.part is None else self.part}"
+        return f"{self.query} {self.digest} {ALL if self.part is None else self.part.to_text()}"
 
     @classmethod
     def from_text(cls, batch: int, text: str) -> BatchProgress | None:
@@ -42,4 +44,4 @@ class BatchProgress:
         if batch < 0 or len(words) != len(("query", "digest", "part")):
             return None
         query, digest, part = words
-        return cls(batch, query, digest, None if part == ALL else int(part))
+        return cls(batch, query, digest, None if part == ALL else Part.from_text(part))

@@ -6,39 +6,36 @@ The numbered steps (the same in docs/guarantees.md and in the crash tests):
 2. Each state partition steps its shards.
 3. The partition's producer begins a session, which fences whoever had its id, then the partition's
    progress is read; a batch that is already there is skipped; else deliveries, rejects and events
-   are produced in one transaction.
+   are produced in a transaction.
 4. The batch's number is sent as the progress within the transaction; the transaction commits.
+   Where that becomes too large or too old before all is produced, the progress says how far it is
+   (`streaming.sink.parts`), and step 3 goes on in another transaction.
 5. Spark commits the state store.
 6. Spark logs the batch as done.
 
 A crash between any two repeats the batch from the old state: partitions that had committed skip it,
-the others write it; the bytes are the same.
+or as much of it as they had; the others write it; the bytes are the same.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from streaming.arrow.columns import flat, plain
-from streaming.arrow.encoded import batches_of, headers_in, is_encoded, partitions_in, stamps_of
-from streaming.arrow.histograms import LATENCY_MS, counted, together
+from streaming.arrow.histograms import together
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.stream_end import until_end
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
 from streaming.errors import SequencerError
 from streaming.sink import failures
+from streaming.sink.parts import PartChanged, Parts
 from streaming.sink.refusals import RecordsRefused
-from streaming.sink.writer import Writer, make_producer, writer_for
+from streaming.sink.writer import make_producer, writer_for
 
 SUMMARY = "report string"
 """A `Report` as text: one row of each partition in which a shard told of itself."""
@@ -144,24 +141,24 @@ class Sink:
         What shards tell on the way goes to ``totals``.
         """
         row: Row | None = first
-        stamps: list[NDArray[np.int64]] = []
         writer = writer_for(self.plan, partition, context)
         if writer is None:  # an earlier attempt wrote this batch
             while row is not None:
                 row = _next_output(rows, totals)
             return Written(found=1)
-        with writer.batch(context):
-            while row is not None:
-                if context.in_doubt and writer.forgotten and row["wrote_before"]:
-                    raise failures.progress_missing(self.plan, partition, context.batch)
-                table = from_ipc(row["rows"])
-                _produce(writer, row["topic"], table, self.plan)
-                if self.plan.delivers_to(row["topic"]):
-                    stamps.append(_stamps(table))
-                row = _next_output(rows, totals)
-        return Written(
-            transactions=int(writer.producer.transactional), latency_ms=_latency_ms(stamps)
-        )
+        parts = Parts(writer, context)
+        try:
+            with writer.batch(context):
+                while row is not None:
+                    if context.in_doubt and writer.forgotten and row["wrote_before"]:
+                        raise failures.progress_missing(self.plan, partition, context.batch)
+                    parts.write(row["shard"], row["topic"], from_ipc(row["rows"]))
+                    row = _next_output(rows, totals)
+                parts.finish()
+        except PartChanged as changed:
+            raise failures.part_changed(self.plan, partition, context.batch) from changed
+        parts.committed()
+        return Written(transactions=parts.transactions, latency_ms=parts.latency_ms)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
@@ -201,29 +198,3 @@ def _next_output(rows: Iterator[Row], totals: list[tuple[int, str]]) -> Row | No
         if row["topic"]:
             return row
     return None
-
-
-def _produce(writer: Writer, topic: str, table: pa.Table, plan: Plan) -> None:
-    """Write a table (see `streaming.arrow.output`) to a topic."""
-    if is_encoded(table):
-        writer.put(topic, batches_of(table))
-        return
-    partitions = partitions_in(table, partial(writer.partitions, topic))
-    writer.write(topic, table, partitions, headers_in(table, plan.headers))
-
-
-def _stamps(table: pa.Table) -> NDArray[np.int64]:
-    """The records' timestamps (ms); none where a topic's records have Kafka's own."""
-    if is_encoded(table):
-        return stamps_of(table)
-    if "timestamp" in table.column_names:
-        return np.array(plain(flat(table["timestamp"])))  # a copy: the table may go
-    return np.zeros(0, dtype=np.int64)
-
-
-def _latency_ms(stamps: Sequence[NDArray[np.int64]]) -> list[int]:
-    """How old the records of these timestamps are now; none is from the future."""
-    if not stamps:
-        return []
-    ages_ms = round(time.time() * 1000) - np.concatenate(stamps)
-    return counted(LATENCY_MS, np.maximum(ages_ms, 0))

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from streaming.arrow.record_batch import Batch
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.kafka.choice import own_settings
+from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
+from streaming.sink.parts import Part
 from streaming.sink.progress import BatchProgress
 
 NEVER = -2
@@ -65,14 +66,25 @@ class Producer(Protocol):
 
 
 class Writer:
-    """Writes for one state partition. Use :meth:`batch` around what belongs to one batch."""
+    """Writes for one state partition. Use :meth:`batch` around what belongs to one batch.
+
+    ``part``: what of its batch others wrote. ``forgotten``: Kafka knew of no batch that was written
+    before.
+    """
 
     def __init__(self, plan: Plan, partition: int) -> None:
         self.plan = plan
         self.partition = partition
         self.last_batch = -1
         self.forgotten = False
+        self.part: Part | None = None
         self.producer = make_producer(plan, partition)
+
+    @property
+    def open_seconds_max(self) -> float:
+        """How long Kafka lets a transaction be open."""
+        ms = self.plan.producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+        return int(ms) / 1000
 
     def begin_session(self, context: BatchContext) -> bool:
         """Step 3, first half: fence others, then say whether the context's batch is written.
@@ -92,19 +104,24 @@ class Writer:
             return False
         if (progress.batch, progress.digest) != (context.batch, context.digest):
             raise failures.behind(self.plan, self.partition, progress.batch, context.batch)
+        if progress.part is not None:
+            self.part, self.forgotten = progress.part, progress.part.forgotten
+            return False
         return True
 
     @contextlib.contextmanager
     def batch(self, context: BatchContext) -> Iterator[None]:
-        """Everything written inside becomes visible together, with the batch as progress."""
-        progress = BatchProgress(context.batch, context.query, context.digest)
+        """Everything written inside becomes visible with the batch as progress, in its last part.
+
+        What is written behind the last :meth:`end_part` becomes visible together.
+        """
         try:
             with self.producer.errors("write a batch"):
                 self.producer.begin()
                 yield
                 if self.producer.transactional:
                     crash_point("3-4")
-                    self.producer.send_progress(progress.batch, progress.to_text())
+                    self._send_progress(context, None)
                     crash_point("4-sent")
                 self.producer.finish()
         except BaseException:
@@ -112,8 +129,19 @@ class Writer:
             self.producer.close()
             raise
         self.forgotten = False
+        self.part = None
         self.last_batch = context.batch
         crash_point("4-5")
+
+    def end_part(self, context: BatchContext, part: Part) -> None:
+        """Make visible what was written, with how far that is; the batch goes on behind it."""
+        if self.producer.transactional:
+            crash_point("3-part")
+            self._send_progress(context, part)
+            crash_point("part-sent")
+        self.producer.finish()
+        crash_point("part-3")
+        self.producer.begin()
 
     def write(
         self,
@@ -128,6 +156,10 @@ class Writer:
     def put(self, topic: str, encoded: Iterable[Batch]) -> None:
         """Send what operators encoded, in order (see `Producer.put`)."""
         self.producer.put(topic, encoded)
+
+    def _send_progress(self, context: BatchContext, part: Part | None) -> None:
+        progress = BatchProgress(context.batch, context.query, context.digest, part)
+        self.producer.send_progress(progress.batch, progress.to_text())
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; a missing one is created where the plan says so.

@@ -1,0 +1,356 @@
+"""A batch written in parts: any cuts, any crashes between them, and any order of its shards."""
+
+import contextlib
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streaming.arrow.encoded import encoded
+from streaming.arrow.ipc import to_ipc
+from streaming.arrow.record_batch import rows_within
+from streaming.arrow.schemas import HEADERS
+from streaming.disciplines.plan import BatchContext, Headers, Plan
+from streaming.errors import ProgressMissing
+from streaming.sink import parts, writer
+from streaming.sink.parts import Part
+from streaming.sink.progress import BatchProgress
+from streaming.sink.sink import Sink
+from tests.seeds import seeds
+
+PARTITIONS = 3
+TOPICS = ("out", "rejects", "events")
+
+
+class Crash(Exception):  # noqa: N818  (no fault: what happens to workers)
+    """The worker died."""
+
+
+class Topics:
+    """What is committed: by topic and partition the values, and the progress of one group."""
+
+    def __init__(self):
+        self.values, self.progress = {}, (-1, "")
+        self.transactions = []
+        self.crash = lambda: None
+
+    def all(self):
+        return [value for place in sorted(self.values) for value in self.values[place]]
+
+
+class FakeProducer:
+    """Writes to :class:`Topics`, whose ``crash`` is called before each step and may raise."""
+
+    def __init__(self, plan, topics):
+        self.plan, self.topics = plan, topics
+        self.transactional = plan.delivery == "exactly-once"
+        self.open, self.noted = [], None
+
+    def begin_session(self):
+        pass
+
+    def progress(self):
+        return self.topics.progress
+
+    def begin(self):
+        self.open, self.noted = [], None
+
+    def write(self, topic, table, partitions, _added):
+        self.topics.crash()
+        values = table["value"].to_pylist()
+        self._put(
+            [(topic, at, value) for at, value in zip(partitions.tolist(), values, strict=True)]
+        )
+
+    def put(self, topic, batches):
+        self.topics.crash()
+        self._put([(topic, each.partition, bytes(each.body)) for each in batches])
+
+    def _put(self, some):
+        self.open += some
+        if not self.transactional:
+            self._keep()
+
+    def send_progress(self, batch, metadata):
+        self.topics.crash()
+        self.noted = (batch, metadata)
+
+    def finish(self):
+        self.topics.crash()
+        self.topics.transactions.append(len(self.open))
+        self._keep()
+        if self.transactional:
+            self.topics.progress = self.noted
+        self.topics.crash()
+
+    def _keep(self):
+        for topic, at, value in self.open:
+            self.topics.values.setdefault((topic, at), []).append(value)
+        self.open = []
+
+    def close(self):
+        pass
+
+    def errors(self, _doing):
+        return contextlib.nullcontext()
+
+
+def make_plan(**more):
+    return Plan(
+        service="s",
+        pipeline="p",
+        inputs=("in",),
+        output="out",
+        rejects="rejects",
+        events="events",
+        partitions=dict.fromkeys(TOPICS, PARTITIONS),
+        **more,
+    )
+
+
+@pytest.fixture
+def topics(monkeypatch):
+    """An empty Kafka; writers of this test write to it."""
+    found = Topics()
+    monkeypatch.setattr(writer, "_writers", {})
+    for module in ("sink", "writer"):
+        monkeypatch.setattr(
+            f"streaming.sink.{module}.make_producer", lambda plan, _: FakeProducer(plan, found)
+        )
+    return found
+
+
+def some_table(rng, name, count):
+    """Records that say who they are; values of a few and of many bytes, some shared."""
+    values = [f"{name}:{n}:".encode() + b"x" * rng.choice([0, 3, 200]) for n in range(count)]
+    table = {
+        "key": pa.array([b"k%d" % rng.randrange(9) for _ in range(count)]),
+        "value": pa.array(values),
+        "headers": pa.nulls(count, HEADERS),
+        "timestamp": pa.array([1_700_000_000_000 + n for n in range(count)]),
+        "sequence": pa.array(range(count)),
+    }
+    if rng.random() < 0.5:
+        table["value"] = table["value"].dictionary_encode()
+    return pa.table(table)
+
+
+def some_batch(rng, shards, *, as_batches):
+    """For each shard its rows: (topic, table)."""
+    made = {}
+    for shard in range(shards):
+        for number in range(rng.randrange(4)):
+            topic = rng.choice(TOPICS)
+            table = some_table(rng, f"{shard}/{number}", rng.randrange(1, 40))
+            if as_batches and topic != "events":
+                table = small_batches(table, rng)
+            made.setdefault(shard, []).append((topic, table))
+    return made
+
+
+def small_batches(table, rng):
+    """The table as record batches of a few records each."""
+    some, first = [], 0
+    while first < len(table):
+        piece = table.slice(first, rng.randrange(1, 9))
+        some.append(encoded(piece, PARTITIONS, Headers(), "none", 0))
+        first += len(piece)
+    return pa.concat_tables(some).combine_chunks()
+
+
+def rows_of(made, order):
+    return [
+        {"shard": shard, "topic": topic, "rows": to_ipc(table), "totals": "", "wrote_before": True}
+        for shard in order
+        for topic, table in made[shard]
+    ]
+
+
+def write(plan, rows, batch=0):
+    """One attempt at a batch, by a worker that has written nothing."""
+    writer._writers.clear()
+    totals = []
+    first, *rest = rows
+    context = BatchContext("q", batch, in_doubt=False)
+    return Sink(plan).write(context, 0, first, iter(rest), totals)
+
+
+def by_shard(topics):
+    """What of each shard is in a topic's partition, in order; shards may come in any order."""
+    found = {}
+    for place, values in topics.values.items():
+        for value in values:
+            name = value[value.index(b"/") - 1 : value.index(b"/")] if b"/" in value else b""
+            found.setdefault((place, name), []).append(value)
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(60, 3000))
+def test_any_cuts_any_crashes_and_any_order_of_shards_give_what_one_transaction_gives(topics, seed):
+    rng = random.Random(seed)
+    delivery = "exactly-once"
+    whole, shards = make_plan(delivery=delivery), rng.choice([1, 2, 5])
+    made = some_batch(rng, shards, as_batches=rng.random() < 0.5)
+    order = list(made)
+    if not order:
+        return
+    write(whole, rows_of(made, order))
+    expected = by_shard(topics)
+    assert topics.transactions == [len(topics.all())]
+
+    topics.values, topics.progress, topics.transactions = {}, (-1, ""), []
+    plan = make_plan(
+        delivery=delivery,
+        part_records_max=rng.choice([1, 3, 10, 1000]),
+        part_bytes_max=rng.choice([1, 500, 5000, 10**6]),
+    )
+    topics.crash = lambda: rng.random() < likely and crash()
+
+    def crash():
+        raise Crash
+
+    for attempt in range(200):
+        likely = 0 if attempt == 199 else rng.choice([0.05, 0.3])
+        rng.shuffle(order)
+        with contextlib.suppress(Crash):
+            found = write(plan, rows_of(made, order))
+            break
+    assert by_shard(topics) == expected
+    topics.crash = lambda: None
+    assert write(plan, rows_of(made, order)).found == 1
+    assert by_shard(topics) == expected
+    assert found.transactions <= len(topics.transactions)
+
+
+def cut_once(topics, plan, rows):
+    """Write until a part is committed, then die."""
+
+    def die():
+        if topics.transactions:
+            raise Crash
+
+    topics.crash = die
+    with pytest.raises(Crash):
+        write(plan, rows)
+    topics.crash = lambda: None
+
+
+PLAN = make_plan(part_records_max=10)
+
+
+def table_of(*values):
+    count = len(values)
+    numbers = {"timestamp": pa.array([1] * count), "sequence": pa.array(range(count))}
+    keys = {"key": pa.array([b"k"] * count), "headers": pa.nulls(count, HEADERS)}
+    return pa.table({"value": pa.array([b"%d" % v for v in values]), **keys, **numbers})
+
+
+CHANGES = {
+    "one less before the cut": [("out", table_of(*range(1, 40)))],
+    "one more before the cut": [("out", table_of(7, *range(40)))],
+    "another topic": [("rejects", table_of(*range(40)))],
+    "fewer than were written": [("out", table_of(*range(5)))],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_shard_that_gives_something_else_on_a_repeat_is_written_no_further(topics, change):
+    cut_once(topics, PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))
+    before = topics.all()
+    assert len(before) == 10
+    with pytest.raises(ProgressMissing, match=r"written in part.*gives something else now"):
+        write(PLAN, rows_of({3: CHANGES[change]}, [3]))
+    assert topics.all() == before
+
+
+def test_a_shard_of_which_all_was_written_has_to_give_as_many_again(topics):
+    made = {1: [("out", table_of(*range(8)))], 2: [("out", table_of(*range(40)))]}
+    cut_once(topics, PLAN, rows_of(made, [1, 2]))
+    made[1] = [("out", table_of(*range(7)))]
+    with pytest.raises(ProgressMissing):
+        write(PLAN, rows_of(made, [2, 1]))
+
+
+def test_what_is_behind_a_cut_may_change(topics):
+    """A record that Kafka refused, for instance."""
+    cut_once(topics, PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))
+    write(PLAN, rows_of({3: [("out", table_of(*range(39))), ("rejects", table_of(39))]}, [3]))
+    assert sorted(topics.all(), key=int) == [b"%d" % n for n in range(40)]
+
+
+def test_a_record_batch_is_never_cut(topics):
+    def batches(*counts):
+        first, made = 0, []
+        for count in counts:
+            piece = table_of(*range(first, first + count))
+            made.append(encoded(piece, 1, Headers(), "none", 0))
+            first += count
+        return {3: [("out", pa.concat_tables(made).combine_chunks())]}
+
+    cut_once(topics, PLAN, rows_of(batches(10, 10, 10), [3]))
+    with pytest.raises(ProgressMissing):
+        write(PLAN, rows_of(batches(9, 11, 10), [3]))
+    assert len(topics.all()) == 1
+
+
+def test_progress_that_was_forgotten_stays_so_while_parts_are_written(topics):
+    """Else a part of those who never wrote would hide that others are in doubt."""
+    made = {1: [("out", table_of(*range(20)))], 2: [("out", table_of(*range(5)))]}
+    rows = rows_of(made, [1, 2])
+    for row in rows:
+        row["wrote_before"] = row["shard"] == 2
+    for _ in range(2):
+        writer._writers.clear()
+        context = BatchContext("q", 7, in_doubt=True)
+        with pytest.raises(ProgressMissing, match="may have been written"):
+            Sink(PLAN).write(context, 0, rows[0], iter(rows[1:]), [])
+    assert len(topics.all()) == 10
+
+
+def test_a_transaction_that_is_open_for_long_is_committed_before_more_is_written(
+    topics, monkeypatch
+):
+    clock = iter(range(0, 10**6, 6))
+    monkeypatch.setattr(parts, "time", SimpleNamespace(monotonic=clock.__next__, time=lambda: 9.0))
+    rows = rows_of({1: [("out", table_of(n)) for n in range(20)]}, [1])
+    found = write(make_plan(), rows)
+    assert found.transactions == len(topics.transactions) > 3
+    assert topics.all() == [b"%d" % n for n in range(20)]
+
+
+def test_without_transactions_parts_are_waited_for(topics):
+    plan = make_plan(delivery="at-least-once", part_records_max=10)
+    found = write(plan, rows_of({1: [("out", table_of(*range(35)))]}, [1]))
+    assert (found.transactions, len(topics.transactions)) == (0, 4)
+    assert topics.all() == [b"%d" % n for n in range(35)]
+
+
+def test_deliveries_are_measured_once_each(topics):
+    found = write(PLAN, rows_of({1: [("out", table_of(*range(35)))]}, [1]))
+    assert sum(found.latency_ms[:-1]) == 35
+
+
+def test_progress_as_text():
+    part = Part((1 << 1023) + 1, {7: (10**12, 2**32 - 1), 8: (1, 0)}, 10**13, forgotten=True)
+    for each in (part, Part(), None):
+        progress = BatchProgress(12, "query", each)
+        assert BatchProgress.from_text(12, progress.to_text()) == progress
+        assert len(progress.to_text()) < 1000, "Kafka takes 4,096 characters"
+    assert BatchProgress.from_text(-1, "") is None
+    assert BatchProgress.from_text(3, "of another kind of group") is None
+
+
+def test_how_many_rows_fit():
+    table = pa.table({"value": pa.array([b"x" * 10] * 100), "key": pa.array([b"k"] * 100)})
+    assert rows_within(table, 1000, 10**6)[0] == 100
+    assert rows_within(table, 7, 10**6)[0] == 7
+    assert rows_within(table, 0, 0)[0] == 1
+    assert rows_within(table, 1000, 55) == (5, 55)
+    large = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100, np.int32)), [b"x" * 1000])
+    assert rows_within(pa.table({"value": large}), 1000, 5_500) == (5, 5_000)
+    small = pa.DictionaryArray.from_arrays(
+        pa.array(np.ones(100, np.int32)), [b"x" * 1000, b"x" * 10]
+    )
+    assert rows_within(pa.table({"value": small}), 1000, 55_000) == (100, 1_000)
