@@ -118,10 +118,11 @@ class Service(Running):
         config: Path,
         *arguments: str,
         environment: dict[str, str] | None = None,
+        module: str = "streaming.cli",
     ):
         self.config = config
         self.log = config.parent / f"run-{time.monotonic_ns()}.log"
-        words = [sys.executable, "-m", "streaming.cli", "run", str(config), *arguments]
+        words = [sys.executable, "-m", module, "run", str(config), *arguments]
         kept = {k: v for k, v in os.environ.items() if k != "SEQUENCER_BOOTSTRAP_SERVERS"}
         with self.log.open("w") as output:
             self.process = subprocess.Popen(

@@ -327,7 +327,8 @@ def test_without_transactions_parts_are_waited_for(topics):
     assert topics.all() == [b"%d" % n for n in range(35)]
 
 
-def test_deliveries_are_measured_once_each(topics):
+@pytest.mark.usefixtures("topics")
+def test_deliveries_are_measured_once_each():
     found = write(PLAN, rows_of({1: [("out", table_of(*range(35)))]}, [1]))
     assert sum(found.latency_ms[:-1]) == 35
 
