@@ -124,5 +124,5 @@ def ends_everywhere(every, within="tests.faults.torn:operators", **environment):
     run_once(every.config, **how)
     moments = torn.moments(folder)
     assert {task.rpartition("-")[0] for task in moments} == set(every.pipelines)
-    assert min(moments.values()) > 2, moments
+    assert min(moments.values()) > 1, moments
     every.judge()

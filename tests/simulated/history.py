@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from functools import partial
 
 from tests.simulated.faults import FAULTS
@@ -29,6 +31,8 @@ class History:
         self.discipline = rng.choice(sorted(PIPELINES))
         self.discipline = pipeline or self.discipline
         self.pipeline = PIPELINES[self.discipline](rng, folder)
+        part = random.Random(seed).choice([1, 3, 20, 10**6])
+        self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part)
         self.service = Service(self.world, self.kafka, self.pipeline)
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:

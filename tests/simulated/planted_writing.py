@@ -12,6 +12,7 @@ from streaming.kafka import brokers
 from streaming.service import query
 from streaming.sink import sink, writer
 from streaming.sink.outbox import Outbox
+from streaming.sink.parts import Parts
 from streaming.sink.producer import BatchProducer
 from tests.simulated import spark, world
 from tests.simulated.planting import plant
@@ -71,12 +72,12 @@ def only_the_first_row_of_a_shard_is_written(put):
 def progress_is_read_before_fencing(put):
     """The two halves of step 3 are swapped."""
 
+    begin_session = writer.Writer.begin_session
+
     def wrong(self, context):
-        offset, metadata = self.producer.progress()
-        with self.producer.errors("begin a session"):
-            self.producer.begin_session()
-        self.forgotten = offset < 0 or not metadata.startswith(context.query)
-        return not self.forgotten and offset >= context.batch
+        found, producer = self.producer.progress(), self.producer
+        producer.progress = lambda: found
+        return begin_session(self, context)
 
     put(writer.Writer, "begin_session", wrong)
 
@@ -102,6 +103,7 @@ def a_batch_that_is_written_is_written_again(put):
 
     def wrong(self, context):
         begin_session(self, context)
+        self.part = None
 
     put(writer.Writer, "begin_session", wrong)
 
@@ -121,6 +123,37 @@ def a_batch_that_begins_is_taken_for_written(put):
 def progress_is_not_sent(put):
     """Step 4 has no first half."""
     put(BatchProducer, "send_progress", lambda self, *_more: self._send())
+
+
+@plant
+def a_part_is_taken_for_all_of_the_batch(put):
+    """The progress of a part does not say how far the batch is."""
+    send_progress = writer.Writer._send_progress
+
+    def wrong(self, context, _part):
+        send_progress(self, context, None)
+
+    put(writer.Writer, "_send_progress", wrong)
+
+
+@plant
+def parts_are_written_again(put):
+    """Where a part ended is not looked at."""
+    put(Parts, "_pass_over", lambda *_unit: 0)
+    put(Parts, "finish", lambda self: self._leave())
+    put(Parts, "_leave", lambda _self: None)
+
+
+@plant
+def a_part_ends_one_record_late(put):
+    """What a part says was written includes the record behind it."""
+    end_part = writer.Writer.end_part
+
+    def wrong(self, context, part):
+        cut = {shard: (count + 1, check) for shard, (count, check) in part.cut.items()}
+        end_part(self, context, dataclasses.replace(part, cut=cut, total=part.total + len(cut)))
+
+    put(writer.Writer, "end_part", wrong)
 
 
 @plant
