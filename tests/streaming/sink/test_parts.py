@@ -336,7 +336,7 @@ def test_deliveries_are_measured_once_each():
 def test_progress_as_text():
     part = Part((1 << 1023) + 1, {7: (10**12, 2**32 - 1), 8: (1, 0)}, 10**13, forgotten=True)
     for each in (part, Part(), None):
-        progress = BatchProgress(12, "query", each)
+        progress = BatchProgress(12, "query", "digest", each)
         assert BatchProgress.from_text(12, progress.to_text()) == progress
         assert len(progress.to_text()) < 1000, "Kafka takes 4,096 characters"
     assert BatchProgress.from_text(-1, "") is None
