@@ -3,7 +3,7 @@
 What a batch will write is not known when its offsets are logged: a command may have made a group of
 thousands, a message may have thousands of destinations, one record may free millions that waited.
 So the sink commits a *part* where it has become large, or has been open for long, together with how
-far that is (`Part`), and goes on in another transaction. The usual batch is one part.
+far that is (`progress.Part`), and goes on in another transaction. The usual batch is one part.
 
 What is certain on a repeat is the order of the records of one shard: its step depends on state,
 rows and time alone, and Spark takes what it yields as it comes. Which shard comes first is not
@@ -22,7 +22,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,6 +41,7 @@ from streaming.arrow.encoded import (
 )
 from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.record_batch import rows_within
+from streaming.sink.progress import Part
 
 if TYPE_CHECKING:
     from streaming.disciplines.plan import BatchContext
@@ -51,34 +51,6 @@ OPEN_SHARE_MAX = 0.25
 """Of the time that a transaction may take: it is committed then, before more is written."""
 ALL = sys.maxsize
 NO_STAMPS = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """How far a batch is written that is not written whole.
-
-    ``whole``: the shards of which all is written, a bit for each state key. ``cut``: by state key,
-    how many records are written of a shard, and a checksum of what the last one looked like.
-    ``total``: records of all shards. ``forgotten``: whether Kafka knew of no progress before.
-    """
-
-    whole: int = 0
-    cut: dict[int, tuple[int, int]] = field(default_factory=dict)
-    total: int = 0
-    forgotten: bool = False
-
-    def to_text(self) -> str:
-        """One word, with an end to it."""
-        cuts = (f".{key:x}-{count:x}-{check:x}" for key, (count, check) in self.cut.items())
-        return f"{self.whole:x}.{self.total:x}.{self.forgotten:x}{''.join(cuts)}/"
-
-    @classmethod
-    def from_text(cls, text: str) -> Part:
-        """The inverse of :meth:`to_text`."""
-        whole, total, forgotten, *cuts = text.rstrip("/").split(".")
-        numbers = (tuple(int(number, 16) for number in each.split("-")) for each in cuts)
-        cut = {key: (count, check) for key, count, check in numbers}
-        return cls(int(whole, 16), cut, int(total, 16), forgotten=forgotten == "1")
 
 
 class PartChanged(Exception):  # noqa: N818  (who knows the batch says it in a sentence)

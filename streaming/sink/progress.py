@@ -11,12 +11,38 @@ was. A restored checkpoint gives old numbers to other input, so the number alone
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from streaming.sink.parts import Part
+from dataclasses import dataclass, field
 
 ALL = "all"
 """The part of a batch that was written in one transaction, and of the last of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How far a batch is written that is not written whole.
+
+    ``whole``: the shards of which all is written, a bit for each state key. ``cut``: by state key,
+    how many records are written of a shard, and a checksum of what the last one looked like.
+    ``total``: records of all shards. ``forgotten``: whether Kafka knew of no progress before.
+    """
+
+    whole: int = 0
+    cut: dict[int, tuple[int, int]] = field(default_factory=dict)
+    total: int = 0
+    forgotten: bool = False
+
+    def to_text(self) -> str:
+        """One word, with an end to it."""
+        cuts = (f".{key:x}-{count:x}-{check:x}" for key, (count, check) in self.cut.items())
+        return f"{self.whole:x}.{self.total:x}.{self.forgotten:x}{''.join(cuts)}/"
+
+    @classmethod
+    def from_text(cls, text: str) -> Part:
+        """The inverse of :meth:`to_text`."""
+        whole, total, forgotten, *cuts = text.rstrip("/").split(".")
+        numbers = (tuple(int(number, 16) for number in each.split("-")) for each in cuts)
+        cut = {key: (count, check) for key, count, check in numbers}
+        return cls(int(whole, 16), cut, int(total, 16), forgotten=forgotten == "1")
 
 
 @dataclass(frozen=True, slots=True)

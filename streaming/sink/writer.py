@@ -16,8 +16,7 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
-from streaming.sink.parts import Part
-from streaming.sink.progress import BatchProgress
+from streaming.sink.progress import BatchProgress, Part
 
 NEVER = -2
 

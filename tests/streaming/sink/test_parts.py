@@ -15,8 +15,7 @@ from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Headers, Plan
 from streaming.errors import ProgressMissing
 from streaming.sink import parts, writer
-from streaming.sink.parts import Part
-from streaming.sink.progress import BatchProgress
+from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.sink import Sink
 from tests.seeds import seeds
 
