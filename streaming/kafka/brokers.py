@@ -35,6 +35,8 @@ from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
+from streaming.kafka.topology import Topology
+
 CLOSING_TURNS = 3
 """What waits in the background is told so, wakes, and ends."""
 SECONDS_MAX = 60.0
@@ -147,7 +149,8 @@ class Brokers:
     def __init__(self, settings: dict[str, Any]) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters is raised
         self.settings = {**CONNECTIONS, **settings}
-        self.leaders: dict[Place, int] = {}
+        self.topology = Topology()
+        self.leaders = self.topology.leaders
         self.coordinators: dict[Coordinator, int] = {}
         self._open()
 
@@ -172,7 +175,7 @@ class Brokers:
     def _open(self) -> None:
         self.network = NetworkSelector(**self.settings)
         self.manager = _Connections(self.network, **self.settings)
-        self.leaders.clear()
+        self.topology.clear()
         self.coordinators.clear()
 
     def send(self, request: Any, node: int) -> Any:
@@ -246,19 +249,16 @@ class Brokers:
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
-            max_version=9,
+            max_version=12,
         )
         answer = await self.manager.send(request)
+        found, answer.topics = answer.topics, []  # kafka-python keeps books of its own, slowly
         self.manager.cluster.update_metadata(answer)
-        for topic in answer.topics:
+        self.topology.update(found)
+        for topic in found:
             error = first_error([topic.error_code])
             if error is not None and not error.retriable:
                 raise error
-            for partition in topic.partitions:
-                place = (topic.name, partition.partition_index)
-                self.leaders.pop(place, None)
-                if partition.leader_id >= 0:
-                    self.leaders[place] = partition.leader_id
 
 
 def first_error(codes: Iterable[int]) -> KafkaError | None:

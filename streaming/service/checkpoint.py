@@ -22,6 +22,7 @@ from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError, JobFailed, SequencerError
 from streaming.service.files import Files, local_path
+from streaming.source.positions import offsets_in
 
 IDENTITY = "identity.json"
 STATUS = "status.json"
@@ -255,8 +256,8 @@ class Checkpoint:
         lines = self._files.read(f"offsets/{batch}").decode().splitlines()
         found: dict[str, dict[str, int]] = {}
         for line in lines[2:]:  # a version, then Spark's own; a line for each source follows
-            offsets = json.loads(line) if line.startswith("{") else {}
-            found |= {topic: each for topic, each in offsets.items() if isinstance(each, dict)}
+            given = json.loads(line) if line.startswith("{") else {}  # ticks are numbers
+            found |= offsets_in(given)
         return found
 
     def _last(self, log: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import topics
+from streaming.source.positions import offsets_in
 
 
 class Through:
@@ -87,5 +88,5 @@ def offsets_of(progress: Any, name: str) -> dict[str, dict[str, int]]:
         offsets = source[name]
         offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
         if isinstance(offsets, dict):  # the others are ticks
-            by_topic |= offsets
+            by_topic |= offsets_in(offsets)
     return by_topic

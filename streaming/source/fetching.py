@@ -2,6 +2,10 @@
 
 A request to a broker is about all of its partitions that are not read yet; the next one is sent
 before what came is given out, so a broker works while we do.
+
+What is read is what was planned, or an error: requests name a topic by its id, and say for which
+leader epoch they are meant, so that a replica that is behind does not answer. A leader that was
+elected since then is asked first whether it has all of it.
 """
 
 from __future__ import annotations
@@ -13,22 +17,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from kafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    LeaderNotAvailableError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, for_code
+from kafka.protocol.consumer import FetchRequest
 
 from streaming.arrow.fetched import Fetched, fetched
-from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
+from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
 from streaming.kafka.leaders import PartitionRequests
+from streaming.kafka.topology import id_of
+from streaming.source.bounds import EARLIEST, READ_COMMITTED, BoundsReader, epoch_ends
+from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss, lost
 from streaming.source.ranges import Range
 
-READ_COMMITTED = 1
-EARLIEST, LATEST = -2, -1
+BY_NAME, BY_ID = 12, 13
+"""Versions of a request that name topics so."""
+ANOTHER_SECONDS = 5.0
+"""A topic with another id is another one, if brokers say so for so long: some may be behind."""
 WAIT_MS = 500
 """A broker waits so long for what is not there yet; what we ask for is there."""
 RESPONSE_BYTES_MAX = 8 * 2**20
@@ -38,19 +41,24 @@ MARGIN = 1.1
 
 Topic = FetchRequest.FetchTopic
 Partition = Topic.FetchPartition
-Asked = ListOffsetsRequest.ListOffsetsTopic
-AskedPartition = Asked.ListOffsetsPartition
 
 
 @dataclass(slots=True)
 class Fetching(PartitionRequests):
-    """Reads some ranges; ``offset_bytes`` keeps what an offset of each partition took."""
+    """Reads some ranges; ``offset_bytes`` keeps what an offset of each partition took.
+
+    ``repeated``: of a batch that was planned before.
+    """
 
     ranges: Iterable[Range]
     offset_bytes: dict[Place, float] = field(default_factory=dict)
+    repeated: bool = False
     left: dict[Place, Range] = field(init=False)
     answers: deque[tuple[Range, Any]] = field(default_factory=deque)
     came: deque[Fetched] = field(default_factory=deque)
+    doubtful: set[Place] = field(default_factory=set)
+    others_since: float | None = None
+    seen: int = -1
 
     def __post_init__(self) -> None:
         self.left = {each.place: each for each in self.ranges if each.first < each.stop}
@@ -58,11 +66,18 @@ class Fetching(PartitionRequests):
     def __iter__(self) -> Iterator[Fetched]:
         """What the brokers give, until all is read.
 
-        KafkaError where a broker refuses, or nothing comes for SECONDS_MAX; Unreadable.
+        InputLost where it is no longer there, Unreadable where it is damaged, KafkaError where a
+        broker refuses, or nothing comes for SECONDS_MAX.
         """
         self.brokers.connect()
+        self.stale_topics.update(
+            topic for topic, at in self.left if (topic, at) not in self.brokers.leaders
+        )
+        if self.stale_topics:
+            self._look_for_leaders()
         deadline = time.monotonic() + SECONDS_MAX
         while self.left or self.came:
+            self._look_at_logs()
             self.poll(0 if self.came else LOOK_AGAIN_SECONDS)
             self._take_answers()
             if self.came:
@@ -73,16 +88,77 @@ class Fetching(PartitionRequests):
                     f"nothing came of {next(iter(self.left.values()))}"
                 )
 
+    def _look_at_logs(self) -> None:
+        """Compare what leaders have now with what was planned; InputLost where some is lost."""
+        if self.doubtful:
+            self._ask_for_beginnings()
+        if self.seen != self.brokers.topology.version:
+            self.seen = self.brokers.topology.version
+            self._require_same_topics()
+            self._ask_new_leaders()
+
+    def _ask_for_beginnings(self) -> None:
+        """A replica did not have an offset: does the leader, or was it deleted?"""
+        places, self.doubtful = self.doubtful & self.left.keys(), set()
+        bounds = BoundsReader(self.brokers, {topic for topic, _ in places})
+        bounds.refresh()
+        first = bounds(EARLIEST)
+        self._require(
+            Loss(each.topic, each.partition, DELETED, each.first, begin)
+            for each in map(self.left.__getitem__, sorted(places))
+            if (begin := first[each.topic][each.partition].offset) > each.first
+        )
+
+    def _require_same_topics(self) -> None:
+        ids = self.brokers.topology.ids
+        others = [
+            each
+            for each in self.left.values()
+            if each.id and ids.get(each.topic, each.id) not in ("", each.id)
+        ]
+        self.stale_topics.update(each.topic for each in others)
+        if not others:
+            self.others_since = None
+        elif self.others_since is None:
+            self.others_since = time.monotonic()
+        elif time.monotonic() - self.others_since > ANOTHER_SECONDS:
+            self._require(
+                Loss(each.topic, each.partition, MADE_AGAIN, each.first, 0) for each in others
+            )
+
+    def _ask_new_leaders(self) -> None:
+        epochs = self.brokers.topology.epochs
+        planned = {
+            each.place: each.epoch
+            for each in self.left.values()
+            if 0 <= each.epoch < epochs.get(each.place, -1)
+        }
+        ends = epoch_ends(self.brokers, planned) if planned else {}
+        self._require(
+            Loss(*place, CUT_BACK, self.left[place].stop, end)
+            for place, end in ends.items()
+            if 0 <= end < self.left[place].stop
+        )
+
+    def _require(self, losses: Iterable[Loss]) -> None:
+        if found := list(losses):
+            raise lost(found, repeated=self.repeated)
+
     def _wanted(self) -> Iterable[Place]:
-        return self.left
+        unsure = self.doubtful or self.others_since is not None
+        return () if unsure or self.seen != self.brokers.topology.version else self.left
 
     def _request(self, node: int, places: list[Place]) -> None:
-        topics: dict[str, list[Any]] = {}
         asked = {place: self.left[place] for place in places}
+        topics: dict[str, Any] = {}
         for each in asked.values():
-            topics.setdefault(each.topic, []).append(
+            topic = topics.setdefault(
+                each.topic, Topic(topic=each.topic, topic_id=id_of(each.id), partitions=[])
+            )
+            topic.partitions.append(
                 Partition(
                     partition=each.partition,
+                    current_leader_epoch=self.brokers.topology.epochs.get(each.place, -1),
                     fetch_offset=each.first,
                     partition_max_bytes=self._bytes_of(each),
                 )
@@ -95,9 +171,9 @@ class Fetching(PartitionRequests):
             isolation_level=READ_COMMITTED,
             session_id=0,
             session_epoch=-1,
-            topics=[Topic(topic=name, partitions=some) for name, some in topics.items()],
+            topics=list(topics.values()),
             forgotten_topics_data=[],
-            max_version=11,
+            max_version=BY_ID if all(each.id for each in asked.values()) else BY_NAME,
         )
         self._ask(request, node, places, partial(self._answered, asked))
 
@@ -110,12 +186,16 @@ class Fetching(PartitionRequests):
         if answer.error_code:
             self._failed(for_code(answer.error_code)())
             return
+        names = {id_of(each.id): each.topic for each in asked.values() if each.id}
         for topic in answer.responses:
             for told in topic.partitions:
-                place = (topic.topic, told.partition_index)
-                if told.error_code:
+                place = (names.get(topic.topic_id, topic.topic), told.partition_index)
+                if told.error_code == OffsetOutOfRangeError.errno:
+                    self.doubtful.add(place)
+                    self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
+                elif told.error_code:
                     said = f"{place[0]} partition {place[1]}"
-                    self._refused(topic.topic, for_code(told.error_code)(said))
+                    self._refused(place[0], for_code(told.error_code)(said))
                 elif told.records:
                     self.answers.append((asked[place], told))
 
@@ -137,56 +217,3 @@ class Fetching(PartitionRequests):
             del self.left[wanted.place]
             if after < wanted.stop:
                 self.left[wanted.place] = replace(wanted, first=after)
-
-
-def offsets(brokers: Brokers, topics: Iterable[str], which: int) -> dict[str, dict[int, int]]:
-    """Each topic's partitions with their first offset (EARLIEST), or the last stable one (LATEST).
-
-    KafkaError where a topic is missing, a broker refuses, or a leader does not answer in time.
-    """
-    names = sorted(topics)
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
-        try:
-            brokers.find_leaders(names)
-            found: dict[str, dict[int, int]] = brokers.manager.run(_offsets, brokers, names, which)
-        except KafkaError as error:
-            if not error.retriable or time.monotonic() > deadline:
-                raise
-            brokers.turn(LOOK_AGAIN_SECONDS)
-        else:
-            return found
-
-
-async def _offsets(brokers: Brokers, names: list[str], which: int) -> dict[str, dict[int, int]]:
-    by_node: dict[int, dict[str, list[Any]]] = {}
-    for topic in names:
-        for partition in sorted(brokers.manager.cluster.partitions_for_topic(topic) or ()):
-            node = brokers.leaders.get((topic, partition))
-            if node is None:
-                raise LeaderNotAvailableError(f"{topic} partition {partition} has no leader")
-            asked = AskedPartition(partition_index=partition, timestamp=which)
-            by_node.setdefault(node, {}).setdefault(topic, []).append(asked)
-    answers = [
-        brokers.manager.send(
-            ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=READ_COMMITTED,
-                topics=[Asked(name=name, partitions=asked) for name, asked in of.items()],
-                max_version=5,
-            ),
-            node,
-        )
-        for node, of in by_node.items()
-    ]
-    found: dict[str, dict[int, int]] = {name: {} for name in names}
-    for answer in answers:
-        for topic_told in (await answer).topics:
-            for told in topic_told.partitions:
-                if told.error_code:
-                    place = f"{topic_told.name} partition {told.partition_index}"
-                    raise for_code(told.error_code)(place)
-                found[topic_told.name][told.partition_index] = told.offset
-    if unknown := [name for name, of in found.items() if not of]:
-        raise UnknownTopicOrPartitionError(", ".join(unknown))
-    return found

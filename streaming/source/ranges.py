@@ -1,29 +1,33 @@
-"""What a batch reads of each partition, and which task reads it.
-
-Offsets are told as Spark's Kafka source tells them, by topic and partition: {"topic": {"0": 12}}.
-A checkpoint that was written with that source goes on with this one, and the other way round.
-"""
+"""What a batch reads of each partition, and which task reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-Offsets = Mapping[str, Mapping[str, int]]
+from streaming.source.positions import Log, Offsets
 
 NEARLY = 1.2
 """A task's share may be so much larger than fair where that leaves a partition whole."""
 
+UNKNOWN = Log()
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets of a partition, from ``first`` to before ``stop``; ``number`` is the topic's."""
+    """Offsets of a partition, from ``first`` to before ``stop``; ``number`` is the topic's.
+
+    ``id`` is the topic's in Kafka ("": unknown); ``epoch`` is that of the leader who said that
+    there is so much (-1: unknown).
+    """
 
     topic: str
     number: int
     partition: int
     first: int
     stop: int
+    id: str = ""
+    epoch: int = -1
 
     @property
     def place(self) -> tuple[str, int]:
@@ -58,20 +62,19 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[s
     return out
 
 
-def lost(start: Offsets, ends: Offsets) -> list[tuple[str, str]]:
-    """Partitions that are gone, or end before what was read of them."""
+def ranges(
+    start: Offsets,
+    end: Offsets,
+    numbers: Mapping[str, int],
+    logs: Mapping[str, Log] | None = None,
+) -> list[Range]:
+    """What lies between two offsets, in order of topic and partition, of these ``logs``."""
+    known = logs or {}
     return [
-        (topic, at)
-        for topic, of in start.items()
-        for at, read in of.items()
-        if ends.get(topic, {}).get(at, -1) < read
-    ]
-
-
-def ranges(start: Offsets, end: Offsets, numbers: Mapping[str, int]) -> list[Range]:
-    """What lies between two offsets, in order of topic and partition."""
-    return [
-        Range(topic, numbers[topic], int(at), begin, stop)
+        Range(
+            *(topic, numbers[topic], int(at), begin, stop),
+            *(known.get(topic, UNKNOWN).id, known.get(topic, UNKNOWN).epochs.get(at, -1)),
+        )
         for topic in sorted(end, key=numbers.__getitem__)
         for at, stop in sorted(end[topic].items(), key=lambda each: int(each[0]))
         if (begin := start.get(topic, {}).get(at, 0)) < stop

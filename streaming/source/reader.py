@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafka.errors import KafkaError, OffsetOutOfRangeError
+from kafka.errors import KafkaError
 
 from streaming.arrow.fetched import Unreadable, tables
 from streaming.arrow.pack import PACK_BYTES_MAX, Pack
-from streaming.errors import INPUT_LOST, InputDamaged, InputLost, KafkaUnavailable
+from streaming.errors import InputDamaged, KafkaUnavailable
 from streaming.kafka.brokers import Brokers, Place
 from streaming.kafka.choice import brokers_of, own_settings
-from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
-from streaming.source.ranges import Offsets, Range, limited, lost, ranges, shared
+from streaming.source.fetching import Fetching
+from streaming.source.losses import Acceptance, going_on, lost
+from streaming.source.positions import Position, begin_of, logs_in, offsets_in, position
+from streaming.source.ranges import Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
+from streaming.source.watching import TopicWatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,8 +58,6 @@ class Inputs:
         """Kafka's errors as ours."""
         try:
             yield
-        except OffsetOutOfRangeError as error:
-            raise InputLost(*INPUT_LOST) from error
         except Unreadable as error:
             raise self._damaged(*error.args) from error
         except KafkaError as error:
@@ -75,50 +76,83 @@ class Inputs:
 
 
 class KafkaReader:
-    """Offsets of some topics, as Spark's Kafka source tells them, and shares of a batch.
+    """Positions in some topics (`positions`), and shares of a batch.
 
     ``limits`` are a batch's; ``tasks`` at most read it.
     """
 
-    def __init__(self, inputs: Inputs, limits: Limits, tasks: int) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        limits: Limits,
+        tasks: int,
+        accepted: Acceptance | None = None,
+    ) -> None:
         self.inputs = inputs
         self.limits = limits
         self._offset_bytes = UNKNOWN_BYTES
         self.tasks = tasks
+        self._accepted = accepted or Acceptance()
         # Connections of its own: each query has a thread that drives them.
         self.brokers = Brokers(inputs.settings().connection)
+        self._watch = TopicWatch(self.brokers, inputs.topics)
+        self._planned: Position = {}
 
-    def first(self) -> Offsets:
+    def first(self) -> Position:
         """Each partition's first record."""
-        return self._offsets(EARLIEST)
+        with self._errors():
+            return self._watch.first()
 
-    def latest(self, start: Offsets) -> Offsets:
-        """Where the batch ends. InputLost where partitions end before what was read of them.
+    def latest(self, start: Position) -> Position:
+        """Where the batch ends, ``start`` where there is nothing new.
 
-        A leader that is new may know less for a moment.
+        InputLost where what comes next is gone, or what was read before is not what is there now:
+        its topic was made again, or its log was cut back. A leader that is new may know less for a
+        moment.
         """
         for _ in range(LOOKS):
-            ends = self._offsets(LATEST)
-            if not lost(start, ends):
-                return limited(start, ends, self._records_max(start, ends))
+            with self._errors():
+                found = self._watch.look(start)
+            if found is None:
+                return start
+            whole, losses = found
+            if self._accepted.covers(losses):
+                break
+            self._watch.look_closely()
             time.sleep(LOOK_SECONDS)
-        raise InputLost(*INPUT_LOST)
+        else:
+            raise lost(losses)
+        self._accepted.topics.difference_update(self.inputs.topics)
+        if offsets_in(whole) == offsets_in(start) and not losses:
+            return start
+        self._planned = self._limited(start, going_on(whole, losses))
+        return self._planned
 
-    def shares(self, start: Offsets, end: Offsets) -> list[bytes]:
+    def shares(self, start: Position, end: Position) -> list[bytes]:
         """What each task reads, for :func:`rows_of_shares`."""
-        all_of_it = ranges(start, end, self.inputs.topics)
-        return [pickle.dumps(share) for share in shared(all_of_it, self.tasks)]
+        repeated = end != self._planned
+        return [
+            pickle.dumps((share, repeated)) for share in shared(self._there(start, end), self.tasks)
+        ]
 
     def close(self) -> None:
         """Let go of the connections."""
         self.brokers.close()
 
-    def _records_max(self, start: Offsets, ends: Offsets) -> int:
+    def _limited(self, start: Position, whole: Position) -> Position:
+        """Where a batch ends that reads as much of it as memory is to hold."""
+        records_max = self._records_max(self._there(start, whole))
+        offsets = limited(begin_of(start, whole), offsets_in(whole), records_max)
+        return position(offsets, logs_in(whole))
+
+    def _there(self, start: Position, end: Position) -> list[Range]:
+        return ranges(begin_of(start, end), offsets_in(end), self.inputs.topics, logs_in(end))
+
+    def _records_max(self, there: list[Range]) -> int:
         """How many records a batch reads of what is there (0: all), as memory is to hold it."""
         most, size_max = self.limits.records_now(), self.limits.size
         if not size_max:
             return most
-        there = ranges(start, ends, self.inputs.topics)
         left = sum(map(len, there))
         if left < LOOK_RECORDS and left * self._offset_bytes < size_max:
             return most
@@ -128,12 +162,8 @@ class KafkaReader:
         fitting = max(int(left * size_max / size), 1)
         return min(most, fitting) if most else fitting
 
-    def _offsets(self, which: int) -> Offsets:
-        with self.inputs.errors("did not tell how much there is", self.brokers):
-            found = offsets(self.brokers, self.inputs.topics, which)
-        return {
-            topic: {str(at): of[at] for at in sorted(of)} for topic, of in sorted(found.items())
-        }
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        return self.inputs.errors("did not tell how much there is", self.brokers)
 
 
 class Ticks:
@@ -177,7 +207,7 @@ def rows_of_shares(
     for batch in batches:
         for share in batch.column(0).to_pylist():
             with inputs.errors("could not be read", brokers):
-                wanted: Sequence[Range] = pickle.loads(share)  # noqa: S301  (the driver's own)
-                fetched = Fetching(brokers, wanted, _offset_bytes)
+                wanted, repeated = pickle.loads(share)  # noqa: S301  (the driver's own)
+                fetched = Fetching(brokers, wanted, _offset_bytes, repeated=repeated)
                 for table in tables(fetched, PACK_BYTES_MAX, schema):
                     yield making(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from types import SimpleNamespace as Answer
 
@@ -116,7 +117,7 @@ class Kafka:
             ]
             code = 0 if there else UNKNOWN_TOPIC
             topics.append(
-                Answer(error_code=code, name=name, partitions=partitions, topic_id=f"id of {name}")
+                Answer(error_code=code, name=name, partitions=partitions, topic_id=id_of(name))
             )
         answered(Answer(topics=topics, brokers=[]))
 
@@ -245,6 +246,22 @@ class Kafka:
             topics.append(Answer(name=topic.name, partitions=parts))
         answered(Answer(topics=topics))
 
+    def _OffsetForLeaderEpoch(self, broker, request, answered):  # noqa: N802
+        """Logs are never cut back: they end where they end, whatever the epoch."""
+        topics = []
+        for topic in request.topics:
+            logs = [self.logs[topic.topic, part.partition] for part in topic.partitions]
+            parts = [
+                Answer(
+                    partition=log.partition,
+                    error_code=0 if log.leader == broker.number else NOT_LEADER,
+                    end_offset=log.end,
+                )
+                for log in logs
+            ]
+            topics.append(Answer(topic=topic.topic, partitions=parts))
+        answered(Answer(topics=topics))
+
     def _Fetch(self, broker, request, answered, until=None):  # noqa: N802
         until = self.world.now + request.max_wait_ms / 1000 if until is None else until
         responses, some = [], False
@@ -273,11 +290,16 @@ class Kafka:
                         log_start_offset=0,
                     )
                 )
-            responses.append(Answer(topic=topic.topic, partitions=parts))
+            responses.append(Answer(topic="", topic_id=topic.topic_id, partitions=parts))
         if not some and self.world.now < until:
             self.world.at(LOOK_SECONDS, lambda: self._Fetch(broker, request, answered, until))
             return
         answered(Answer(error_code=0, responses=responses))
+
+
+def id_of(topic):
+    """A topic's id, which answers to Fetch name."""
+    return uuid.uuid5(uuid.NAMESPACE_OID, topic)
 
 
 def producer_of(data):

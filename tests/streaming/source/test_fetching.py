@@ -6,18 +6,20 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from kafka.errors import KafkaError, OffsetOutOfRangeError
+from kafka.errors import KafkaError
 
 from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.source import Limits
-from streaming.errors import InputDamaged
+from streaming.errors import InputDamaged, InputLost
 from streaming.kafka import brokers as kafka_brokers
-from streaming.source import fetching
-from streaming.source.fetching import EARLIEST, LATEST, Fetching, offsets
+from streaming.source import bounds, fetching
+from streaming.source.bounds import EARLIEST, LATEST, BoundsReader
+from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
 from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, read_by_librdkafka
+from tests.streaming.source.helpers import offsets
 
 
 def found(brokers, ranges, bytes_max=2**20):
@@ -128,7 +130,7 @@ def test_deleted_records_are_told(broker, brokers, topic):
         future.result(SECONDS_MAX)
     assert offsets(brokers, [topic], EARLIEST)[topic][0] == 5
     assert len(found(brokers, [Range(topic, 0, 0, 5, 10)])) == 5
-    with pytest.raises(OffsetOutOfRangeError):
+    with pytest.raises(InputLost, match="partition 0: offsets 4 to 4 were deleted"):
         list(Fetching(brokers, [Range(topic, 0, 0, 4, 10)]))
 
 
@@ -137,14 +139,17 @@ def test_new_partitions_are_seen(broker, brokers, topic):
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_partitions([NewPartitions(topic, 5)]).values():
         future.result(SECONDS_MAX)
+    reader = BoundsReader(brokers, [topic])
     deadline = time.monotonic() + SECONDS_MAX
-    while set(offsets(brokers, [topic], LATEST)[topic]) != set(range(5)):
+    while not reader.refresh():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert set(reader(LATEST)[topic]) == set(range(5))
 
 
 def test_a_missing_topic_and_what_never_comes(brokers, topic, monkeypatch):
     monkeypatch.setattr(fetching, "SECONDS_MAX", 0.5)
+    monkeypatch.setattr(bounds, "SECONDS_MAX", 0.5)
     monkeypatch.setattr(fetching, "WAIT_MS", 50)
     with pytest.raises(KafkaError, match="no-such-topic"):
         offsets(brokers, [topic, "no-such-topic"], LATEST)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.source.ranges import limited, lost, ranges, shared
+from streaming.source.ranges import limited, ranges, shared
 
 NUMBERS = {"a": 1, "b": 0}
 offset = st.integers(0, 500)
@@ -78,18 +78,3 @@ def test_shares(start, draw, tasks):
     for share in shares:
         assert len({each.place for each in share}) == len(share)  # a request names each once
         assert sum(map(len, share)) <= max(fair * 1.5, 1)
-
-
-@given(start=topics, draw=st.data())
-def test_what_is_lost(start, draw):
-    ends = ends_behind(start, draw.draw)
-    assert lost(start, ends) == []
-    read = [(topic, at) for topic, of in start.items() for at in of]
-    if not read:
-        return
-    topic, at = draw.draw(st.sampled_from(read))
-    gone = {**ends, topic: {name: end for name, end in ends[topic].items() if name != at}}
-    assert lost(start, gone) == [(topic, at)]
-    if start[topic][at]:
-        shorter = {**ends, topic: {**ends[topic], at: start[topic][at] - 1}}
-        assert lost(start, shorter) == [(topic, at)]

@@ -6,10 +6,12 @@ import pytest
 
 from streaming.disciplines.source import Limits
 from streaming.source import reader, sizes
-from streaming.source.fetching import LATEST, offsets
+from streaming.source.bounds import LATEST
+from streaming.source.positions import offsets_in
 from streaming.source.ranges import Range, ranges
 from streaming.source.reader import Inputs, KafkaReader
 from tests.kafka_helpers import Record, produce
+from tests.streaming.source.helpers import offsets
 
 SMALL, LARGE = 200, 40_000
 
@@ -29,7 +31,7 @@ def batch_of(broker, topic):
         mine = KafkaReader(inputs, limits, 2)
         made.append(mine)
         begin = start or mine.first()
-        return sum(map(len, ranges(begin, mine.latest(begin), inputs.topics)))
+        return sum(map(len, ranges(*map(offsets_in, (begin, mine.latest(begin))), inputs.topics)))
 
     yield read
     for each in made:

@@ -1,0 +1,71 @@
+"""What brokers say of topics: their ids, their partitions, and who leads these since when."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Topology:
+    """The newest that is known of some topics.
+
+    ``leaders`` are brokers, ``epochs`` count the elections of a partition's leaders (-1: unknown),
+    ``ids`` are Kafka's own (KIP-516; "" where a broker gives none), ``partitions`` ascend.
+    ``version`` grows with every change.
+    """
+
+    leaders: dict[Partition, int] = field(default_factory=dict)
+    epochs: dict[Partition, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    partitions: dict[str, list[int]] = field(default_factory=dict)
+    version: int = 0
+
+    def update(self, topics: Iterable[Any]) -> None:
+        """Take over what an answer says of its topics, those with an error left out.
+
+        A broker that is behind may tell of older leaders than are known; these are passed over, as
+        long as the topic is the same.
+        """
+        self.version += 1
+        for topic in topics:
+            if topic.error_code:
+                continue
+            same = self.ids.get(topic.name) == id_text(topic.topic_id)
+            for number in () if same else self.partitions.get(topic.name, ()):
+                self.leaders.pop((topic.name, number), None)
+                self.epochs.pop((topic.name, number), None)
+            self.ids[topic.name] = id_text(topic.topic_id)
+            self.partitions[topic.name] = sorted(each.partition_index for each in topic.partitions)
+            for each in topic.partitions:
+                place = (topic.name, each.partition_index)
+                if each.leader_epoch < self.epochs.get(place, -1):
+                    continue
+                self.epochs[place] = each.leader_epoch
+                if each.leader_id >= 0:
+                    self.leaders[place] = each.leader_id
+                else:
+                    self.leaders.pop(place, None)
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self.version += 1
+        for known in (self.leaders, self.epochs, self.ids, self.partitions):
+            known.clear()
+
+
+def id_text(topic_id: uuid.UUID | None) -> str:
+    """Return a topic's id as Kafka's tools show it; "" for none."""
+    if topic_id is None or not topic_id.int:
+        return ""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def id_of(text: str) -> uuid.UUID:
+    """Return the inverse of :func:`id_text`."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "==") if text else bytes(16))

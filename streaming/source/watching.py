@@ -1,0 +1,114 @@
+"""What is there now of some topics, and whether it is what was read before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from streaming.kafka.brokers import Brokers, Place
+from streaming.source.bounds import EARLIEST, LATEST, Bound, Bounds, BoundsReader, epoch_ends
+from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss
+from streaming.source.positions import Log, Position, logs_in, offsets_in, position
+
+REFRESH_SECONDS = 1.0
+"""So often a look asks who leads, and where logs begin."""
+NOWHERE = Bound(-1, -1)
+
+
+class TopicWatch:
+    """Looks at topics again and again, over the connections ``brokers``.
+
+    KafkaError where brokers do not answer.
+    """
+
+    def __init__(self, brokers: Brokers, topics: Iterable[str]) -> None:
+        self.brokers = brokers
+        self._bounds = BoundsReader(brokers, topics)
+        self._firsts: Bounds = {}
+        self._due = 0.0
+        self._checked: dict[Place, tuple[int, int]] = {}
+        """Which offset of a partition was compared with a leader of which epoch."""
+
+    def first(self) -> Position:
+        """Return where the topics begin."""
+        return self._position(self._bounds(EARLIEST))
+
+    def look(self, start: Position) -> tuple[Position, list[Loss]] | None:
+        """Return where the topics end, and what was lost of them; None where nothing is new.
+
+        Who leads, and where logs begin, is asked now and then, and who leads once more where
+        something is new: a topic that was made again before its end was seen has another id then.
+        """
+        offsets = offsets_in(start)
+        while True:
+            ends = self._bounds(LATEST)
+            is_due = time.monotonic() >= self._due
+            is_new = any(
+                end.offset != offsets.get(topic, {}).get(str(partition))
+                for topic, of in ends.items()
+                for partition, end in of.items()
+            )
+            if not is_due and not is_new:
+                return None
+            if is_due:
+                self._firsts = self._bounds(EARLIEST)
+                self._due = time.monotonic() + REFRESH_SECONDS
+            if not self._bounds.refresh():
+                return self._position(ends), self._losses(start, ends)
+
+    def look_closely(self) -> None:
+        """Ask everything at the next look."""
+        self._due = 0.0
+
+    def _losses(self, start: Position, ends: Bounds) -> list[Loss]:
+        offsets, logs = offsets_in(start), logs_in(start)
+        read = {
+            (topic, int(at)): offset for topic, of in offsets.items() for at, offset in of.items()
+        }
+        cut = self._cut_back(read, logs, ends)
+        found = []
+        for place, offset in read.items():
+            was, now = logs.get(place[0], Log()).id, self.brokers.topology.ids.get(place[0], "")
+            first, end = _bound(self._firsts, place).offset, _bound(ends, place).offset
+            if was and now and was != now:
+                found.append(Loss(*place, MADE_AGAIN, offset, max(first, 0)))
+            elif place in cut or end < offset:
+                found.append(Loss(*place, CUT_BACK, offset, max(cut.get(place, end), first, 0)))
+            elif first > offset:
+                found.append(Loss(*place, DELETED, offset, first))
+        return found
+
+    def _cut_back(
+        self, read: dict[Place, int], logs: dict[str, Log], ends: Bounds
+    ) -> dict[Place, int]:
+        """Ask leaders that are newer than what was read where that ends with them.
+
+        Returned are those where that is before what was read.
+        """
+        epochs = {}
+        for place, offset in read.items():
+            log, newest = logs.get(place[0], Log()), _bound(ends, place).epoch
+            epoch = log.epochs.get(str(place[1]), newest)
+            is_same = log.id == self.brokers.topology.ids.get(place[0], "")
+            if 0 <= epoch < newest and is_same and self._checked.get(place) != (offset, newest):
+                epochs[place] = epoch
+        found = {}
+        for place, end in (epoch_ends(self.brokers, epochs) if epochs else {}).items():
+            if 0 <= end < read[place]:
+                found[place] = end
+            else:
+                self._checked[place] = (read[place], _bound(ends, place).epoch)
+        return found
+
+    def _position(self, bounds: Bounds) -> Position:
+        ids = self.brokers.topology.ids
+        offsets, logs = {}, {}
+        for topic, of in sorted(bounds.items()):
+            each = {str(at): bound for at, bound in sorted(of.items())}
+            offsets[topic] = {at: bound.offset for at, bound in each.items()}
+            logs[topic] = Log(ids[topic], {at: bound.epoch for at, bound in each.items()})
+        return position(offsets, logs)
+
+
+def _bound(bounds: Bounds, place: Place) -> Bound:
+    return bounds.get(place[0], {}).get(place[1], NOWHERE)

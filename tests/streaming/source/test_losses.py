@@ -1,0 +1,246 @@
+"""What is no longer what was read: topics made again, logs cut back, records deleted."""
+
+import json
+import time
+import uuid
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streaming.arrow.schemas import RECORD
+from streaming.disciplines.source import Limits
+from streaming.errors import InputLost
+from streaming.kafka.topology import Topology, id_of, id_text
+from streaming.source import bounds, fetching, reader, watching
+from streaming.source.fetching import Fetching
+from streaming.source.losses import Acceptance, Loss, lost
+from streaming.source.positions import begin_of, logs_in, offsets_in
+from streaming.source.ranges import Range
+from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
+
+
+@pytest.fixture
+def reading(broker, topic, monkeypatch):
+    """Makes readers of the topic; positions pass through JSON, as in a checkpoint."""
+    monkeypatch.setattr(reader, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "REFRESH_SECONDS", 0.0)
+    given = []
+
+    def make(accepted=None, records_max=0):
+        inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
+        given.append(KafkaReader(inputs, Limits(records_max), 1, accepted))
+        return given[-1]
+
+    yield make
+    for each in given:
+        each.close()
+
+
+def as_logged(position):
+    return json.loads(json.dumps(position))
+
+
+def values(source, start, end):
+    """The values of what a batch reads."""
+    shares = source.shares(start, end)
+    batch = pa.RecordBatch.from_pydict({"share": pa.array(shares, pa.binary())})
+    tables = rows_of_shares(iter([batch]), source.inputs, RECORD, lambda table: table)
+    return [value for table in tables for value in table["value"].to_pylist()]
+
+
+def send(broker, topic, name, count, partition=0):
+    records = [Record(b"k", b"%s%d" % (name, n), partition=partition) for n in range(count)]
+    produce(broker.bootstrap, topic, records)
+    return [record.value for record in records]
+
+
+def make_again(broker, topic, partitions=3):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while topic in admin.list_topics(timeout=SECONDS_MAX).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    create_topics(broker.bootstrap, {topic: partitions})
+
+
+def delete_before(broker, topic, offset):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        future.result(SECONDS_MAX)
+
+
+@pytest.mark.parametrize(("partitions", "count"), [(3, 10), (1, 15), (5, 3)])
+def test_a_topic_made_again(broker, topic, reading, partitions, count):
+    """With more records than before, or as many, or fewer; also while the service runs."""
+    send(broker, topic, b"old", 10)
+    source = reading()
+    start = as_logged(source.latest(source.first()))
+    assert source.latest(start) == start
+    make_again(broker, topic, partitions)
+    new = send(broker, topic, b"new", count)
+    for each in (source, reading()):
+        with pytest.raises(InputLost, match=f"{topic} was deleted and made again"):
+            each.latest(start)
+
+    said = []
+    accepting = reading(Acceptance({topic}, said.append))
+    end = as_logged(accepting.latest(start))
+    assert values(accepting, start, end) == new
+    assert values(reading(), start, end) == new, "the batch may be repeated by another driver"
+    assert "made again" in said[0]
+    more = send(broker, topic, b"more", 4)
+    after = as_logged(accepting.latest(end))
+    assert values(accepting, end, after) == more
+    make_again(broker, topic)
+    with pytest.raises(InputLost, match="made again"):
+        accepting.latest(after)
+
+
+def test_a_planned_batch_of_a_topic_made_again(broker, topic, reading, monkeypatch):
+    """Its records are gone: those of the new topic are not theirs."""
+    monkeypatch.setattr(fetching, "ANOTHER_SECONDS", 0.2)
+    old = send(broker, topic, b"old", 10)
+    source = reading()
+    start = as_logged(source.first())
+    end = as_logged(source.latest(start))
+    assert values(source, start, end) == old
+    make_again(broker, topic)
+    send(broker, topic, b"new", 15)
+    with pytest.raises(InputLost, match="made again.*--accept-lost-input"):
+        values(source, start, end)
+    with pytest.raises(InputLost, match="made again.*cannot be repeated"):
+        values(reading(), start, end)
+
+
+def test_deleted_records(broker, topic, reading):
+    send(broker, topic, b"v", 10)
+    source = reading(records_max=4)
+    start = as_logged(source.first())
+    end = as_logged(source.latest(start))
+    assert len(values(source, start, end)) == 4
+    delete_before(broker, topic, 6)
+    with pytest.raises(InputLost, match="partition 0: offsets 4 to 5 were deleted"):
+        source.latest(end)
+    with pytest.raises(InputLost, match="partition 0: offsets 0 to 5 were deleted.*cannot be"):
+        values(reading(), start, end)
+    accepting = reading(Acceptance({topic}))
+    after = as_logged(accepting.latest(end))
+    assert values(accepting, end, after) == [b"v6", b"v7", b"v8", b"v9"]
+    assert offsets_in(after)[topic]["0"] == 10
+    assert begin_of(end, after)[topic]["0"] == 6
+
+
+@pytest.fixture
+def elected(monkeypatch):
+    """Leaders have been elected since; says where the old epoch ends now, and keeps who was asked.
+
+    (For real: `test_elections`.)
+    """
+    asked = []
+
+    def make(end):
+        def answer(_brokers, epochs):
+            asked.append(epochs)
+            return dict.fromkeys(epochs, end)
+
+        for module in (watching, fetching):
+            monkeypatch.setattr(module, "epoch_ends", answer)
+        return asked
+
+    ask = bounds.BoundsReader.__call__
+    monkeypatch.setattr(
+        *(bounds.BoundsReader, "__call__"),
+        lambda self, which: {
+            topic: {at: bound._replace(epoch=bound.epoch + 5) for at, bound in of.items()}
+            for topic, of in ask(self, which).items()
+        },
+    )
+    return make
+
+
+def test_a_log_that_was_cut_back(broker, topic, reading, elected):
+    """A new leader says that what was written up to the old epoch ends before what was read."""
+    send(broker, topic, b"v", 10)
+    source = reading()
+    start = as_logged(source.latest(source.first()))
+    epochs = start["#" + topic]["epochs"]
+    epochs["0"] -= 1
+    asked = elected(10)
+    for _ in range(3):
+        assert source.latest(start) == start
+    assert asked == [{(topic, 0): epochs["0"]}], "once for each leader"
+    elected(-1)
+    assert reading().latest(start) == start, "who knows nothing of it says nothing of it"
+    elected(7)
+    with pytest.raises(InputLost, match="partition 0: what was read up to offset 10 ends at 7"):
+        reading().latest(start)
+    accepting = reading(Acceptance({topic}))
+    end = as_logged(accepting.latest(start))
+    assert logs_in(end)[topic].begins == {"0": 7}
+    assert begin_of(start, end)[topic] == {"0": 7, "1": 0, "2": 0}
+    assert offsets_in(end)[topic]["0"] == 10
+
+
+def test_a_planned_batch_of_a_log_that_was_cut_back(brokers, elected):
+    brokers.topology.epochs["t", 0] = 6
+    planned = [Range("t", 0, 0, 3, 10, "", 5)]
+    elected(10)
+    Fetching(brokers, planned)._look_at_logs()
+    elected(9)
+    with pytest.raises(InputLost, match="what was read up to offset 10 ends at 9.*cannot be"):
+        Fetching(brokers, planned, repeated=True)._look_at_logs()
+    Fetching(brokers, [Range("t", 0, 0, 3, 9, "", 5)])._look_at_logs()
+    Fetching(brokers, [Range("t", 0, 0, 3, 10, "", 6)])._look_at_logs()
+
+
+def test_loss_is_said_in_words():
+    losses = [Loss("t", n, "deleted", 3, 9) for n in range(5)]
+    text = str(lost(losses))
+    assert "t, partition 0: offsets 3 to 8 were deleted" in text
+    assert "and 2 more" in text
+    assert "--accept-lost-input" in text
+    assert "cannot be repeated" in str(lost(losses, repeated=True))
+
+
+def test_ids_are_those_that_kafka_shows(broker, topic, brokers):
+    brokers.find_leaders([topic])
+    text = brokers.topology.ids[topic]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (described,) = admin.describe_topics(TopicCollection([topic])).values()
+    assert text == str(described.result(SECONDS_MAX).topic_id)
+    assert id_text(id_of(text)) == text
+    assert id_text(id_of("")) == ""
+
+
+def answer(topic, partitions, *, error=0):
+    """What a broker says of a topic; of each partition its leader and epoch."""
+    parts = [
+        SimpleNamespace(partition_index=at, leader_id=leader, leader_epoch=epoch)
+        for at, (leader, epoch) in enumerate(partitions)
+    ]
+    return [SimpleNamespace(name="t", topic_id=topic, error_code=error, partitions=parts)]
+
+
+def test_who_leads():
+    known, one, other = Topology(), uuid.uuid4(), uuid.uuid4()
+    known.update(answer(one, [(1, 3), (2, 4)]))
+    assert known.leaders == {("t", 0): 1, ("t", 1): 2}
+    known.update(answer(one, [(5, 2), (6, 5)]))
+    assert known.leaders == {("t", 0): 1, ("t", 1): 6}, "a broker that is behind"
+    known.update(answer(one, [(-1, 3), (6, 5)]))
+    assert known.leaders == {("t", 1): 6}
+    known.update(answer(None, [], error=3))
+    assert known.epochs == {("t", 0): 3, ("t", 1): 5}
+    known.update(answer(other, [(7, 0)]))
+    assert known.leaders == {("t", 0): 7}
+    assert known.epochs == {("t", 0): 0}
+    assert known.ids == {"t": id_text(other)}
+    before = known.version
+    known.clear()
+    assert not known.leaders
+    assert known.version > before
