@@ -15,6 +15,8 @@ POINTS = ("1-2", "2-3", "3-init", "3-progress", "3-4", "4-sent", "4-5", "5-6")
 PART_POINTS = ("3-part", "part-sent", "part-3")
 """Only in batches that are written in several transactions: around the commit of one that is not
 the last."""
+REFUSED_POINTS = ("refused", "refused-kept")
+"""Only in batches with records that Kafka refuses for good: around the note of which they are."""
 ANSWER_POINTS = ("5-answers", "answers-6")
 """Only in batches with commands that concern all shards."""
 RESEND_POINTS = ("resend-sent", "resend-noted", "resend-committed")

@@ -89,10 +89,13 @@ def _parts(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows.slice(first, size)
 
 
-def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.Table:
+def rejects(
+    records: pa.Table, reasons: pa.Array, inputs: Sequence[str], details: pa.Array | None = None
+) -> pa.Table:
     """The rejected records with a reason for each; they go where an empty key would without one.
 
-    ``records`` also have `topic` (its number in ``inputs``), `partition` and `offset`.
+    ``records`` also have `topic` (its number in ``inputs``), `partition` and `offset`. ``details``:
+    texts, null where there is nothing to say.
     """
     topics = pa.array(inputs, pa.string()).take(records["topic"].combine_chunks())
     added = {
@@ -100,7 +103,9 @@ def rejects(records: pa.Table, reasons: pa.Array, inputs: Sequence[str]) -> pa.T
         "reject-topic": topics,
         "reject-partition": records["partition"],
         "reject-offset": records["offset"],
+        "reject-detail": pa.nulls(len(records)) if details is None else details,
     }
+    added["reject-detail"] = added["reject-detail"].cast(pa.string())
     names = columns_in(records.schema, REJECT)
     return pa.table({**{name: records[name] for name in names}, **added})
 

@@ -88,6 +88,13 @@ class Plan:
         """Whether what is written to a topic are deliveries."""
         return topic not in (self.rejects, self.events)
 
+    def identifying(self) -> tuple[str, ...]:
+        """Return the headers that tell apart the deliveries of a batch that have one key.
+
+        None, where the operators do not know what to do about a delivery that Kafka refuses.
+        """
+        return ()
+
     def transactional_id(self, partition: int) -> str:
         """Of the producer that writes for a state partition; unique to it in the Kafka cluster."""
         return f"{self.service}.{self.pipeline}.{partition}"

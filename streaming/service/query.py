@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from streaming.arrow import output
@@ -15,9 +16,13 @@ from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
+from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
+from streaming.logs import say
 from streaming.service.decisions import Decisions
+from streaming.sink import failures
 from streaming.sink.claim import Claim
+from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import SUMMARY, Report, Sink, Written
 
 if TYPE_CHECKING:
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 BEGIN_SECONDS_MAX = 60
+REFUSED_TIMES_MAX = 3
+"""So often the same may be refused: a reject as it is, without its value, without all of it."""
 _environment_lock = threading.Lock()
 
 
@@ -122,11 +129,9 @@ class Carrier:
         progress = self.progress
         began = time.monotonic()
         context = self._context(batch)
-        frame.sparkSession.sparkContext.setLocalProperty(CONTEXT, context.to_json())
         news = []
         progress.waiting_changed = False
-        for text in _collected(frame):
-            report = Report.from_text(text)
+        for report in self._run(frame, context):
             for shard, totals in report.totals:
                 told = Totals.from_json(totals)
                 news.append(told)
@@ -141,6 +146,43 @@ class Carrier:
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
+
+    def _run(self, frame: DataFrame, context: BatchContext) -> list[Report]:
+        """Run a batch, and again as long as Kafka refuses records of it for good.
+
+        A state partition that wrote its part in an earlier run finds it there, and writes nothing.
+        """
+        written: dict[int, Written] = {}
+        while True:
+            spark = frame.sparkSession.sparkContext
+            spark.setLocalProperty(CONTEXT, context.to_json())
+            reports = [Report.from_text(text) for text in _collected(frame)]
+            for report in reports:
+                if not report.refused:
+                    written.setdefault(report.partition, report.written)
+            refused = [each for report in reports for each in report.refused]
+            if not refused:
+                return [replace(each, written=written[each.partition]) for each in reports]
+            crash_point("refused")
+            context = self._without(sorted(refused, key=json.dumps), context)
+            crash_point("refused-kept")
+
+    def _without(self, refused: list[Found], context: BatchContext) -> BatchContext:
+        """Keep refused records as a finding of the batch, for its next run."""
+        before = context.decisions.get(FINDING, [])
+        if before[-REFUSED_TIMES_MAX:].count(refused) == REFUSED_TIMES_MAX:
+            raise failures.refused_again(refused, self.plan)
+        findings = {FINDING: [*before, refused]}
+        self.decisions.add(context.batch, findings)
+        say(
+            f"{self.plan.pipeline}: Kafka refuses {len(refused):,} record(s) of batch "
+            f"{context.batch} for good ({refused[0]['detail']}); the batch is written without them",
+            event="refused",
+            level="warning",
+            pipeline=self.plan.pipeline,
+            count=len(refused),
+        )
+        return replace(context, decisions={**context.decisions, **findings})
 
     def _context(self, batch: int) -> BatchContext:
         progress, decisions = self.progress, self.decisions
@@ -171,7 +213,11 @@ class Carrier:
             "rows": to_ipc(output.events(output.together(parts))),
             "wrote_before": any(told.shared > len(told.parts) for told in news),
         }
-        Sink(self.plan).write(context, self.plan.state_partitions, row, iter(()), [])
+        sink = Sink(self.plan)
+        try:
+            sink.write(context, self.plan.state_partitions, row, iter(()), [])
+        except RecordsRefused as error:
+            raise failures.refused(error.refusals, self.plan) from error
         self.progress.wrote[self.plan.state_partitions] = context.batch
         crash_point("answers-6")
 

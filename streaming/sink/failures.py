@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable, ProgressMissing
 
 if TYPE_CHECKING:
-    from streaming.sink.refusals import Refusal
+    from streaming.disciplines.refused import Refusal
 
 LOOK = "Look at the brokers, and at the rights of this user."
 TOO_LARGE = (
@@ -50,14 +50,26 @@ def unavailable(
     )
 
 
-def refused(refusals: Sequence[Refusal], *, transactional: bool) -> KafkaUnavailable:
-    """Kafka refused records for good."""
+def refused(refusals: Sequence[Refusal], plan: Plan) -> KafkaUnavailable:
+    """Kafka refused for good what cannot be rejected instead."""
     first = refusals[0]
     return unavailable(
         f"write {len(refusals):,} record(s), the first of them to {first.topic}",
         first.detail,
-        transactional=transactional,
+        transactional=plan.delivery == "exactly-once",
         too_large=first.why == "too-large",
+    )
+
+
+def refused_again(findings: Sequence[Mapping[str, Any]], plan: Plan) -> KafkaUnavailable:
+    """Kafka refused for good what was left of rejects, too."""
+    first = findings[0]
+    return unavailable(
+        f"write {len(findings):,} record(s) to the pipeline's {first['role']}, however little of "
+        "them is left",
+        first["detail"],
+        transactional=plan.delivery == "exactly-once",
+        too_large=first["why"] == "too-large",
     )
 
 

@@ -24,9 +24,10 @@ from kafka.protocol.producer import ProduceRequest
 
 from streaming.arrow.record_batch import Batch, next_sequence
 from streaming.arrow.splitting import halves, unfinished
+from streaming.disciplines.refused import Refusal
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
 from streaming.kafka.leaders import PartitionRequests
-from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, Refusal, sorted_out
+from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, sorted_out
 
 REQUEST_BYTES_MAX = 8 * 2**20
 BROKER_SECONDS_MAX = 30

@@ -8,7 +8,6 @@ becomes of them is decided by the operators, in another run of the batch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
@@ -23,6 +22,7 @@ from kafka.errors import (
 
 from streaming.arrow.record_batch import Batch
 from streaming.arrow.splitting import halves, records_in, taken
+from streaming.disciplines.refused import Refusal
 
 TOO_LARGE, REFUSED = "too-large", "refused"
 FOR_GOOD = {
@@ -35,23 +35,6 @@ FOR_GOOD = {
 """Codes of errors, each with the reason for which a record is rejected."""
 NAMES = {MessageSizeTooLargeError.errno: "MESSAGE_TOO_LARGE"}
 """Kafka's own, where kafka-python has another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A record that Kafka refused.
-
-    ``why`` is a reason for rejects, ``detail`` what Kafka said. ``headers`` are the last of each
-    name. ``checksum``: of the value.
-    """
-
-    topic: str
-    why: str
-    detail: str
-    key: bytes | None
-    headers: Mapping[str, bytes | None]
-    timestamp: int
-    checksum: int
 
 
 class RecordsRefused(Exception):  # noqa: N818  (no fault of ours: what is to be decided)

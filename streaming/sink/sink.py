@@ -31,6 +31,7 @@ from streaming.arrow.ipc import from_ipc
 from streaming.arrow.stream_end import until_end
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
+from streaming.disciplines.refused import Found, Refusal, found
 from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.parts import PartChanged, Parts
@@ -70,26 +71,28 @@ class Report:
     """What the driver learns of a partition's part of a batch.
 
     ``wrote``: whether there was anything to write. ``totals``: of each shard that told of itself,
-    with its number, as JSON.
+    with its number, as JSON. ``refused``: records that Kafka refused for good, in words of JSON;
+    where there are any, nothing is written.
     """
 
     partition: int
     wrote: bool
     written: Written
     totals: list[tuple[int, str]]
+    refused: list[Found] = field(default_factory=list)
 
     def to_text(self) -> str:
         """A line for the partition, one for each shard."""
-        head = json.dumps([self.partition, self.wrote, asdict(self.written)])
+        head = json.dumps([self.partition, self.wrote, asdict(self.written), self.refused])
         return "\n".join([head, *(f"{shard} {totals}" for shard, totals in self.totals)])
 
     @classmethod
     def from_text(cls, text: str) -> Report:
         """The inverse of :meth:`to_text`."""
         head, *lines = text.split("\n")
-        partition, wrote, written = json.loads(head)
+        partition, wrote, written, refused = json.loads(head)
         totals = [(int(shard), told) for shard, _, told in (line.partition(" ") for line in lines)]
-        return cls(partition, wrote, Written(**written), totals)
+        return cls(partition, wrote, Written(**written), totals, refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,22 @@ class Sink:
         if first is not None:
             try:
                 written = self.write(context, partition, first, rows, totals)
-            except RecordsRefused as refused:
-                transactional = self.plan.delivery == "exactly-once"
-                raise failures.refused(refused.refusals, transactional=transactional) from refused
+            except RecordsRefused as error:
+                while _next_output(rows, totals) is not None:
+                    pass
+                findings = self._found(error.refusals)
+                return Report(
+                    partition, wrote=False, written=written, totals=totals, refused=findings
+                )
         return Report(partition, first is not None, written, totals)
+
+    def _found(self, refusals: list[Refusal]) -> list[Found]:
+        """Return refused records as findings; KafkaUnavailable where one cannot be rejected."""
+        findings = [found(each, self.plan) for each in refusals]
+        beyond = [each for each, finding in zip(refusals, findings, strict=True) if not finding]
+        if beyond:
+            raise failures.refused(beyond, self.plan)
+        return [each for each in findings if each]
 
     def write(
         self,

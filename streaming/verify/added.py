@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from streaming.verify.records import Record
 
 REJECT_HEADERS = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
+MORE_HEADERS = ("reject-after", "reject-gap", "reject-detail")
+"""Behind these, where there is something to say."""
 NUMBER = re.compile(rb"[0-9]{1,19}")
 NUMBER_MAX = 2**63 - 1
 
@@ -37,17 +39,36 @@ def tail(record: Record, prefix: str, names: tuple[str, ...]) -> list[bytes | No
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A reject: where it lies, the input that it names, why, and what the input was."""
+    """A reject: where it lies, the input that it names, why, and what the input was.
+
+    ``without_value``: its topic refused the whole record. ``without_all``: even that.
+    """
 
     told: str
     origin: Place
     reason: str
     content: int
+    without_value: bool = False
+    without_all: bool = False
+
+    def is_of(self, record: Record) -> bool:
+        """Whether it is this input, or what its topic took of it."""
+        if self.without_all:
+            return True
+        shown = replace(record, value=None) if self.without_value else record
+        return self.content == hash(shown.content)
 
 
 def reject(record: Record, prefix: str) -> Reject | None:
     """What a reject says; None where its headers are missing or make no sense."""
-    values = tail(record, prefix, REJECT_HEADERS)
+    count, detail = 0, b""
+    for name in reversed(MORE_HEADERS):
+        if record.headers[-count - 1 :][:1] and record.headers[-count - 1][0] == prefix + name:
+            count += 1
+            if name == "reject-detail":
+                detail = record.headers[-1][1] or b""
+    bare = without(record, count)
+    values = tail(bare, prefix, REJECT_HEADERS)
     if values is None:
         return None
     reason, topic, *rest = values
@@ -55,5 +76,12 @@ def reject(record: Record, prefix: str) -> Reject | None:
     if topic is None or reason is None or partition < 0 or offset < 0:
         return None
     origin = (topic.decode(errors="replace"), partition, offset)
-    content = hash(without(record, len(REJECT_HEADERS)).content)
-    return Reject(str(record), origin, reason.decode(errors="replace"), content)
+    own = without(bare, len(REJECT_HEADERS))
+    return Reject(
+        str(record),
+        origin,
+        reason.decode(errors="replace"),
+        hash(own.content),
+        own.value is None and b"without its value (" in detail,
+        (own.key, own.value, own.headers) == (None, None, ()) and b"without all of it" in detail,
+    )

@@ -33,7 +33,7 @@ from streaming.verify.channel_readings import (
     announced,
     read_all,
 )
-from streaming.verify.channel_rejects import Tally, judge_rejects
+from streaming.verify.channel_rejects import REFUSALS, Tally, judge_rejects
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
@@ -55,9 +55,7 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     }
     work = Judging(settings, material, verdict)
     readings = read_all(material.inputs, settings)
-    work.gaps = announced(material.events, settings, len(material.inputs))
-    for (name, _, epoch), ranges in work.gaps.items():
-        work.given_up.setdefault((name, epoch), []).append(ranges)
+    _note_gaps(work)
     repeats = settings.repeats_allowed
     work.asked = judge_commands(verdict, material, due, repeats=repeats)
     work.retired = {
@@ -71,6 +69,18 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     _judge_endings(work, readings, delivered, rejected, tally)
     verdict.looked_at["channels"] = len(work.lives)
     return verdict
+
+
+def _note_gaps(work: Judging) -> None:
+    gaps = announced(work.material.events, work.settings, len(work.material.inputs))
+    for (name, incarnation, epoch, reason), ranges in gaps.items():
+        work.gaps.setdefault((name, incarnation, epoch), []).extend(ranges)
+        if reason in REFUSALS:
+            work.refused.update(
+                (name, epoch, at, reason) for begin, end in ranges for at in range(begin, end)
+            )
+    for (name, _, epoch), ranges in work.gaps.items():
+        work.given_up.setdefault((name, epoch), []).append(ranges)
 
 
 def _judge_outputs(work: Judging) -> Counter[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +84,8 @@ class Judging:
     """What the judge collects: channels' lives, announced gaps, contents by sequence.
 
     ``given_up``: the gaps of each channel and epoch, life by life. ``asked``: what commands
-    explain. ``retired``: channels and incarnations that ended.
+    explain. ``retired``: channels and incarnations that ended. ``refused``: labels (channel, epoch,
+    position, reason) that were given up as the output refused the record.
     """
 
     settings: ChannelSettings
@@ -95,6 +96,7 @@ class Judging:
     given_up: dict[tuple[bytes, int], list[list[tuple[int, int]]]] = field(default_factory=dict)
     asked: Asked = field(default_factory=Asked)
     retired: set[tuple[bytes, int]] = field(default_factory=set)
+    refused: Counter[tuple[bytes, int, int, str]] = field(default_factory=Counter)
     once: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
 
 
@@ -131,12 +133,12 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
 
 def announced(
     events: list[dict[str, Any]], settings: ChannelSettings, count: int
-) -> dict[tuple[bytes, int, int], list[tuple[int, int]]]:
-    """Given-up labels: ranges of positions for (channel, incarnation, epoch), each event once.
+) -> dict[tuple[bytes, int, int, str], list[tuple[int, int]]]:
+    """Given-up labels: ranges of positions for (channel, incarnation, epoch, reason), each once.
 
     Positions of cyclic labels are those within the cycle.
     """
-    ranges: dict[tuple[bytes, int, int], list[tuple[int, int]]] = defaultdict(list)
+    ranges: dict[tuple[bytes, int, int, str], list[tuple[int, int]]] = defaultdict(list)
     seen: set[str] = set()
     for event in events:
         if event.get("event") != "gap" or event["id"] in seen:
@@ -144,6 +146,6 @@ def announced(
         seen.add(event["id"])
         first = pa.array([str(event["from"]).encode()], pa.binary())
         place = int(settings.labels.positions(first, count + 2 * settings.window + 1000)[0])
-        key = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
-        ranges[key].append((place, place + event["count"]))
+        where = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
+        ranges[*where, event["reason"]].append((place, place + event["count"]))
     return ranges

@@ -13,6 +13,8 @@ from streaming.verify.channel_readings import (
     Reading,
 )
 
+REFUSALS = ("too-large", "refused")
+"""Reasons by which a record gave its own label up: the output does not take it."""
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 
 
@@ -38,11 +40,20 @@ def judge_rejects(
         if index is None:
             verdict.find("invented", f"{record} names the input {place}, which is not there")
             continue
-        if said.content != hash(inputs[index].content):
+        if not said.is_of(inputs[index]):
             verdict.find("reject-altered", f"{record} differs from its input {inputs[index]}")
         if not _possible(work, said.reason, readings[index], tally):
             verdict.find("wrong-reason", f"{record}: {said.reason} does not fit {inputs[index]}")
+        elif said.reason in REFUSALS:
+            work.refused[_label(readings[index], said.reason)] -= 1
+    for channel, epoch, position, reason in sorted(+work.refused):
+        at_label = f"label {work.settings.labels.at(position)} (epoch {epoch}) of {channel!r}"
+        verdict.find("unfounded-gap", f"{at_label} was given up as {reason}: no such reject")
     return set(rejected)
+
+
+def _label(reading: Reading, reason: str) -> tuple[bytes, int, int, str]:
+    return reading.channel or b"", reading.epoch, reading.position, reason
 
 
 class Tally:
@@ -81,6 +92,7 @@ def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> boo
         "outside-window": lambda: cyclic or reading.position > work.settings.window,
         "late": lambda: _given_up(work, reading),
         "duplicate": lambda: cyclic or tally.copies[channel, epoch, reading.position] > 1,
+        **dict.fromkeys(REFUSALS, lambda: work.refused[_label(reading, reason)] > 0),
         "reset": lambda: work.asked.may_have_reset(channel),
         "buffer-full": lambda: tally.count[channel, epoch] > work.settings.held_max,
     }

@@ -1,15 +1,25 @@
 """Records that a topic never takes: real Spark, a real broker."""
 
+import json
+import random
 import time
 
 import pytest
 
-from tests.kafka_helpers import Record, make_topic, produce, read_all
-from tests.service_helpers import channel_topics, run_once, write_config
+from tests.kafka_helpers import Record, make_topic, produce, read_all, wait_for_records
+from tests.service_helpers import (
+    WarmService,
+    channel_topics,
+    run_once,
+    status,
+    verify,
+    write_config,
+)
 
 pytestmark = pytest.mark.timeout(600)
 AHEAD_MS = 7_200_000
 FAR = str(2**63 - 1)
+LIMIT = 30_000
 
 
 def test_topics_that_the_service_makes_take_every_timestamp(broker, topic_prefix, tmp_path):
@@ -30,3 +40,115 @@ def test_topics_that_the_service_makes_take_every_timestamp(broker, topic_prefix
     assert {each.value: each.timestamp for each in out} == {label: given[label] for label in stamps}
     (reject,) = read_all(broker.bootstrap, topics["rejects"])
     assert (reject.value, reject.timestamp) == (b"no channel", ahead_ms)
+
+
+def labelled(key, label, value, *more, timestamp=None):
+    return Record(key, value, [("label", b"%d" % label), *more], timestamp=timestamp)
+
+
+def change(bootstrap, topic, name, value):
+    """Change one setting of a topic."""
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    asked = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([asked])[asked].result(30)
+
+
+class Refusals:
+    """Three pipelines: of large records, of timestamps, of null keys on a compacted output."""
+
+    def __init__(self, broker, prefix, folder, **service):
+        self.bootstrap = broker.bootstrap
+        self.topics = {name: channel_topics(f"{prefix}{name}.") for name in ("size", "time", "key")}
+        for role in ("input", "output", "rejects"):
+            self.make("size", role, max_message_bytes=LIMIT)
+        self.make("time", "input", message_timestamp_after_max_ms=FAR)
+        self.make("key", "input")
+        self.make("key", "output", cleanup_policy="compact")
+        pipelines = {name: dict(topics) for name, topics in self.topics.items()}
+        pipelines["key"]["channel"] = "header('channel')"
+        self.config = write_config(folder, self.bootstrap, pipelines, **service)
+
+    def make(self, name, role, **settings):
+        make_topic(self.bootstrap, self.topics[name][role], **settings)
+
+    def send(self, name, *records):
+        produce(self.bootstrap, self.topics[name]["input"], [*records])
+
+    def read(self, name, role, count):
+        return wait_for_records(self.bootstrap, self.topics[name][role], count)
+
+    def events(self, name):
+        return [json.loads(each.value) for each in self.read(name, "events", 1)]
+
+    def send_what_is_refused(self):
+        """In each pipeline the label 1 of its channels, which others wait for."""
+        noise = random.Random(1).randbytes(LIMIT - 130)  # it fits without the added headers
+        self.send(
+            "size", labelled(b"k", 2, b"2"), labelled(b"k", 1, noise), labelled(b"k", 0, b"0")
+        )
+        self.send("size", labelled(b"other", 0, b"0"), labelled(b"other", 1, noise[:-100]))
+        change(self.bootstrap, self.topics["time"]["output"], "message.timestamp.after.max.ms", "1")
+        ahead_ms = round(time.time() * 1000) + AHEAD_MS
+        self.send("time", *(
+            labelled(b"k", n, b"%d" % n, timestamp=ahead_ms if n == 1 else ahead_ms - 2 * AHEAD_MS)
+            for n in range(3)
+        ))  # fmt: skip
+        self.send("key", *(
+            labelled(None if n == 1 else b"k", n, b"%d" % n, ("channel", b"c")) for n in range(3)
+        ))  # fmt: skip
+        return noise, ahead_ms
+
+    def topics_done(self):
+        """For each pipeline whether all that was sent is worked through."""
+        known = status(self.config)
+        for name in self.topics:
+            figures = known.get(name, {})
+            yield figures.get("in") == (5 if name == "size" else 3) and not figures["held"]
+
+    def judge(self, noise, ahead_ms):
+        for name in self.topics:
+            out = [each for each in self.read(name, "output", 2) if each.key == b"k"]
+            assert [each.header("label") for each in out] == [b"0", b"2"], name
+            assert [each.header("sequence") for each in out] == [b"0", b"1"], name
+            (gap,) = self.events(name)
+            reason = "too-large" if name == "size" else "refused"
+            assert (gap["event"], gap["reason"]) == ("gap", reason)
+            assert (gap["from"], gap["to"], gap["count"]) == (1, 2, 1)
+            (reject,) = self.read(name, "rejects", 1)
+            assert reject.header("reject-reason") == reason.encode()
+            detail = reject.header("reject-detail").decode()
+            if name == "size":
+                assert reject.value is None, "it would be too large for its topic as well"
+                assert detail.startswith("MESSAGE_TOO_LARGE")
+                assert f"; without its value ({len(noise)} bytes), as" in detail
+            elif name == "time":
+                assert (reject.value, reject.timestamp) == (b"1", ahead_ms)
+                assert detail.startswith("INVALID_TIMESTAMP: ")
+            else:
+                assert (reject.value, reject.key) == (b"1", None)
+                assert detail.startswith("INVALID_RECORD: ")
+            figures = status(self.config)[name]
+            assert figures["rejected"] == {reason: 1}
+            assert (figures["gaps"], figures["held"]) == (1, 0)
+
+
+def test_what_kafka_refuses_is_rejected_and_the_job_goes_on(broker, topic_prefix, tmp_path):
+    world = Refusals(broker, topic_prefix, tmp_path)
+    with WarmService(world.config) as service:
+        service.until(lambda: "started" in service.said() or "running" in service.said())
+        sent = world.send_what_is_refused()
+        service.until(lambda: all(world.topics_done()))
+        world.judge(*sent)
+        assert service.stop() == 0, service.said()
+    assert service.said().count("for good") == 4, "the large one's reject was refused, too"
+    code, said = verify(world.config)
+    assert code == 0, said

@@ -160,6 +160,12 @@ class HeldRecords:
                 new += lives[at]
         return outdated
 
+    def among(self, records: Int64s) -> Bools:
+        """Which of these are among some records by their numbers."""
+        found = np.zeros(len(self), np.bool_)
+        found[records[records < len(self)]] = True
+        return found
+
     def pool(self, wanted: Bools, arrived: pa.Table, order: Int64s) -> Pool:
         """The wanted ones of these records, and those that arrived: rows of a table, in order."""
         at = np.full(len(self) + len(order), -1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +39,11 @@ from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.refused import without_refused
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.plan import BatchContext, batch_context
+from streaming.disciplines.refused import NOTHING_REFUSED, Refused
 from streaming.errors import GapTimeout
 
 if TYPE_CHECKING:
@@ -75,7 +78,7 @@ class ChannelOperator:
         """Step one shard; the state changes only with what is returned."""
         schema = record_schema(self.plan)
         context = batch_context()
-        plan = self.plan.under(context.decisions)
+        plan, refused = self.plan.under(context.decisions), Refused.of(context.decisions)
         packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
         files = ShardFiles.of(self.plan, key[0])
         shard = decode_shard(state.get if state.exists else None, schema, files)
@@ -84,7 +87,7 @@ class ChannelOperator:
             files.sweep(shard.names)
         now_ms = state.getCurrentProcessingTimeMs()
         try:
-            after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context))
+            after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context), refused)
         except GapFailure as gap:
             channel = word(gap.channel)
             raise GapTimeout(
@@ -119,12 +122,16 @@ def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None
 
 
 def step_shard(
-    shard: Shard, packs: list[bytes], now_ms: int, plan: ChannelPlan
+    shard: Shard,
+    packs: list[bytes],
+    now_ms: int,
+    plan: ChannelPlan,
+    refused: Refused = NOTHING_REFUSED,
 ) -> tuple[Shard, list[Write]]:
     """Take one batch's packs of a shard; the new shard and what it writes.
 
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
-    batch gives the same bytes.
+    batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the batch.
     """
     schema = arrival_schema(plan)
     packed = [from_body(pack, schema) for pack in packs]
@@ -133,20 +140,29 @@ def step_shard(
     arrived, commands = _order_of_arrival(batch, len(plan.inputs))
     asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
     arrivals = _arrivals(batch, arrived, plan)
-    outcome = step(shard.state, arrivals, now_ms, plan.rules, asked.commands)
+    records = shard.records
+    given = batch.select(columns_in(batch.schema, records.schema.names))
+
+    def records_of(rows: NDArray[np.int64]) -> pa.Table:
+        return records.pool(records.among(rows), given, arrived).take(rows, DELIVERED)
+
+    outcome, details = without_refused(
+        partial(step, shard.state, arrivals, now_ms, plan.rules, asked.commands),
+        refused,
+        records_of,
+    )
     now_ms = outcome.state.clock_ms
 
     dropped = _dropped(outcome, plan)
     leaving = np.concatenate([outcome.delivered.row, outcome.rejected_row[~dropped]])
-    records = shard.records
     outdated = records.outdated(outcome.held_row)
-    wanted = outdated[records.segment]
-    wanted[leaving[leaving < len(records)]] = True
-    names = columns_in(batch.schema, records.schema.names)
-    pool = records.pool(wanted, batch.select(names), arrived)
-    records = records.after(outcome.held_row, outdated, pool)
+    pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
+    after = records.after(outcome.held_row, outdated, pool)
     writes = [(plan.output, table) for table in _deliveries(pool, outcome, plan)]
-    writes += [(plan.rejects, table) for table in _rejects(pool, outcome, dropped, plan)]
+    writes += [
+        (plan.rejects, refused.stripped(table, now_ms))
+        for table in _rejects(pool, outcome, dropped, details, plan)
+    ]
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
@@ -155,7 +171,7 @@ def step_shard(
     events = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:
         writes.append((plan.events, output.events(events)))
-    return replace(shard, state=outcome.state, records=records, totals=totals), writes
+    return replace(shard, state=outcome.state, records=after, totals=totals), writes
 
 
 def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
@@ -205,13 +221,19 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
 
 
 def _rejects(
-    pool: Pool, outcome: Outcome, dropped: NDArray[np.bool_], plan: ChannelPlan
+    pool: Pool,
+    outcome: Outcome,
+    dropped: NDArray[np.bool_],
+    details: Mapping[int, str],
+    plan: ChannelPlan,
 ) -> Iterator[pa.Table]:
-    """The rejected records with their reasons."""
+    """The rejected records with their reasons, and what Kafka said of them."""
     rejected, reason = outcome.rejected_row[~dropped], outcome.rejected_reason[~dropped]
     for piece in pool.pieces(rejected):
+        rows = rejected[piece]
         reasons = pa.array(REASONS).take(pa.array(reason[piece]))
-        yield output.rejects(pool.take(rejected[piece]), reasons, plan.inputs)
+        told = pa.array([details.get(row) for row in rows.tolist()]) if details else None
+        yield output.rejects(pool.take(rows), reasons, plan.inputs, told)
 
 
 def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:

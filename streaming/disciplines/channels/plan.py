@@ -53,6 +53,10 @@ class ChannelPlan(Plan):
         )
         return replace(Plan.under(self, decisions), rules=rules)
 
+    def identifying(self) -> tuple[str, ...]:
+        """Return the headers that count deliveries."""
+        return self.headers("incarnation"), self.headers("sequence")
+
     @property
     def reads(self) -> tuple[str, ...]:
         """The inputs, then the commands."""

@@ -12,7 +12,30 @@ from tests.sequencer.channels.model import NaiveChannels
 from tests.streaming.verify.places import PARTITIONS, partition_of
 
 
-def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
+def rejected(inputs, found, *, drop):
+    """The records of the rejects' topic; of what was refused, what its topic takes."""
+    rejects = []
+    for n, (row, reason) in enumerate(found):
+        if drop and reason == "duplicate":
+            continue
+        added = (
+            ("reject-reason", reason.encode()),
+            ("reject-topic", b"in"),
+            ("reject-partition", b"0"),
+            ("reject-offset", b"%d" % row),
+        )
+        own = inputs[row]
+        if reason == "too-large":
+            added = (*added, ("reject-detail", b"no; without its value (3 bytes), as: no"))
+            own = replace(own, value=None)
+        elif reason == "refused":
+            added = (*added, ("reject-detail", b"no; without all of it (key), as: no"))
+            own = replace(own, key=None, value=None, headers=())
+        rejects.append(replace(own, topic="rejects", offset=n, headers=own.headers + added))
+    return rejects
+
+
+def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, refuse=False):
     """A random input and what the naive model makes of it, as records of the topics."""
     rng = random.Random(seed)
     cycle = labels.cycle
@@ -36,6 +59,8 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
         if n == 390:
             headers.append(("fin", b""))
         inputs.append(Record("in", 0, n, 1000 + n, key, b"v%d" % n, tuple(headers)))
+    if refuse:
+        model.refused = {n: "too-large" if n % 2 else "refused" for n in range(0, 380, 13)}
     for record in inputs:
         fin = record.header("fin")[0]
         epoch = record.header("epoch")[1]
@@ -60,19 +85,7 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
         )
         ends[place] += 1
     outputs.sort(key=lambda r: (r.partition, r.offset))
-    rejects = []
-    for n, (row, reason) in enumerate(model.rejects):
-        if drop and reason == "duplicate":
-            continue
-        added = (
-            ("reject-reason", reason.encode()),
-            ("reject-topic", b"in"),
-            ("reject-partition", b"0"),
-            ("reject-offset", b"%d" % row),
-        )
-        rejects.append(
-            replace(inputs[row], topic="rejects", offset=n, headers=inputs[row].headers + added)
-        )
+    rejects = rejected(inputs, model.rejects, drop=drop)
     born = {key: at for key, _, _, at in model.out}
     events = [
         {
@@ -101,9 +114,10 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False):
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("drop", [False, True])
-def test_right_outputs_have_no_fault(seed, drop):
+@pytest.mark.parametrize("refuse", [False, True])
+def test_right_outputs_have_no_fault(seed, drop, refuse):
     labels = CyclicLabels(1024) if seed % 3 == 2 else LinearLabels()
-    settings, material = story(seed, labels, drop=drop)
+    settings, material = story(seed, labels, drop=drop, refuse=refuse)
     verdict = judge(settings, material)
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["deliveries"] > 200
@@ -220,6 +234,48 @@ def test_planted_faults_are_found(plant, name):
         (fault.name == name and "@" in fault.witness) or "key" in fault.witness
         for fault in verdict.faults
     )
+
+
+def hide_refusal(m):
+    at = next(i for i, event in enumerate(m.events) if event["reason"] == "too-large")
+    del m.events[at]
+
+
+def other_reason(m):
+    retell(m, b"too-large", b"refused")
+
+
+def lose_refused(m):
+    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == b"too-large")
+    del m.rejects[at]
+
+
+def alter_refused(m):
+    at = next(i for i, r in enumerate(m.rejects) if r.header("reject-reason")[1] == b"too-large")
+    m.rejects[at] = replace(m.rejects[at], key=b"another")
+
+
+def leave_out(m):
+    m.rejects[0] = replace(m.rejects[0], value=None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (hide_refusal, "wrong-reason"),
+        (hide_refusal, "unannounced-gap"),
+        (other_reason, "wrong-reason"),
+        (other_reason, "unfounded-gap"),
+        (lose_refused, "unfounded-gap"),
+        (lose_refused, "lost"),
+        (alter_refused, "reject-altered"),
+        (leave_out, "reject-altered"),
+    ],
+)
+def test_faults_about_what_the_output_refused_are_found(plant, name):
+    settings, material = story(5, LinearLabels(), refuse=True)
+    plant(material)
+    assert name in {fault.name for fault in judge(settings, material).faults}
 
 
 def test_repeats_are_allowed_at_least_once_but_not_with_other_bytes():
