@@ -25,6 +25,8 @@ from streaming.service.files import Files, local_path
 from streaming.source.positions import offsets_in
 
 IDENTITY = "identity.json"
+QUERY = "metadata"
+"""Spark's file with the id of the query."""
 STATUS = "status.json"
 WAITING = "waiting.json"
 DECISIONS = "decisions.json"
@@ -81,6 +83,7 @@ class Checkpoint:
         that an older checkpoint overrides. Raises ConfigError where anything else differs.
         """
         self.require_here()
+        self.require_whole()
         pinned = self.identity()
         if pinned is None:
             self.write_identity(wanted)
@@ -116,6 +119,27 @@ class Checkpoint:
                 "Nothing was started: messages would be delivered twice.",
                 f'Set service.checkpoint = "{moved["to"]}" and service.shards = {moved["shards"]}.',
             )
+
+    def require_whole(self) -> None:
+        """SequencerError where what a logged batch needs to go on from is missing or damaged.
+
+        Spark would begin a new query where its name is gone, to which Kafka knows of no progress,
+        and plan a batch anew whose offsets are gone.
+        """
+        planned, done = self._last("offsets"), self._last("commits")
+        if max(planned, done) < 0:
+            return
+        for name in (IDENTITY, QUERY, f"offsets/{max(planned, done)}"):
+            if self._files.kind(name) != fs.FileType.File:
+                raise self._damaged(name, "is missing, though batches are logged")
+        self._read(QUERY)
+
+    def _damaged(self, name: str, how: str) -> SequencerError:
+        return SequencerError(
+            f"{self.location}/{name} {how}.",
+            "Nothing was changed.",
+            "Restore it from a backup of the checkpoint.",
+        )
 
     def mark_moved(self, to: str, shards: int) -> None:
         """Nobody starts here any more; see :meth:`require_here`."""
@@ -272,11 +296,7 @@ class Checkpoint:
                 return dict(json.loads(text))
             except ValueError as error:
                 if text == last:
-                    raise SequencerError(
-                        f"{self.location}/{name} is damaged: {error}.",
-                        "Nothing was changed.",
-                        "Restore it from a backup of the checkpoint.",
-                    ) from error
+                    raise self._damaged(name, f"is damaged: {error}") from error
             # An object is asked for its size, then for its bytes: one that is replaced in between
             # is cut. What is damaged reads the same again.
             last = text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from streaming import errors
-from streaming.errors import INPUT_LOST, InputLost, JobFailed, SequencerError
+from streaming.errors import INPUT_LOST, InputLost, JobFailed, SequencerError, StorageUnavailable
 
 PACK = (
     "Build the archive of what executors need with `sequencer pack CONFIG`, and name it as that "
@@ -32,6 +32,18 @@ STAYING = (
 
 RAISED = re.compile(r"streaming\.errors\.(\w+): (.*)")
 
+REPEATED = "The batch was not finished, and will be repeated."
+RESTORE = (
+    "See that the checkpoint's storage answers, and restore what is damaged from a backup of the "
+    "checkpoint."
+)
+
+DAMAGED = re.compile(
+    r"(?:Checksum error: |Failed to read log file |streaming state file of )(?:file:)?(\S+?)"
+    r"(?:\. Incomplete| at \d| does not exist)"
+)
+"""Spark's words for a file of its logs or its state."""
+
 TRACEBACK = re.compile(
     r"(?:Return Message: |Python worker:\s+)Traceback.*?^(\w[^\n]*)$", re.MULTILINE | re.DOTALL
 )
@@ -40,7 +52,7 @@ that is not indented says it."""
 
 
 def as_sequencer_error(text: str) -> SequencerError:
-    """The error that a worker raised, out of Spark's report of it."""
+    """Return the error that a worker raised, or that Spark reports, as one of ours."""
     raised = RAISED.findall(text)
     if raised:
         name, message = raised[-1]
@@ -51,12 +63,21 @@ def as_sequencer_error(text: str) -> SequencerError:
     for pattern, message, remedy in STAYING:
         if what := pattern.search(text):
             return JobFailed(message.format(what[1]), "Nothing was written.", remedy)
+    return _spark_error(text)
+
+
+def _spark_error(text: str) -> SequencerError:
+    """Return what Spark itself, or Python code that is not ours, says."""
     if "OffsetOutOfRange" in text or "KAFKA_DATA_LOSS" in text or "failOnDataLoss" in text:
         return InputLost(*INPUT_LOST)
     if "CONCURRENT_STREAM_LOG_UPDATE" in text:
         return SequencerError("Another copy of this service wrote the checkpoint's log.")
-    lines = [line for line in text.splitlines() if line.strip()]
-    cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), None)
-    if raised := TRACEBACK.findall(text):
-        cause = raised[-1]
-    return SequencerError(f"The query stopped: {(cause or (lines or ['unknown'])[0])[:400]}.")
+    if file := DAMAGED.search(text):
+        return StorageUnavailable(f"{file[1]} is damaged or missing.", REPEATED, RESTORE)
+    lines = [line for line in text.splitlines() if line.strip()] or ["unknown"]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    cause = (TRACEBACK.findall(text) or causes or lines[:1])[-1][:400]
+    if "CANNOT_LOAD_STATE_STORE" in text:
+        what = f"A file of the checkpoint's state cannot be read: {cause}."
+        return StorageUnavailable(what, REPEATED, RESTORE)
+    return SequencerError(f"The query stopped: {cause}.")

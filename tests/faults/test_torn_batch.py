@@ -2,11 +2,9 @@
 
 import os
 import random
-import shutil
 import signal
-import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -14,6 +12,7 @@ from streaming.disciplines.channels.shard_files import FILE_BYTES_MIN
 from streaming.disciplines.state_keys import channel_shard, shard_keys
 from tests.faults import torn
 from tests.faults.channels import judge, prepare, some_messages, value_of
+from tests.faults.disks import small_disk
 from tests.faults.everything import LONG, SHORT, Everything, ends_everywhere
 from tests.kafka_helpers import Record, produce
 from tests.processes import children, command_line, python_daemons, python_workers
@@ -22,8 +21,8 @@ from tests.service_helpers import Service, WarmService, run_once, status
 pytestmark = pytest.mark.timeout(1800)
 ONE_PARTITION = {"shards": 2, "state_partitions": 1}
 TORN = "tests.faults.torn:operators"
-TURNS, PER_TURN, KILLS_A_TURN = 8, 50, 3
-"""Under load: so many messages of each channel between some kills."""
+TURNS, PER_TURN, KILLS_A_TURN, SIZE = 8, 60, 3, 300
+"""Under load: so many messages of each channel, of so many bytes, between some kills."""
 LAST = next(
     b"last%d" % n
     for n in range(100)
@@ -64,16 +63,23 @@ def test_a_gap_that_fails_the_last_shard_leaves_the_others_to_the_next_batch(bro
     every.judge()
 
 
-def test_a_disk_that_fills_while_held_records_are_written(broker, tmp_path):
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("size=4k", "No space left on device"),
+        pytest.param("ro", "Read-only file system", marks=pytest.mark.slow),
+    ],
+)
+def test_a_disk_that_fails_while_held_records_are_written(broker, tmp_path, trouble, said):
     every = Everything(broker, tmp_path, {"channel": SHORT["channel"]}, **ONE_PARTITION)
     values = [value_of(LAST, n, FILE_BYTES_MIN) for n in range(4)]
     every.produce([Record(LAST, values[n], [("label", b"%d" % n)]) for n in (1, 2, 3)])
     every.send()
-    with small_disk(tmp_path / "checkpoints" / "channel" / "held") as disk:
+    with small_disk(tmp_path / "checkpoints" / "channel" / "held", trouble) as disk:
         with WarmService(every.config, "--once", within=TORN) as service:
             assert service.wait() == 1, service.said()
-            assert "No space left on device" in service.said()
-        disk.grow()
+            assert said in service.said()
+        disk.mend()
         run_once(every.config)
         every.produce([Record(LAST, values[0], [("label", b"0")])])
         every.expected["channel"][LAST] = values
@@ -115,7 +121,7 @@ def test_kill_9_of_python_workers_under_load(broker, tmp_path, topic_prefix):
     sent = kills = 0
     with Service(config) as service:
         for turn in range(TURNS):
-            batch = some_messages(turn * PER_TURN, PER_TURN, rng, keys)
+            batch = some_messages(turn * PER_TURN, PER_TURN, rng, keys, SIZE)
             produce(broker.bootstrap, f"{topic_prefix}in", batch)
             sent += len(batch)
             for _ in range(KILLS_A_TURN):
@@ -130,33 +136,4 @@ def test_kill_9_of_python_workers_under_load(broker, tmp_path, topic_prefix):
     assert kills > TURNS
     run_once(config)
     count = TURNS * PER_TURN
-    judge(broker.bootstrap, topic_prefix, count, sent, status(config)["p"], keys)
-
-
-class SmallDisk:
-    """A file system in memory, at first with room for nothing."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def mount(self, options):
-        words = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.path)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-
-    def grow(self):
-        self.mount("remount,size=64m")
-
-
-@contextmanager
-def small_disk(path):
-    if not shutil.which("mount"):
-        pytest.skip("no file system can be mounted here: there is no mount")
-    path.mkdir(parents=True)
-    disk = SmallDisk(path)
-    disk.mount("size=4k")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
+    judge(broker.bootstrap, topic_prefix, count, sent, status(config)["p"], keys, SIZE)

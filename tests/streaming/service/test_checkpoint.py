@@ -8,7 +8,7 @@ import pytest
 from streaming.config import parse_config
 from streaming.disciplines.groups import GROUP
 from streaming.disciplines.multicast import MULTICAST
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, SequencerError
 from streaming.service.checkpoint import Checkpoint, Identity
 
 LINEAR = {"labels": {"kind": "linear"}, "channel": "key"}
@@ -141,3 +141,27 @@ def test_a_checkpoint_that_is_being_moved_to_is_refused(tmp_path):
         checkpoint.pin(identity)
     checkpoint.end_move()
     assert checkpoint.pin(identity) == identity
+
+
+@pytest.mark.parametrize("name", ["identity.json", "metadata", "offsets/3"])
+def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name):
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    identity = Identity("channel", 16, 2, ["in"], LINEAR)
+    checkpoint.pin(identity)
+    for log in ("offsets", "commits"):
+        (tmp_path / "p" / log).mkdir()
+        for batch in range(4):
+            (tmp_path / "p" / log / str(batch)).write_text("v1\n{}")
+    (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    assert checkpoint.pin(replace(identity, state_partitions=8)) == identity
+    path = tmp_path / "p" / name
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(SequencerError, match=f"{name} is missing, though batches are logged"):
+        checkpoint.pin(replace(identity, state_partitions=8))
+    path.write_bytes(content)
+    assert checkpoint.pin(identity) == identity
+    if not name.startswith("offsets"):
+        path.write_bytes(content[:-1])
+        with pytest.raises(SequencerError, match=f"{name} is damaged"):
+            checkpoint.pin(identity)

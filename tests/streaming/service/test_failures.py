@@ -2,7 +2,14 @@
 
 import pytest
 
-from streaming.errors import Fenced, GapTimeout, InputLost, JobFailed, SequencerError
+from streaming.errors import (
+    Fenced,
+    GapTimeout,
+    InputLost,
+    JobFailed,
+    SequencerError,
+    StorageUnavailable,
+)
 from streaming.service.failures import as_sequencer_error
 
 REPORT = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -82,3 +89,26 @@ def test_what_else_a_worker_raised_is_told():
         "MemoryError: 2147483648"
     )
     assert as_sequencer_error(text).message == "The query stopped: MemoryError: 2147483648."
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Checksum error: file:/c/p/offsets/3 at 512 exp: -2 got: 7", "/c/p/offsets/3 is damaged"),
+        ("Failed to read log file file:/c/p/commits/5. Incomplete log file", "/c/p/commits/5 is"),
+        (
+            "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] Error reading streaming "
+            "state file of s3a://b/p/state/0/0/7.changelog does not exist. If the stream job is",
+            "s3a://b/p/state/0/0/7.changelog is",
+        ),
+        (
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error\nCaused by: java.io.EOFException",
+            "state cannot be read: Caused by: java.io.EOFException.",
+        ),
+    ],
+)
+def test_a_file_of_sparks_that_is_damaged_is_named_with_a_remedy(text, named):
+    error = as_sequencer_error(f"An error occurred while calling o1.collect.\n: {text}")
+    assert type(error) is StorageUnavailable, "it is tried again until the file is back"
+    assert named in error.message
+    assert "backup" in error.remedy
