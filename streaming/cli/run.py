@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streaming.cli.log_format import RunLogFormatOption
 from streaming.logs import count, say
+
+if TYPE_CHECKING:
+    from streaming.config import Config
 
 
 def run(
@@ -30,12 +33,20 @@ def run(
             help="Go on where Kafka has forgotten whether the last batch was written.",
         ),
     ] = False,
+    accept_lost_input: Annotated[
+        bool,
+        typer.Option(
+            "--accept-lost-input",
+            help="Go on behind lost input; read topics that were made again from their beginning.",
+        ),
+    ] = False,
     _log_format: RunLogFormatOption = None,
 ) -> None:
     """Run the pipelines of CONFIG until stopped (or, with --once, until all input is done).
 
     Kafka is waited for, also when it goes away meanwhile. Ctrl-C or SIGTERM finishes the running
-    batch and stops; kill -9 loses and repeats nothing either.
+    batch and stops; kill -9 loses and repeats nothing either. A pipeline whose input is lost or
+    damaged stops, the others go on.
 
     With --log-format json, standard error has one JSON object a line: time, level, event, message,
     and the figures of the event.
@@ -57,17 +68,7 @@ def run(
         settings = load_config(config)
         names = settings.named(pipeline or [])
         settings.check(names)
-        service = settings.service
-        say(
-            f"{service.name}: starting {count(len(names), 'pipeline')} ({', '.join(names)}) with "
-            f"Kafka at {settings.kafka.bootstrap_servers} and the checkpoint {service.checkpoint}; "
-            "Spark takes some seconds",
-            event="starting",
-            service=service.name,
-            pipelines=names,
-            kafka=settings.kafka.bootstrap_servers,
-            checkpoint=service.checkpoint,
-        )
+        _say_starting(settings, names)
         with start_jvm(settings, workers=True) as jvm:
             from streaming.service.run import Service  # noqa: PLC0415  (while the JVM starts)
 
@@ -77,5 +78,20 @@ def run(
                 names=names,
                 once=once,
                 accept_repeats=accept_repeats,
+                accept_lost_input=accept_lost_input,
                 stopping=stopping,
             ).run()
+
+
+def _say_starting(settings: Config, names: list[str]) -> None:
+    service = settings.service
+    say(
+        f"{service.name}: starting {count(len(names), 'pipeline')} ({', '.join(names)}) with "
+        f"Kafka at {settings.kafka.bootstrap_servers} and the checkpoint {service.checkpoint}; "
+        "Spark takes some seconds",
+        event="starting",
+        service=service.name,
+        pipelines=names,
+        kafka=settings.kafka.bootstrap_servers,
+        checkpoint=service.checkpoint,
+    )

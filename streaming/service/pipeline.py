@@ -28,6 +28,7 @@ from streaming.service.query import Carrier, Progress, build, start
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
 from streaming.source import source_of
+from streaming.source.losses import Acceptance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +90,7 @@ class Pipeline:
         say: Callable[..., None],
         once: bool,
         accept_repeats: bool,
+        accept_lost_input: bool = False,
     ) -> None:
         self.session = session
         self.config = config
@@ -97,6 +99,8 @@ class Pipeline:
         self.say = say
         self.once = once
         self.accept_repeats = accept_repeats
+        self.accept_lost_input = accept_lost_input
+        self._accepted: Acceptance | None = None
         self.progress = Progress()
         self.query: StreamingQuery | None = None
         self.source: Source | None = None
@@ -109,6 +113,7 @@ class Pipeline:
         self._through = Through(config, name)
         self._clean = TransitCleaner(config, name, say)
         self.finished = False
+        self.stopped_by: SequencerError | None = None
         self.runs = False
         self.last_report: Any = None
         self._observed = 0.0
@@ -135,7 +140,9 @@ class Pipeline:
         self.carrier = Carrier(plan, self.progress, decisions, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress.kept)
-        self.source = source_of(self.session, self.config, plan, limits)
+        if self.accept_lost_input and self._accepted is None:
+            self._accepted = Acceptance({*plan.reads}, self._say_lost)
+        self.source = source_of(self.session, self.config, plan, limits, self._accepted)
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
@@ -143,6 +150,14 @@ class Pipeline:
         )
         self.starts += 1
         self.carrier.begin(str(self.query.id))
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is through, or has stopped for good."""
+        return self.finished or self.stopped_by is not None
+
+    def _say_lost(self, text: str) -> None:
+        self.say(f"{self.name}: {text}", event="lost-input", level="warning", pipeline=self.name)
 
     def _plan(self) -> Plan:
         settings = self.config.pipelines[self.name]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.errors import (
+    InputDamaged,
+    InputLost,
     JobFailed,
     KafkaRefused,
     KafkaUnavailable,
@@ -40,6 +42,10 @@ ARCHIVE_AFTER_SECONDS_MAX = 20
 Say = Callable[[str], None]
 
 
+OF_ONE_PIPELINE = (InputDamaged, InputLost)
+"""Faults of an input: the pipelines that do not read it go on."""
+
+
 class Service:
     """Runs pipelines until told to stop, or (``once``) until their input is worked through.
 
@@ -54,6 +60,7 @@ class Service:
         names: list[str],
         once: bool,
         accept_repeats: bool,
+        accept_lost_input: bool = False,
         stopping: Stopping,
     ) -> None:
         self.config = config
@@ -61,6 +68,7 @@ class Service:
         self.names = names
         self.once = once
         self.accept_repeats = accept_repeats
+        self.accept_lost_input = accept_lost_input
         self.stopping = stopping
         self.pipelines: list[Pipeline] = []
 
@@ -115,6 +123,7 @@ class Service:
             say=say,
             once=self.once,
             accept_repeats=self.accept_repeats,
+            accept_lost_input=self.accept_lost_input,
         )
 
     def _work(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
@@ -137,7 +146,7 @@ class Service:
             for pipeline in pipelines:
                 before = failures[pipeline.name]
                 failures[pipeline.name] = self._look_after(pipeline, pipelines, before)
-            if all(pipeline.finished for pipeline in pipelines):
+            if all(pipeline.ended for pipeline in pipelines):
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
                 reported = time.monotonic()
@@ -146,13 +155,14 @@ class Service:
                     pipeline.report()
                     pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
+        _require_unharmed(pipelines)
 
     def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
         """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
-        if pipeline.finished:
+        if pipeline.ended:
             return failures
         if pipeline.observe():
-            if self.once and all(each.finished for each in pipeline.upstream(pipelines)):
+            if self.once and all(each.ended for each in pipeline.upstream(pipelines)):
                 with contextlib.suppress(KafkaUnavailable):  # asked again at the next look
                     pipeline.finish_when_through()
             if not pipeline.finished and pipeline.changes_pace():
@@ -160,6 +170,10 @@ class Service:
                 self._with_kafka(pipeline.start, pipeline.name)
             return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
+        if isinstance(failure, OF_ONE_PIPELINE):
+            pipeline.stopped_by = failure
+            _say_stopped(pipeline.name, failure)
+            return failures
         if isinstance(failure, JobFailed):
             raise failure
         if self.once and failures >= ONCE_TRIES_MAX:
@@ -228,6 +242,22 @@ class Service:
 def _pause(failures: int) -> int:
     """Return the seconds to wait after so many failures in a row."""
     return RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
+
+
+def _require_unharmed(pipelines: list[Pipeline]) -> None:
+    for pipeline in pipelines:
+        if pipeline.stopped_by is not None:
+            raise pipeline.stopped_by
+
+
+def _say_stopped(name: str, why: SequencerError) -> None:
+    say(
+        f"{name}: {why} This pipeline is stopped; others go on.",
+        event="pipeline-stopped",
+        level="error",
+        pipeline=name,
+        reason=str(why),
+    )
 
 
 def _say_again(name: str, why: SequencerError, pause_s: int) -> None:

@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 
     from streaming.config import Config
     from streaming.disciplines.plan import Plan
+    from streaming.source.losses import Acceptance
 
 
-def source_of(spark: SparkSession, config: Config, plan: Plan, limits: Limits) -> Source:
-    """Where a pipeline's records come from; ``limits``: of its inputs in a batch."""
+def source_of(
+    spark: SparkSession,
+    config: Config,
+    plan: Plan,
+    limits: Limits,
+    accepted: Acceptance | None = None,
+) -> Source:
+    """Where a pipeline's records come from; ``limits``: of its inputs in a batch.
+
+    ``accepted``: losses of input.
+    """
     options = {f"kafka.{name}": value for name, value in connection.java(config).items()}
     own = reads_itself(config.kafka.properties, plan.producer)
-    return make_source(spark, plan, options, limits, own=own)
+    return make_source(spark, plan, options, limits, own=own, accepted=accepted)
 
 
 def has_rows(config: Config) -> bool:
@@ -41,20 +51,32 @@ def has_rows(config: Config) -> bool:
 
 
 def make_source(
-    spark: SparkSession, plan: Plan, options: Mapping[str, str], limits: Limits, *, own: bool
+    spark: SparkSession,
+    plan: Plan,
+    options: Mapping[str, str],
+    limits: Limits,
+    *,
+    own: bool,
+    accepted: Acceptance | None = None,
 ) -> Source:
     """The same; ``options`` are those of Spark's Kafka source, which reads if ``own`` is not."""
     ended = threading.Event()
-    frame = partial(_frame, spark, plan, ended) if own else None
+    frame = partial(_frame, spark, plan, ended, accepted) if own else None
     return Source(spark, options, limits, partial(_ticks, spark, plan, ended), ended, frame)
 
 
-def _frame(spark: SparkSession, plan: Plan, ended: threading.Event, reading: Reading) -> DataFrame:
+def _frame(
+    spark: SparkSession,
+    plan: Plan,
+    ended: threading.Event,
+    accepted: Acceptance | None,
+    reading: Reading,
+) -> DataFrame:
     from streaming.source.reader import Inputs, KafkaReader, rows_of_shares  # noqa: PLC0415
     from streaming.source.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
     inputs = Inputs(topics=reading.topics, properties=plan.producer)
-    reader = KafkaReader(inputs, reading.limits, reading.tasks)
+    reader = KafkaReader(inputs, reading.limits, reading.tasks, accepted)
     read = partial(rows_of_shares, inputs=inputs, schema=reading.schema, making=reading.making)
     name = f"{plan.pipeline}: {', '.join(reading.topics)}"
     return frame_of(spark, name, reading.rows, reader, read, ended)

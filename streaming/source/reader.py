@@ -71,7 +71,8 @@ class Inputs:
             f"The record batch at offset {offset} of {topic}, partition {partition}, is damaged: "
             f"{why}.",
             "Nothing was written of it, nor of what comes behind it.",
-            "Let another replica of the partition be its leader, then start again.",
+            "Let another replica of the partition be its leader, then start again; or delete the "
+            "records up to it with Kafka's tools, and start with --accept-lost-input.",
         )
 
 
