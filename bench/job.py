@@ -32,7 +32,6 @@ from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.disciplines.source import BATCH_MAX, BATCH_RECORDS
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import Decisions
 from streaming.service.offsets import read_in
 from streaming.service.pipeline import Speed
 from streaming.service.query import Carrier, Progress, build, start
@@ -204,8 +203,8 @@ class Ordered:
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         progress = Progress()
-        decisions = Decisions(Checkpoint(*folder.rsplit("/", 1)))
-        self.carrier = carrier = Carrier(plan, progress, decisions, self.note)
+        checkpoint = Checkpoint(*folder.rsplit("/", 1))
+        self.carrier = carrier = Carrier(plan, progress, checkpoint, self.note)
         given = self.given
         limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress.kept)
         source = make_source(self.session, plan, options(given), limits, own=not given.spark_source)

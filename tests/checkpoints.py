@@ -4,7 +4,7 @@ import json
 
 
 class MemoryCheckpoint:
-    """`streaming.service.decisions.Checkpoint`; the offset log has what a test puts into it."""
+    """`streaming.service.decisions.BatchCheckpoint`; the offset log has what a test puts into it."""
 
     def __init__(self):
         self.offsets, self.done, self.kept = {}, -1, "{}"
@@ -21,3 +21,9 @@ class MemoryCheckpoint:
 
     def write_decisions(self, values):
         self.kept = json.dumps(values)
+
+    def sync_logs(self):
+        pass
+
+    def sync_state(self):
+        pass

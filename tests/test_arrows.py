@@ -41,7 +41,7 @@ PURE = {
 }
 LAYERS = [
     {"terminal"},
-    {"errors", "crashes", "logs"},
+    {"errors", "crashes", "durable", "logs"},
     {"arrow", "settings", "clients", "graph", "simulate"},
     {"disciplines"},
     {"config"},

@@ -22,6 +22,7 @@ class Service(Table):
     batch_records_max: Annotated[Number, Field(ge=1, le=5_000_000)] | None = None
     batch_bytes_max: Annotated[Number, Field(ge=1_000_000, le=10_000_000_000)] = 200_000_000
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    sync: Annotated[bool, Field(strict=True)] = True
     create_topics: Annotated[bool, Field(strict=True)] = True
     header_prefix: Annotated[Printable, Field(max_length=100)] = ""
     metrics: str = ""

@@ -34,9 +34,9 @@ class Plan:
     ``inputs`` are sorted: a record's topic travels as its number in this list. ``partitions`` gives
     the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
     out to be missing is created, with the settings ``new_topics``. ``folder``: the checkpoint's,
-    where it is a folder that all workers see. ``compression``: how operators encode record batches;
-    empty where the sink has to. ``decided``: the fields, in words of JSON, that batches decide by
-    (see :meth:`decisions`).
+    where it is a folder that all workers see; ``sync``: whether the disk has what is written there
+    before it counts. ``compression``: how operators encode record batches; empty where the sink has
+    to. ``decided``: the fields, in words of JSON, that batches decide by (see :meth:`decisions`).
     ``part_records_max``, ``part_bytes_max``: a transaction of the sink's takes about so much.
     """
 
@@ -57,6 +57,7 @@ class Plan:
     create_topics: bool = False
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""
+    sync: bool = False
     compression: str = ""
     part_records_max: int = 1_000_000
     part_bytes_max: int = 64 * 2**20

@@ -21,8 +21,8 @@ from streaming import crashes
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError, JobFailed, SequencerError
-from streaming.service.files import Files, local_path
-from streaming.source.positions import offsets_in
+from streaming.service.files import local_path
+from streaming.service.spark_files import SparkFiles
 
 IDENTITY = "identity.json"
 QUERY = "metadata"
@@ -53,23 +53,31 @@ class Identity:
     own: dict[str, Any] = field(default_factory=dict)
 
 
-class Checkpoint:
+class Checkpoint(SparkFiles):
     """Reads and writes the service's own files in a pipeline's checkpoint folder.
 
     ``root`` is a folder or a Hadoop URI (file, hdfs, s3a, gs, …); ``spark``: Spark's properties,
-    of which those of Hadoop say where that is and who we are there.
+    of which those of Hadoop say where that is and who we are there. ``synced``: whether a folder's
+    files are on its disk before anything rests on them (`streaming.service.syncing`).
     """
 
-    def __init__(self, root: str, pipeline: str, spark: Mapping[str, str] | None = None) -> None:
-        self.location = f"{root.rstrip('/')}/{pipeline}"
+    def __init__(
+        self,
+        root: str,
+        pipeline: str,
+        spark: Mapping[str, str] | None = None,
+        *,
+        synced: bool = False,
+    ) -> None:
+        super().__init__(f"{root.rstrip('/')}/{pipeline}", spark or {}, synced=synced)
         self.pipeline = pipeline
-        self._files = Files(self.location, spark or {})
         self._lock: IO[str] | None = None
 
     @classmethod
     def of(cls, config: Config, pipeline: str) -> Checkpoint:
         """A pipeline's checkpoint where the configuration says that it is."""
-        return cls(config.service.checkpoint, pipeline, config.spark)
+        service = config.service
+        return cls(service.checkpoint, pipeline, config.spark, synced=service.sync)
 
     @property
     def lockable(self) -> bool:
@@ -228,15 +236,6 @@ class Checkpoint:
         """Replace it."""
         self._write(WAITING, {str(shard): text for shard, text in waiting.items()})
 
-    def batch_in_doubt(self) -> int:
-        """The batch that was planned but not logged as done, -1 if there is none."""
-        planned, done = self._last("offsets"), self._last("commits")
-        return planned if planned > done else -1
-
-    def logged(self, batch: int) -> bytes:
-        """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
-        return self._files.read(f"offsets/{batch}")
-
     def decisions(self) -> dict[str, Any]:
         """What :meth:`write_decisions` wrote last; empty where nothing was."""
         return self._read(DECISIONS) or {}
@@ -245,48 +244,9 @@ class Checkpoint:
         """Replace them."""
         self._write(DECISIONS, values)
 
-    def take_place_of(self, other: Checkpoint, state_partitions: int) -> None:
-        """Go on reading where another checkpoint's last batch ended, as this one's batch 0.
-
-        The query has to be another one: what Kafka knows of the other's progress is then nothing to
-        it. Batch 0 of this one must be the only one.
-        """
-        done = other._files.read(f"offsets/{other._last('commits')}")
-        version, settings, *sources = done.decode().splitlines()
-        told = json.loads(settings)
-        told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
-        offsets = "\n".join([version, json.dumps(told, separators=(",", ":")), *sources])
-        self._put("offsets/0", offsets.encode())
-        self.forget("sources")
-        for name, is_file in other._files.names("sources", recursive=True):
-            if is_file and not name.rpartition("/")[2].startswith("."):
-                self._put(name, other._files.read(name))
-
     def forget(self, name: str) -> None:
         """Remove a folder inside, with what is in it."""
         self._files.remove(name)
-
-    def _put(self, name: str, content: bytes) -> None:
-        """Write a file of Spark's, without the checksum that there may be of an older one."""
-        folder, _, last = name.rpartition("/")
-        self._files.remove(f"{folder}/.{last}.crc")
-        self._files.write(name, content)
-
-    def read_up_to(self) -> dict[str, dict[str, int]]:
-        """The offsets, by topic and partition, up to which batches that are done have read."""
-        batch = self._last("commits")
-        if batch < 0:
-            return {}
-        lines = self._files.read(f"offsets/{batch}").decode().splitlines()
-        found: dict[str, dict[str, int]] = {}
-        for line in lines[2:]:  # a version, then Spark's own; a line for each source follows
-            given = json.loads(line) if line.startswith("{") else {}  # ticks are numbers
-            found |= offsets_in(given)
-        return found
-
-    def _last(self, log: str) -> int:
-        names = (name.rpartition("/")[2] for name, _ in self._files.names(log))
-        return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         last = None

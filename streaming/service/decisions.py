@@ -36,8 +36,8 @@ Values = dict[str, Any]
 DIGEST_CHARACTERS = 16
 
 
-class Checkpoint(Protocol):
-    """What is needed of a pipeline's checkpoint (`streaming.service.checkpoint`)."""
+class BatchCheckpoint(Protocol):
+    """What a batch needs of its pipeline's checkpoint (`streaming.service.checkpoint`)."""
 
     def batch_in_doubt(self) -> int:
         """The batch that was planned but not logged as done, -1 if there is none."""
@@ -51,6 +51,12 @@ class Checkpoint(Protocol):
     def write_decisions(self, values: Values) -> None:
         """Replace them."""
 
+    def sync_logs(self) -> None:
+        """Have the disk write Spark's logs, before the batch that they plan runs."""
+
+    def sync_state(self) -> None:
+        """Have the disk write the state after a batch, before the log says that it is done."""
+
 
 class Decisions:
     """Reads and writes a checkpoint's decisions; one for each start of a query, in the driver.
@@ -60,7 +66,7 @@ class Decisions:
     its findings.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: BatchCheckpoint) -> None:
         self.checkpoint = checkpoint
         self.planned = checkpoint.batch_in_doubt()
         kept = checkpoint.decisions()
@@ -94,6 +100,11 @@ class Decisions:
 
     def _write(self) -> None:
         self.checkpoint.write_decisions({"standing": self.entries, "found": self.found})
+
+
+def same_input(digest: str, logged: bytes) -> bool:
+    """Whether a digest is that of a batch with this entry in the offset log."""
+    return digest.partition(".")[0] == _hash(logged)
 
 
 def _hash(content: bytes) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from pyarrow import ArrowException, fs
 
+from streaming.durable import sync
 from streaming.errors import ConfigError, StorageUnavailable
 
 S3 = ("s3", "s3a", "s3n")
@@ -36,11 +37,13 @@ WRAPPED = re.compile(
 class Files:
     """The files below a location; StorageUnavailable where that does not answer, or refuses us.
 
-    Names are relative to it. ``spark``: Spark's properties.
+    Names are relative to it. ``spark``: Spark's properties. ``synced``: whether a folder's disk has
+    a file before :meth:`write` returns.
     """
 
-    def __init__(self, location: str, spark: Mapping[str, str]) -> None:
+    def __init__(self, location: str, spark: Mapping[str, str], *, synced: bool = False) -> None:
         self.location = location
+        self.synced = synced and is_local(location)
         with self._asked():
             self._system, self._path = _open(location, spark)
 
@@ -72,8 +75,12 @@ class Files:
             self._system.create_dir(path.rpartition("/")[0], recursive=True)
             with self._system.open_output_stream(new) as stream:
                 stream.write(content)
+            if self.synced:
+                sync(new)
             if new != path:
                 self._system.move(new, path)
+            if self.synced:
+                sync(path.rpartition("/")[0])
 
     def make_folder(self) -> None:
         """The location itself."""

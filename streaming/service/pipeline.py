@@ -20,8 +20,8 @@ from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN, Lim
 from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.decisions import Decisions
 from streaming.service.failures import as_sequencer_error
+from streaming.service.histories import settle
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
 from streaming.service.query import Carrier, Progress, build, start
@@ -123,8 +123,10 @@ class Pipeline:
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan = self._plan()
+        accept = self.accept_repeats and self.starts == 0
+        settle(plan, self.checkpoint, self.say, accept_repeats=accept)
         status = self.checkpoint.status()
-        doubtful = -1 if self.accept_repeats else self.checkpoint.batch_in_doubt()
+        doubtful = self.checkpoint.batch_in_doubt()
         waiting = self.checkpoint.waiting()
         self.progress = Progress(
             in_doubt=doubtful,
@@ -136,8 +138,7 @@ class Pipeline:
         if not self.checkpoint.lockable:
             self._claim = self._claim or Claim(plan)
             self._claim.take()
-        decisions = Decisions(self.checkpoint)
-        self.carrier = Carrier(plan, self.progress, decisions, self._note, self._claim)
+        self.carrier = Carrier(plan, self.progress, self.checkpoint, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress.kept)
         if self.accept_lost_input and self._accepted is None:

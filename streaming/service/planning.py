@@ -44,6 +44,7 @@ def make_plan(
         "create_topics": service.create_topics,
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),
+        "sync": service.sync,
         "producer": producer,
         "compression": own.compression if own is not None else "",
     }

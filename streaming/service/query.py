@@ -19,7 +19,7 @@ from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
 from streaming.logs import say
-from streaming.service.decisions import Decisions
+from streaming.service.decisions import BatchCheckpoint, Decisions
 from streaming.sink import failures
 from streaming.sink.claim import Claim
 from streaming.sink.refusals import RecordsRefused
@@ -91,13 +91,14 @@ class Carrier:
         self,
         plan: Plan,
         progress: Progress,
-        decisions: Decisions,
+        checkpoint: BatchCheckpoint,
         notify: Callable[[Progress], None],
         claim: Claim | None = None,
     ) -> None:
         self.plan = plan
         self.progress = progress
-        self.decisions = decisions
+        self.checkpoint = checkpoint
+        self.decisions = Decisions(checkpoint)
         self.notify = notify
         self.claim = claim
         self.failure: Exception | None = None
@@ -118,7 +119,9 @@ class Carrier:
         try:
             if self.claim is not None:
                 self.claim.renew(batch)
+            self.checkpoint.sync_logs()
             self._write(frame, batch)
+            self.checkpoint.sync_state()
         except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
             self.failure = failure
         if self.failure is not None:

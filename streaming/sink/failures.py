@@ -95,18 +95,15 @@ def progress_missing(plan: Plan, partition: int, batch: int) -> ProgressMissing:
     )
 
 
-def behind(plan: Plan, partition: int, written: int, batch: int) -> CheckpointBehind:
+def behind(plan: Plan, partition: int, written: int) -> CheckpointBehind:
     """The progress is that of another history: the checkpoint was restored, or lost its end."""
     return CheckpointBehind(
-        f"The checkpoint of pipeline {plan.pipeline!r} is older than the output: Kafka has "
-        f"batch {written} of it (group {plan.progress_group(partition)!r}), and in the checkpoint "
-        f"batch {batch} is another one, or not there yet. It was restored from a backup, or its "
-        "disk lost what was written last.",
+        f"The checkpoint of pipeline {plan.pipeline!r} is older than its output: by the progress "
+        f"in Kafka (group {plan.progress_group(partition)!r}) it wrote a batch {written} that is "
+        "not in the checkpoint, which was restored from a backup, or lost its end with the power.",
         "Nothing was written.",
         "Restore the newest checkpoint that there is. If this is it, start with --accept-repeats: "
-        "all that it has not read is read again. What the lost batches delivered comes once more: "
-        "most of it with the same (key, incarnation, sequence), by which readers drop it, and in "
-        "channels whose state began in the lost time under a higher incarnation.",
+        "what the lost batches read is read again, and delivered once more (docs/backup.md).",
     )
 
 

@@ -16,6 +16,10 @@ from dataclasses import dataclass, field
 ALL = "all"
 """The part of a batch that was written in one transaction, and of the last of several."""
 
+NOTHING = "-"
+"""A digest that says: nothing of this batch or of later ones counts as written. It takes the place
+of the progress of batches that are lost (`streaming.service.histories`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

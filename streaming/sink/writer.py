@@ -16,7 +16,7 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
-from streaming.sink.progress import BatchProgress, Part
+from streaming.sink.progress import NOTHING, BatchProgress, Part
 
 NEVER = -2
 
@@ -99,14 +99,16 @@ class Writer:
             crash_point("3-init")
             progress = BatchProgress.from_text(*self.producer.progress())
         self.forgotten = progress is None or progress.query != context.query
-        if progress is None or self.forgotten or progress.batch < context.batch:
+        if progress is None or self.forgotten or progress.digest == NOTHING:
             return False
-        if (progress.batch, progress.digest) != (context.batch, context.digest):
-            raise failures.behind(self.plan, self.partition, progress.batch, context.batch)
-        if progress.part is not None:
+        if progress.batch > context.batch or (
+            progress.batch == context.batch and progress.digest != context.digest
+        ):
+            raise failures.behind(self.plan, self.partition, progress.batch)
+        if progress.batch == context.batch and progress.part is not None:
             self.part, self.forgotten = progress.part, progress.part.forgotten
             return False
-        return True
+        return progress.batch == context.batch
 
     @contextlib.contextmanager
     def batch(self, context: BatchContext) -> Iterator[None]:

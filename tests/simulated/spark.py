@@ -20,7 +20,6 @@ from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import JobFailed
-from streaming.service.decisions import Decisions
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.sink import Sink
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
@@ -59,6 +58,12 @@ class Storage:
     def write_decisions(self, values):
         """As a whole or not at all."""
         self.kept = json.dumps(values)
+
+    def sync_logs(self):
+        """What is written is kept."""
+
+    def sync_state(self):
+        """Likewise."""
 
     def recover(self):
         """What a driver does before it begins: nothing, as the logs say it all."""
@@ -165,7 +170,7 @@ class Driver(Process):
             in_doubt=storage.batch_in_doubt(),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
-        carrier = Carrier(plan, progress, Decisions(storage), lambda _progress: None)
+        carrier = Carrier(plan, progress, storage, lambda _progress: None)
         carrier.begin("query")
         topics = {topic: number for number, topic in enumerate(plan.reads)}
         inputs = Inputs(topics=topics, properties=plan.producer)

@@ -63,6 +63,11 @@ class Shard:
         """Of the files that it is in."""
         return {*self.records.names, self.tables} - {""}
 
+    @property
+    def names_kept(self) -> set[str]:
+        """Of these, and of those that are kept for whoever reads an earlier state."""
+        return {*self.names, *(name for name, _ in self.left)}
+
 
 def encode_shard(shard: Shard) -> Row:
     """The shard as a row of STATE, and what of it are files."""

@@ -84,7 +84,7 @@ class ChannelOperator:
         shard = decode_shard(state.get if state.exists else None, schema, files)
         if files is not None:
             files.remove(shard.records.gone)
-            files.sweep(shard.names)
+            files.sweep(shard.names_kept, shard.records.made)
         now_ms = state.getCurrentProcessingTimeMs()
         try:
             after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context), refused)

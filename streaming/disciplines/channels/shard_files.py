@@ -6,16 +6,18 @@ the state has its name: a number that the shard counts on, and a checksum. A rep
 the same file once more, or, where it comes to something else, another one. Files are mapped into
 memory; of a segment only what leaves is read.
 
-A file is written before the state that names it, and never changed. It is removed in the batch
-after the one that named it no more: then that one is done for ever, and no repeated batch asks for
-it. What a killed process left, which no state names, is removed a day later.
+A file is written, and on the disk, before the state that names it, and never changed. It is removed
+in the batch after the one that named it no more: then that one is done for ever, and no repeated
+batch asks for it. What a killed process left, which no state names, is known by its number: a state
+never names a number again that it has counted past.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
+import re
+import uuid
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,14 +27,15 @@ import google_crc32c
 import pyarrow as pa
 
 from streaming.disciplines.plan import Plan
+from streaming.durable import sync
 from streaming.errors import StorageUnavailable
 
 HELD = "held"
 FILE_BYTES_MIN = 64 * 2**10
 """In Spark's state a MB of text, compressed before, takes 30 ms of a core in every batch; to write
 it as it is takes 0.3, and a file as such 0.05."""
-LEFT_SECONDS = 86_400
-"""So old is what a batch that still runs, in a process cut off from the others, has not written."""
+NUMBERED = re.compile(r"([0-9a-f]+)-[0-9a-f]{8}(\.[0-9a-f]{32})?")
+"""A file's number, its checksum, and what a file that is not whole yet has besides."""
 _swept: set[Path] = set()
 SHA256_NAME = 40
 CHECKED_MAX = 10_000
@@ -42,14 +45,15 @@ _checked: set[Path] = set()
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
-    """The files of one shard."""
+    """The files of one shard. ``synced``: whether they are on the disk before they are named."""
 
     folder: Path
+    synced: bool = False
 
     @classmethod
     def of(cls, plan: Plan, key: int) -> ShardFiles | None:
         """Those of a state key; None where the plan has no folder for them."""
-        return cls(Path(plan.folder, HELD, str(key))) if plan.folder else None
+        return cls(Path(plan.folder, HELD, str(key)), plan.sync) if plan.folder else None
 
     @staticmethod
     def wants(size: int) -> bool:
@@ -63,12 +67,16 @@ class ShardFiles:
         """
         name = f"{number:x}-{_checksum(body)}"
         path = self.folder / name
-        new = path.with_suffix(f".{os.getpid()}")
+        new = path.with_suffix(f".{uuid.uuid4().hex}")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with new.open("wb") as file:
+            self._make_folder()
+            with new.open("xb") as file:
                 file.write(body)
+            if self.synced:
+                sync(new)
             new.replace(path)
+            if self.synced:
+                sync(self.folder)
         except OSError as error:
             with suppress(OSError):
                 new.unlink()
@@ -101,16 +109,26 @@ class ShardFiles:
             path.unlink(missing_ok=True)
             _checked.discard(path)
 
-    def sweep(self, known: Collection[str]) -> None:
-        """Remove what is old and the state does not name; once in each process."""
+    def sweep(self, known: Collection[str], made: int) -> None:
+        """Remove files that the state does not name, of numbers below ``made``; once in a process.
+
+        Those from ``made`` on may belong to another attempt at the batch.
+        """
         if self.folder in _swept:
             return
         _swept.add(self.folder)
-        oldest = time.time() - LEFT_SECONDS
         for path in self.folder.glob("*"):
-            with suppress(FileNotFoundError):  # another process does the same
-                if path.name not in known and path.stat().st_mtime < oldest:
-                    path.unlink()
+            numbered = NUMBERED.fullmatch(path.name)
+            if numbered and path.name not in known and int(numbered[1], 16) < made:
+                path.unlink(missing_ok=True)  # another process does the same
+
+    def _make_folder(self) -> None:
+        if self.folder.is_dir():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.synced:
+            for folder in (self.folder.parent, self.folder.parent.parent):
+                sync(folder)
 
     def _damaged(self, name: str, why: object) -> StorageUnavailable:
         return StorageUnavailable(

@@ -8,7 +8,6 @@ from streaming.arrow.totals import Totals
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.service.checkpoint import Identity
-from streaming.service.decisions import Decisions
 from streaming.service.planning import make_plan
 from streaming.service.query import BatchFailed, Carrier, Progress, StopRequested
 from tests.checkpoints import MemoryCheckpoint
@@ -20,7 +19,7 @@ def carrier(notify=lambda _progress: None):
     config = parse_config({"pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml")
     own = DISCIPLINES["channel"].identity(config.pipelines["p"])
     plan = make_plan(config, "p", Identity("channel", 16, 2, ["p.in"], own), {})
-    return Carrier(plan, Progress(), Decisions(MemoryCheckpoint()), notify)
+    return Carrier(plan, Progress(), MemoryCheckpoint(), notify)
 
 
 def test_no_batch_begins_after_a_stop():

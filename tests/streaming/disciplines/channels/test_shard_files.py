@@ -3,7 +3,9 @@
 import hashlib
 import os
 import random
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -34,7 +36,7 @@ def as_a_new_process(monkeypatch):
 
 @pytest.fixture
 def files(tmp_path):
-    return ShardFiles(tmp_path / "held" / "7")
+    return ShardFiles(tmp_path / "held" / "7", synced=True)
 
 
 def test_what_is_put_is_got_under_a_name_of_its_number_and_content(files):
@@ -91,17 +93,51 @@ def test_removing_what_is_gone_is_no_fault(files):
     assert not listed(files.folder)
 
 
-def test_what_a_killed_process_left_goes_a_day_later_and_nothing_else(files):
-    known, old, new = (files.put(pa.py_buffer(each), 0) for each in (b"known", b"old", b"new"))
-    half = files.folder / "half.123"
-    half.write_bytes(b"ha")
-    for path in (files.folder / known, files.folder / old, half):
-        os.utime(path, (0, 0))
-    files.sweep({known})
-    assert listed(files.folder) == sorted([known, new])
-    os.utime(files.folder / new, (0, 0))
-    files.sweep({known})  # once in a process
-    assert len(listed(files.folder)) == 2
+def test_two_attempts_with_one_process_id_do_not_share_a_file(files, monkeypatch):
+    """Containers number their processes alike. The other one opened its file, and was killed."""
+    rename = Path.replace
+
+    def after_the_other(path, target):
+        monkeypatch.setattr(Path, "replace", rename)
+        with monkeypatch.context() as other:
+            other.setattr(Path, "open", opened_and_killed)
+            with pytest.raises(Killed):
+                files.put(BODY, 7)
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(Path, "replace", after_the_other)
+    name = files.put(BODY, 7)
+    assert (files.folder / name).read_bytes() == BODY.to_pybytes()
+
+
+class Killed(BaseException):
+    """No code of the process runs any more."""
+
+
+def opened_and_killed(path, _mode):
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+    raise Killed
+
+
+@pytest.mark.parametrize("ahead_s", [-86_400 * 400, 0, 86_400 * 400])
+def test_what_a_killed_process_left_goes_whatever_the_clock_says(files, ahead_s):
+    """Numbers tell: below the state's next one, what the state does not name never will be named.
+
+    From that number on, an attempt at this batch may be writing.
+    """
+    known, old, new, next_one = (files.put(pa.py_buffer(b"%d" % n), n) for n in range(4))
+    half = {n: f"{n:x}-0123abcd.{'5' * 32}" for n in (1, 3)}
+    for path in half.values():
+        (files.folder / path).write_bytes(b"ha")
+    for path in files.folder.iterdir():
+        os.utime(path, (time.time() + ahead_s,) * 2)
+    files.sweep({known, new}, 3)
+    left = sorted([known, new, next_one, half[3]])
+    assert listed(files.folder) == left
+    assert old not in left
+    files.sweep({known}, 4)  # once in a process
+    assert listed(files.folder) == left
 
 
 def some_records(rng, offset, labels):

@@ -1,0 +1,95 @@
+"""A checkpoint in a folder, on the disk: what a batch rests on survives a power cut.
+
+Spark's files (its two logs, the state) are written by the JVM, which leaves them in the host's
+memory. The driver has them written to the disk, each before what rests on it:
+
+- the state after a batch, before Spark logs the batch as done (`state/`);
+- a batch's offsets, and that the batch before is done, before the batch runs (all but `state/`).
+
+The service's own files are synced as they are written: `held/` by the tasks, the rest by `files`.
+Object stores and HDFS keep what they have acknowledged; there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from streaming.disciplines.channels.shard_files import HELD
+from streaming.durable import sync
+from streaming.errors import StorageUnavailable
+
+STATE = "state"
+OWN = {HELD, STATE}
+THREADS = 8
+"""A disk takes several requests at a time, and a file system's journal writes them together."""
+
+
+class Syncing:
+    """Syncs what is new in a checkpoint's folder since it last did; all of it at first."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+        self._known: dict[str, dict[str, int]] = {}
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
+
+    def logs(self) -> None:
+        """Sync all but state and held records: the logs that say which batches there are.
+
+        At first the state, too: a process that was killed may have left it.
+        """
+        self._sync(self._folders(self.folder, OWN if self._known else {HELD}))
+
+    def state(self) -> None:
+        """Sync the state that tasks wrote."""
+        self._sync([self.folder, *self._folders(self.folder / STATE)])
+
+    def _sync(self, folders: Iterable[Path]) -> None:
+        """Sync new files of folders, then the folders: a name is not there before its content."""
+        files: list[str] = []
+        changed: list[Path] = []
+        for folder in folders:
+            found = _entries(folder)
+            before = self._known.get(str(folder), {})
+            new = [name for name, inode in found.items() if before.get(name) != inode]
+            if new:
+                files += new
+                changed.append(folder)
+            self._known[str(folder)] = found
+        try:
+            list(self._pool.map(_sync_there, files))
+            list(self._pool.map(_sync_there, changed))
+        except OSError as error:
+            self._known.clear()
+            raise StorageUnavailable(
+                f"The checkpoint {self.folder} cannot be written to its disk: {error.strerror}.",
+                "The batch was not finished, and will be repeated.",
+                "See that the disk works, and has room.",
+            ) from error
+
+    def _folders(self, folder: Path, skipped: Collection[str] = ()) -> Iterable[Path]:
+        yield folder
+        try:
+            inside = [each.name for each in os.scandir(folder) if each.is_dir()]
+        except FileNotFoundError:
+            return
+        for name in inside:
+            if name not in skipped:
+                yield from self._folders(folder / name)
+
+
+def _entries(folder: Path) -> dict[str, int]:
+    """Names in a folder, folders too, with their inodes: a file that is replaced has another."""
+    try:
+        return {each.path: each.inode() for each in os.scandir(folder)}
+    except FileNotFoundError:
+        return {}
+
+
+def _sync_there(path: str | Path) -> None:
+    # Where Spark has renamed or removed it since, it is new under its other name the next time.
+    with suppress(FileNotFoundError):
+        sync(path)
