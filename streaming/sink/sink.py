@@ -2,7 +2,7 @@
 
 The numbered steps (the same in docs/guarantees.md and in the crash tests):
 
-1. Spark logs the batch's offsets.
+1. Spark logs the batch's offsets; the driver syncs them.
 2. Each state partition steps its shards.
 3. The partition's producer begins a session, which fences whoever had its id, then the partition's
    progress is read; a batch that is already there is skipped; else deliveries, rejects and events
@@ -10,7 +10,7 @@ The numbered steps (the same in docs/guarantees.md and in the crash tests):
 4. The batch's number is sent as the progress within the transaction; the transaction commits.
    Where that becomes too large or too old before all is produced, the progress says how far it is
    (`streaming.sink.parts`), and step 3 goes on in another transaction.
-5. Spark commits the state store.
+5. Spark commits the state store; the driver syncs it.
 6. Spark logs the batch as done.
 
 A crash between any two repeats the batch from the old state: partitions that had committed skip it,
