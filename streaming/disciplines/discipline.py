@@ -40,11 +40,13 @@ class Fixed:
 class Pace:
     """How much of the input a batch takes; nothing here: as much as the service says.
 
-    ``records_max`` input records. Where more than ``held_high`` deliveries wait, inputs are read a
+    ``records_max`` input records, and as many as give about ``deliveries_max`` deliveries, going by
+    what the batches before gave. Where more than ``held_high`` deliveries wait, inputs are read a
     few records at a time until fewer than ``held_low`` do: a backlog stays in Kafka.
     """
 
     records_max: int | None = None
+    deliveries_max: int | None = None
     held_high: int | None = None
     held_low: int = 0
 

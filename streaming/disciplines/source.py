@@ -34,17 +34,20 @@ class Limits(NamedTuple):
 
     With every batch all of the state is read and written. So a batch has as many records as the
     state has entries (``kept``) where these are more than ``records``, but ``grown`` at most: then
-    a record's share of it is that of one entry, however many there are.
+    a record's share of it is that of one entry, however many there are. Where records have more and
+    more deliveries, it has fewer: ``fewer`` at most, if that is not 0.
     """
 
     records: int = 0
     size: int = 0
     grown: int = 0
     kept: Callable[[], int] = lambda: 0
+    fewer: Callable[[], int] = lambda: 0
 
     def records_now(self) -> int:
         """Of the batch that comes next."""
-        return max(self.records, min(self.kept(), self.grown))
+        records, fewer = max(self.records, min(self.kept(), self.grown)), self.fewer()
+        return min(records, fewer) if records and fewer else records
 
     def without_size(self) -> int:
         """Records, for a source that does not know how large they are."""

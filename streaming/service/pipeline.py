@@ -53,8 +53,8 @@ class Speed:
         self.pace = pace
         self.slow = False
 
-    def limits(self, service: Service, kept: Callable[[], int]) -> Limits:
-        """A batch's, where the state has so many entries."""
+    def limits(self, service: Service, progress: Progress) -> Limits:
+        """A batch's, by what the driver knows when it comes."""
         records, grown = service.batch_records_max or BATCH_RECORDS, 0
         if self.slow:
             records = 1
@@ -62,7 +62,15 @@ class Speed:
             records = min(records, self.pace.records_max)
         elif service.batch_records_max is None:
             grown = BATCH_RECORDS_GROWN
-        return Limits(records, service.batch_bytes_max, grown, kept)
+        return Limits(
+            records, service.batch_bytes_max, grown, progress.kept, lambda: self._fewer(progress)
+        )
+
+    def _fewer(self, progress: Progress) -> int:
+        """How many records give about as many deliveries as a batch may have; 0: any number."""
+        if self.pace.deliveries_max is None or progress.copies <= 1:
+            return 0
+        return max(1, int(self.pace.deliveries_max / progress.copies))
 
     def changes(self, held: int) -> bool:
         """Slow down or go on at full speed, by the deliveries that wait; whether it changed."""
@@ -140,7 +148,7 @@ class Pipeline:
             self._claim.take()
         self.carrier = Carrier(plan, self.progress, self.checkpoint, self._note, self._claim)
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
-        limits = self.speed.limits(self.config.service, self.progress.kept)
+        limits = self.speed.limits(self.config.service, self.progress)
         if self.accept_lost_input and self._accepted is None:
             self._accepted = Acceptance({*plan.reads}, self._say_lost)
         self.source = source_of(self.session, self.config, plan, limits, self._accepted)

@@ -42,6 +42,7 @@ class Progress:
 
     ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
     anything in the last batch. ``written``: what the sinks did since the service began.
+    ``copies``: deliveries for each record, in the last batches.
     """
 
     query: str = ""
@@ -53,6 +54,7 @@ class Progress:
     waiting_changed: bool = False
     wrote: dict[int, int] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
+    copies: float = 0.0
 
     def totals(self) -> Totals:
         """All shards together."""
@@ -61,6 +63,17 @@ class Progress:
     def kept(self) -> int:
         """About how many entries the state has: channels and what waits."""
         return sum(each.channels + each.held for each in self.shards.values())
+
+    def counts(self) -> tuple[int, int]:
+        """Records and deliveries so far."""
+        shards = self.shards.values()
+        return sum(each.seen for each in shards), sum(each.delivered for each in shards)
+
+    def measure_copies(self, before: tuple[int, int]) -> None:
+        """Note what a batch delivered for each record; fewer count by and by."""
+        seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
+        if seen > 0:
+            self.copies = max(delivered / seen, self.copies / 2)
 
 
 class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
@@ -132,7 +145,7 @@ class Carrier:
         progress = self.progress
         began = time.monotonic()
         context = self._context(batch)
-        news = []
+        news, before = [], progress.counts()
         progress.waiting_changed = False
         for report in self._run(frame, context):
             for shard, totals in report.totals:
@@ -146,6 +159,7 @@ class Carrier:
                 progress.wrote[report.partition] = batch
             progress.written += report.written
         self._answer(news, context)
+        progress.measure_copies(before)
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)

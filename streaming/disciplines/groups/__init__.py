@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 DELIVERIES_MAX = 1_000_000
-"""Deliveries of a batch, about; the first membership tells how many a message has."""
+"""Deliveries of a batch, about; the first membership tells how many a message has, then the batches
+before."""
 
 
 def _identity(settings: GroupPipeline) -> dict[str, Any]:
@@ -111,9 +112,12 @@ def _reshard(settings: GroupPipeline) -> StateMove:
 
 def _pace(settings: GroupPipeline) -> Pace:
     sizes = [len(members) for members in settings.groups.values()]
-    if not sizes or settings.sequencing == NETWORK:
+    if settings.sequencing == NETWORK:
         return Pace()
-    return Pace(records_max=max(1, DELIVERIES_MAX * len(sizes) // sum(sizes)))
+    if not sizes:
+        return Pace(deliveries_max=DELIVERIES_MAX)
+    records_max = max(1, DELIVERIES_MAX * len(sizes) // sum(sizes))
+    return Pace(records_max, DELIVERIES_MAX)
 
 
 GROUP = Discipline(

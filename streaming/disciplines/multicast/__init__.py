@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
     from streaming.disciplines.source import Source
 
-PACE = Pace(records_max=50_000)
+PACE = Pace(records_max=50_000, deliveries_max=1_000_000)
 """A batch has many times as many deliveries as records."""
 
 WAITING_PACE = Pace(records_max=20_000, held_high=400_000, held_low=150_000)

@@ -12,7 +12,8 @@ from streaming.service.query import Progress
 
 def records(speed, kept=0, **service):
     """Of the next batch."""
-    return speed.limits(Service(**service), lambda: kept).records_now()
+    progress = Progress(shards={0: Totals(channels=kept)})
+    return speed.limits(Service(**service), progress).records_now()
 
 
 def test_inputs_are_read_slowly_while_too_much_waits():
@@ -43,10 +44,31 @@ def test_a_batch_has_as_many_records_as_the_state_has_entries():
 
 def test_entries_of_the_state_are_counted_as_they_are_now():
     progress = Progress()
-    limits = Speed(Pace()).limits(Service(), progress.kept)
+    limits = Speed(Pace()).limits(Service(), progress)
     assert limits.records_now() == 500_000
     progress.shards |= {0: Totals(channels=300_000, held=100_000), 1: Totals(channels=350_000)}
     assert limits.records_now() == 750_000
+
+
+def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
+    """A command made a group of 2,000: the first membership says nothing of it."""
+    progress = Progress(shards={0: Totals()})
+    speed = Speed(Pace(records_max=300_000, deliveries_max=1_000_000))
+    limits = speed.limits(Service(), progress)
+
+    def batch(seen, delivered):
+        before = progress.counts()
+        progress.shards[0] = Totals(seen=before[0] + seen, delivered=before[1] + delivered)
+        progress.measure_copies(before)
+        return limits.records_now()
+
+    assert batch(10, 30) == 300_000
+    assert batch(10, 20_000) == 500
+    assert batch(0, 0) == 500
+    assert batch(10, 0) == 1_000
+    assert batch(1, 10**7) == 1
+    assert [batch(5, 5) for _ in range(30)][-1] == 300_000
+    assert speed.limits(Service(batch_records_max=7), progress).records_now() == 7
 
 
 def report(**ends):
