@@ -70,30 +70,31 @@ class Traffic:
             self.failure = failure
 
     def _turn(self):
+        """Commands come first: who has read the records behind them has read them, too."""
         self.turns += 1
         commands = self.turns % COMMANDS_EVERY == 0
         for name in self.groups.groups:
-            self.groups.publish(name, SOME["groups"])
             if commands:
                 self.groups.command(name)
+            self.groups.publish(name, SOME["groups"])
         if self.multicasts.orders:
-            self.multicasts.multicast(SOME["multicasts"])
             if commands:
                 node = self.rng.choice(multicasts.NODES)
                 op = self.rng.choice(["create-node", "release", "destroy-node"])
                 self.multicasts.command(op, node)
+            self.multicasts.multicast(SOME["multicasts"])
         if "channel" in self.names:
             self._to_channels(commands=commands)
 
     def _to_channels(self, *, commands):
         topics = self.pipelines["channel"]
+        if commands:
+            value = {"op": "skip", "blocked": "1 h", "id": f"c{self.turns}"}
+            produce(self.bootstrap, topics["commands"], [Record(None, json.dumps(value).encode())])
         some = some_messages(self.labels, SOME["channel"], self.rng)
         produce(self.bootstrap, topics["input"], some)
         self.labels += SOME["channel"]
         self.sent_to_channels += len(some)
-        if commands:
-            value = {"op": "skip", "blocked": "1 h", "id": f"c{self.turns}"}
-            produce(self.bootstrap, topics["commands"], [Record(None, json.dumps(value).encode())])
 
 
 class Deliveries:
