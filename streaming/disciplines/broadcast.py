@@ -11,9 +11,10 @@ What only one shard may do (count a record, reject it, answer a command) falls t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,8 @@ from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
 from streaming.arrow.pack import packed, unpacked
 from streaming.arrow.partitioner import murmur2
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import Plan, batch_context
+from streaming.disciplines.refused import NOTHING_REFUSED, Name, Refused
 from streaming.disciplines.shards import (
     STATE_FORMAT,
     Core,
@@ -37,6 +39,7 @@ from streaming.disciplines.shards import (
     text_of,
 )
 from streaming.disciplines.source import Source
+from streaming.disciplines.undelivered import Dropping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,15 +84,33 @@ class BroadcastCore(Core):
         The state is complete when all of them have been taken.
         """
 
+    @abstractmethod
+    def unspend(self, counts: Mapping[bytes, int]) -> None:
+        """Take back so many of the last sequence numbers of these keys."""
+
+    @abstractmethod
+    def origin(self, work: BroadcastWork, name: Name) -> int:
+        """Return the record that a delivery of the batch is of; see `undelivered.Counting`."""
+
+    @abstractmethod
+    def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
+        """Return who had to get a record of the batch."""
+
 
 class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
-    """The function that Spark calls for each shard."""
+    """The function that Spark calls for each shard.
+
+    ``refused``: what Kafka refused in earlier runs of the batch.
+    """
+
+    refused: Refused = NOTHING_REFUSED
 
     def __call__(
         self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Step one shard; its rows of OUTPUT come piece by piece, then the state changes."""
         self.begin()
+        self.refused = Refused.of(batch_context().decisions)
         packs = [blob for frame in frames for blob in frame["rows"]]
         row = state.get if state.exists else None
         after = yield from self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())
@@ -104,13 +125,22 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
         now_ms = max(now_ms, row[1])
         core = self.take(shard, *core_of(row))
         wrote_before, wrote = core.totals.batches > 0, False
-        for write in core.step(read_packs(packs, len(self.plan.inputs), now_ms)):
-            for rows in output_rows_of(key, write, wrote_before=wrote_before):
+        work = read_packs(packs, len(self.plan.inputs), now_ms)
+        for topic, table in self._without_refused(core, work):
+            for rows in output_rows_of(key, (topic, table), wrote_before=wrote_before):
                 wrote = True
                 yield rows
         core.totals.batches += wrote
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
         return state_row(now_ms, self.keep(shard, core), core.totals.to_json())
+
+    def _without_refused(self, core: BroadcastCore, work: BroadcastWork) -> Iterator[Write]:
+        """What a shard writes, but for what Kafka refused in earlier runs of the batch."""
+        dropping = Dropping(self.refused, self.plan, core)
+        kept = ((topic, dropping.kept(topic, table)) for topic, table in core.step(work))
+        for topic, table in chain(kept, dropping.close(work)):
+            is_rejects = topic == self.plan.rejects
+            yield topic, self.refused.stripped(table, work.now_ms) if is_rejects else table
 
 
 def state_row(clock_ms: int, core: bytes, totals: str) -> Row:

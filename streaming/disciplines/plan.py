@@ -96,6 +96,13 @@ class Plan:
         """
         return ()
 
+    def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
+        """Return what tells a message from others, and who gets it, by a delivery's name.
+
+        That is its key (base64) and the headers of :meth:`identifying`.
+        """
+        raise NotImplementedError
+
     def transactional_id(self, partition: int) -> str:
         """Of the producer that writes for a state partition; unique to it in the Kafka cluster."""
         return f"{self.service}.{self.pipeline}.{partition}"

@@ -17,6 +17,10 @@ Place = tuple[str, int, int]
 Headers = tuple[tuple[str, bytes | None], ...]
 
 ADDED = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
+MORE = ("reject-after", "reject-gap", "reject-detail")
+"""Behind these, where there is something to say."""
+CUT = (b"without its value (", b"without all of it (")
+"""In a detail: the reject is not the whole record."""
 CONDITION = re.compile(
     r"\s*(key|topic|partition|offset|timestamp|header\('(?P<header>[^']+)'\))"
     r"\s*(?P<compare>!=|<=|>=|=|<|>)\s*(?P<value>.*?)\s*",
@@ -53,8 +57,14 @@ class Reject:
 
     @classmethod
     def of(cls, message: Any, prefix: str) -> Reject | None:
-        """Of confluent-kafka's message; None where it is no reject."""
+        """Of confluent-kafka's message; None where it is no reject, or not the whole record."""
         headers = tuple(message.headers() or ())
+        for name in reversed(MORE):
+            if headers and headers[-1][0] == prefix + name:
+                *rest, (_, detail) = headers
+                headers = tuple(rest)
+                if name == "reject-detail" and any(text in (detail or b"") for text in CUT):
+                    return None
         added = headers[-len(ADDED) :]
         if tuple(name for name, _ in added) != tuple(prefix + name for name in ADDED):
             return None

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 from sequencer.judging.invariants import SENDER_ORDER
 from streaming.verify.added import Place, Reject, reject
+from streaming.verify.commands import Event, coordinates
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
 from streaming.verify.inputs import Ends, Inputs, Matching
 from streaming.verify.records import Record
+
+REFUSALS = ("too-large", "refused")
+"""Reasons of what the output does not take: of a reject, or of an event `undelivered`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +97,8 @@ def judge_rejects(
             )
             continue
         inputs.rejected[record] = 1
-        if inputs.content[record] != rejected.content:
+        cut = rejected.without_value or rejected.without_all
+        if not cut and inputs.content[record] != rejected.content:
             verdict.find("reject-altered", f"{rejected.told} differs from {inputs.told(record)}")
         if not fits(record, rejected.reason):
             where = inputs.told(record)
@@ -123,6 +128,28 @@ def match(
             kind, witness = _without_input(inputs, message, messages, histories)
             verdict.find(kind, witness)
     return of, unsure
+
+
+def refused_copies(
+    verdict: Verdict, inputs: Inputs, events: Iterable[Event], histories: Histories
+) -> set[tuple[bytes, int]]:
+    """Subscribers and messages that the output did not take for them, as events say."""
+    copies = set()
+    for event in events:
+        if event.kind != "undelivered":
+            continue
+        place = coordinates(event)
+        record = inputs.find(place) if place is not None else None
+        key = str(event.fields.get("destination", "")).encode()
+        if record is None or event.fields.get("reason") not in REFUSALS:
+            verdict.find("wrong-undelivered", f"{event.told}: there is no such message")
+            continue
+        message = inputs.message[record]
+        history = histories.by_key.get(key)
+        if message >= 0 and history is not None and history.has(message):
+            verdict.find("wrong-undelivered", f"{event.told}: {text(key)} got it")
+        copies.add((key, message))
+    return copies
 
 
 def _without_input(

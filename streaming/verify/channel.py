@@ -22,6 +22,7 @@ import pyarrow as pa
 from sequencer.labels import Labels
 from streaming.arrow.key_text import key_from_json
 from streaming.arrow.partitioner import partitions_of
+from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands
 from streaming.verify.channel_readings import (
@@ -33,7 +34,7 @@ from streaming.verify.channel_readings import (
     announced,
     read_all,
 )
-from streaming.verify.channel_rejects import REFUSALS, Tally, judge_rejects
+from streaming.verify.channel_rejects import Tally, judge_rejects
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
+from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import reject
 from streaming.verify.channel_readings import (
     Judging,
     Reading,
 )
 
-REFUSALS = ("too-large", "refused")
-"""Reasons by which a record gave its own label up: the output does not take it."""
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 
 

@@ -24,6 +24,7 @@ from functools import partial
 from sequencer.judging.invariants import MEMBERSHIP
 from streaming.verify import accounts
 from streaming.verify.accounts import (
+    REFUSALS,
     Material,
     Messages,
     SenderLines,
@@ -31,6 +32,7 @@ from streaming.verify.accounts import (
     judge_rejects,
     match,
     read_rejects,
+    refused_copies,
 )
 from streaming.verify.added import Place
 from streaming.verify.commands import (
@@ -112,6 +114,7 @@ class _Judge:
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = array("q")
+        self.undelivered: set[tuple[bytes, int]] = set()
 
     def judge_inputs(self) -> None:
         """Rejects, and the input of every message."""
@@ -121,6 +124,7 @@ class _Judge:
         messages = Messages(deliveries.contents, deliveries.name)
         order = deliveries.in_order()
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
+        self.undelivered = refused_copies(verdict, self.inputs, self.events, self.histories)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             order,
@@ -145,6 +149,8 @@ class _Judge:
             return reason == "missing-sender" or (absent and reason == "missing-group")
         if absent:
             return reason == "missing-group"
+        if reason in REFUSALS:
+            return True
         group = self.groups.get(name or b"", Group())
         if reason == "removed-group":
             return bool(group.removed)
@@ -188,10 +194,14 @@ class _Judge:
             history = histories.by_key.get(key, History(key))
             must = passed(number, version, last.get(key))
             for message in version.messages[:must]:
-                if not history.has(message):
+                if not history.has(message) and (key, message) not in self.undelivered:
                     behind = deliveries.numbers[name, *last[key]]
                     verdict.find("missing-delivery", partial(self._lacks, key, message, behind))
-            late = [message for message in version.messages[must:] if not history.has(message)]
+            late = [
+                message
+                for message in version.messages[must:]
+                if not history.has(message) and (key, message) not in self.undelivered
+            ]
             if late:
                 self.pending.append((key, late))
 

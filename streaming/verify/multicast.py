@@ -23,6 +23,7 @@ from functools import partial
 
 from sequencer.judging.invariants import MEMBERSHIP
 from streaming.verify.accounts import (
+    REFUSALS,
     Material,
     Messages,
     SenderLines,
@@ -134,8 +135,8 @@ class _Judge:
     def _fits(self, record: int, reason: str) -> bool:
         (there, value), (_, handles) = self.inputs.headers[record]
         wanted = names(value) if there else ()
-        if reason == "missing-sender":
-            return not self.inputs.senders[record]
+        if reason == "missing-sender" or reason in REFUSALS:
+            return (not self.inputs.senders[record]) == (reason not in REFUSALS)
         return reason_fits(self.nodes, reason, wanted, names(handles))
 
     def _read_undelivered(self) -> None:
@@ -242,8 +243,10 @@ class _Judge:
         if destination in self.deliveries.got[message]:
             key = self.deliveries.got[message][destination]
             self.verdict.find("wrong-undelivered", f"{witness}: {self._got(message, key)}")
-        elif not destination.startswith(b"@"):
+        elif event.fields.get("reason") not in REFUSALS and not destination.startswith(b"@"):
             self.verdict.find("wrong-undelivered", f"{witness}, which is a peer, not a node")
+        elif event.fields.get("reason") in REFUSALS:
+            return
         elif self.nodes.get(destination, Node()).state(self.deliveries.stamps[message]) == ALIVE:
             why = "comes before the node's destruction"
             self.verdict.find("undelivered-before-destruction", f"{witness} {why}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -39,3 +40,11 @@ class BatchPlan(BroadcastPlan):
     decided: ClassVar[tuple[str, ...]] = DECIDED
     membership: bytes = field(repr=False)
     stamps: bool = True
+
+    def identifying(self) -> tuple[str, ...]:
+        """Return the headers that name a message of a group."""
+        return "group", self.headers("group-version"), self.headers("group-sequence")
+
+    def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
+        """Return group, version and number; the key is the subscriber."""
+        return name[1:], base64.b64decode(name[0] or "").decode()

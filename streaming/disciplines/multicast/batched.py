@@ -8,7 +8,7 @@ commands before its records. Who gets what and holds what is in `sequencer.multi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,6 +52,7 @@ from streaming.disciplines.multicast.records import (
     notices_sent,
 )
 from streaming.disciplines.multicast.slices import Passed, deliveries
+from streaming.disciplines.refused import Name
 
 LIMITS = MessageLimits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
 SLICE_MAX = 500_000
@@ -111,6 +112,24 @@ class BatchCore(BroadcastCore):
             yield from self._records(work, events)
         self.totals.channels = len(self.peers)
         yield self.plan.events, output.events(events)
+
+    def unspend(self, counts: Mapping[bytes, int]) -> None:
+        """Take back so many of the last sequence numbers of these peers."""
+        rows = self.peers.rows(pa.array([*counts], pa.binary()))
+        self.peers.sequence[rows] -= np.array([*counts.values()])
+
+    def origin(self, work: BroadcastWork, name: Name) -> int:
+        """Return the record of this timestamp; below 0 a destruction, counted from the last."""
+        (stamp, _), _ = self.plan.message_of(name)
+        return int(stamp or 0) - 1 - (self.clock - len(work.records))
+
+    def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
+        """Return the peers and nodes that a record names, without nodes that are destroyed."""
+        ((to, _),) = last_headers(flat(work.records["headers"]).slice(record, 1), ["to"])
+        names = set((to[0].as_py() or b"").split(b","))
+        nodes = {name: self._find(name[1:], work.now_ms) for name in names if name[:1] == b"@"}
+        gone = {name for name, node in nodes.items() if node is None or node.destroyed}
+        return {name.decode(errors="surrogateescape") for name in names - gone}
 
     def dump(self) -> bytes:
         """The state."""

@@ -22,3 +22,11 @@ class BatchMulticastPlan(BroadcastPlan):
     """One pipeline of discipline ``multicast`` in the order of the batch."""
 
     discipline: ClassVar[str] = "multicast"
+
+    def identifying(self) -> tuple[str, ...]:
+        """Return the headers that name a message, and whom or what it is for."""
+        return self.headers("timestamp"), self.headers("from"), self.headers("destination")
+
+    def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
+        """Return timestamp and sender; the destination is a peer or a node."""
+        return name[1:3], name[3] or ""

@@ -236,3 +236,30 @@ def test_conditions(text, holds):
     headers = (("n", b"7"), ("n", b"10"))
     it = Reject("late", ("t", 3, 5), b"a'b", None, headers, 1000)
     assert Condition.read(text).holds(it) is holds
+
+
+def test_headers_behind_those_of_every_reject_are_left_out_too():
+    from streaming.resending.choice import Reject
+
+    class Message:
+        def __init__(self, *more):
+            names = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
+            values = (b"too-large", b"in", b"1", b"7")
+            self.added = [("own", b"1"), *zip(names, values, strict=True), *more]
+
+        def headers(self):
+            return self.added
+
+        def key(self):
+            return b"k"
+
+        value = key
+
+        def timestamp(self):
+            return (1, 5)
+
+    assert Reject.of(Message(), "").headers == (("own", b"1"),)
+    said = Reject.of(Message(("reject-detail", b"MESSAGE_TOO_LARGE")), "")
+    assert (said.headers, said.origin) == ((("own", b"1"),), ("in", 1, 7))
+    cut = ("reject-detail", b"so; without its value (7 bytes), as the rejects' topic refuses that")
+    assert Reject.of(Message(cut), "") is None

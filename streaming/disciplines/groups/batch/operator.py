@@ -5,7 +5,7 @@ The protocol is `sequencer.groups`; here are the records that it is about, comma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -37,6 +37,7 @@ from streaming.disciplines.groups.records import (
     rejects,
     retired,
 )
+from streaming.disciplines.refused import Name
 
 IDLE_MAX = 1_000
 """Subscribers and groups that are no more, of which so many stay in the tables at any rate."""
@@ -99,6 +100,33 @@ class BatchCore(BroadcastCore):
         records = work.records.take(pa.array(here))
         yield self.plan.rejects, rejects(records, sent.why[here], self.plan.inputs)
         yield self.plan.events, output.events(events)
+
+    def unspend(self, counts: Mapping[bytes, int]) -> None:
+        """Take back so many of the last sequence numbers of these subscribers."""
+        places = {name: at for at, name in enumerate(self.shard.directory.subscribers)}
+        for key, count in counts.items():
+            self.shard.subscribers.sequence[places[key.decode()]] -= count
+
+    def origin(self, work: BroadcastWork, name: Name) -> int:
+        """Return the record that is this message of its group; commands come before all records."""
+        (group, _, own), _ = self.plan.message_of(name)
+        directory, records = self.shard.directory, self._sent_to(work, str(group))
+        number = directory.number(str(group))
+        after = int(directory.count[number] - directory.start[number])
+        return int(records[int(own or 0) - (after - len(records))])
+
+    def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
+        """Return the members of a record's group."""
+        sent = published(work.records)
+        directory = self.shard.directory
+        members = directory.groups[sent.names[int(sent.group[record])]].members
+        return {directory.subscribers[subscriber] for subscriber in members.tolist()}
+
+    def _sent_to(self, work: BroadcastWork, group: str) -> Ints:
+        """The records of the batch that are messages of a group."""
+        sent = published(work.records)
+        here = sent.group[sent.good] == sent.names.index(group)
+        return np.asarray(sent.good[here])
 
     def dump(self) -> bytes:
         """The state; the directory is encoded anew only where it changed."""

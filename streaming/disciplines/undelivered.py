@@ -1,0 +1,172 @@
+"""Deliveries that Kafka refuses for good, of groups and multicasts in the order of the batch.
+
+They are left out of what a shard writes, and the numbers of those behind them are lower. Others get
+the message all the same: an event `undelivered` says who does not. Where nobody does, the message
+is rejected, by the shard of its first destination: that one wrote nothing of the batch before. Only
+the run of the batch in which a message was first refused decides whether that is so: later ones
+find shards that have written their events.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streaming.arrow import output
+from streaming.arrow.columns import flat, last_headers, plain
+from streaming.arrow.encoded import HEADER
+from streaming.arrow.totals import Totals
+from streaming.disciplines.commands import place_of
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.refused import Name, Refused, Why, text_of
+
+
+class Work(Protocol):
+    """A batch, as `broadcast.BroadcastWork` has it."""
+
+    @property
+    def records(self) -> pa.Table:
+        """The records, in order of arrival."""
+
+    @property
+    def commands(self) -> pa.Table:
+        """The commands before them."""
+
+    @property
+    def now_ms(self) -> int:
+        """The batch's time."""
+
+
+class Counting(Protocol):
+    """A shard that has taken a batch."""
+
+    totals: Totals
+
+    def unspend(self, counts: Mapping[bytes, int]) -> None:
+        """Take back so many of the last sequence numbers of these keys."""
+
+    def origin(self, work: Any, name: Name) -> int:
+        """Return the record that a delivery is of; below 0 a command, counted from their end."""
+
+    def destinations(self, work: Any, record: int) -> Collection[str]:
+        """Return who had to get a record."""
+
+
+class Dropping:
+    """Leaves refused deliveries out; see above."""
+
+    def __init__(self, refused: Refused, plan: Plan, core: Counting) -> None:
+        self.refused, self.plan, self.core = refused, plan, core
+        self.named: Mapping[Name, Why] = refused.deliveries
+        self.keys = pa.array({_key(name) for name in self.named}, pa.binary())
+        self.counts: Counter[bytes] = Counter()
+        self.dropped: list[Name] = []
+
+    def kept(self, topic: str, table: pa.Table) -> pa.Table:
+        """Return what is left of a table that is to be written to a topic."""
+        if not self.named or not self.plan.delivers_to(topic) or not len(table):
+            return table
+        keys = plain(flat(table["key"]))
+        rows = np.flatnonzero(pc.is_in(keys, value_set=self.keys).to_numpy(zero_copy_only=False))
+        sequence = np.array(plain(flat(table["sequence"])))
+        keep = np.ones(len(table), np.bool_)
+        for row, name in zip(rows.tolist(), self._names(table, rows), strict=True):
+            key = _key(name)
+            if name in self.named:
+                keep[row] = False
+                self.counts[key] += 1
+                self.dropped.append(name)
+            else:
+                sequence[row] -= self.counts[key]
+        at = table.schema.get_field_index("sequence")
+        table = table.set_column(at, "sequence", pa.array(sequence))
+        return table if keep.all() else table.take(pa.array(np.flatnonzero(keep)))
+
+    def _names(self, table: pa.Table, rows: np.ndarray[Any, Any]) -> Iterator[Name]:
+        part = table.take(pa.array(rows)).combine_chunks()
+        columns = [[text_of(key) for key in plain(flat(part["key"])).to_pylist()]]
+        prefix = self.plan.headers.prefix
+        for full in self.plan.identifying():
+            own = full.removeprefix(prefix)
+            column = HEADER + own if HEADER + own in part.column_names else own
+            if column in part.column_names:
+                values = plain(flat(part[column])).to_pylist()
+            else:
+                headers = plain(flat(part["headers"]))
+                values = last_headers(headers, [full])[0][0].to_pylist()
+            columns.append([_text(value) for value in values])
+        return zip(*columns, strict=True)
+
+    def close(self, work: Work) -> Iterator[output.Write]:
+        """Say what became of what was left out; the shard has taken the batch."""
+        if not self.dropped:
+            return
+        self.core.unspend(self.counts)
+        totals, plan = self.core.totals, self.plan
+        events: list[output.Event] = []
+        rejected: list[tuple[int, Why]] = []
+        for name in self.dropped:
+            why, record = self.named[name], self.core.origin(work, name)
+            if record < 0:
+                totals.notices -= 1
+                row = work.commands.slice(len(work.commands) + record, 1)
+            else:
+                totals.delivered -= 1
+                row = work.records.slice(record, 1)
+            _, to = plan.message_of(name)
+            if record >= 0 and self._is_nobody_s(name, self.core.destinations(work, record)):
+                if to == min(self.core.destinations(work, record)):
+                    rejected.append((record, why))
+                    totals.reject(why[0])
+                continue
+            totals.undelivered += 1
+            events.append(_undelivered(plan, row.to_pylist()[0], to, why, work.now_ms))
+        if rejected:
+            rejected.sort()
+            rows = work.records.take(pa.array([record for record, _ in rejected])).combine_chunks()
+            reasons, details = zip(*(why for _, why in rejected), strict=True)
+            table = output.rejects(rows, pa.array(reasons), plan.inputs, pa.array(details))
+            yield plan.rejects, table
+        yield plan.events, output.events(events)
+
+    def _is_nobody_s(self, name: Name, destinations: Collection[str]) -> bool:
+        """Whether the run that refused this message first refused it for all."""
+        message, _ = self.plan.message_of(name)
+        for run in self.refused.runs:
+            given = (self.plan.message_of(tuple(each["name"])) for each in run)
+            refused = {to for other, to in given if other == message}
+            if refused:
+                return refused >= set(destinations)
+        return False
+
+
+def _undelivered(
+    plan: Plan, row: Mapping[str, Any], to: str, why: Why, now_ms: int
+) -> output.Event:
+    place = place_of(row, plan)
+    begin = output.event(plan.pipeline, "undelivered", place, now_ms)
+    to = to.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return row["key"] or b"", {
+        **begin,
+        "id": f"{begin['id']}:{to}",
+        **place,
+        "destination": to,
+        "reason": why[0],
+        "detail": why[1],
+    }
+
+
+def _key(name: Name) -> bytes:
+    return base64.b64decode(name[0] or "")
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)

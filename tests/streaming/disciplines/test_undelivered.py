@@ -1,0 +1,156 @@
+"""Deliveries of groups and multicasts that Kafka refuses: who gets the message, who is told."""
+
+import json
+from collections import Counter, defaultdict
+from copy import deepcopy
+from zlib import crc32
+
+import pytest
+
+from streaming.arrow.ipc import from_ipc
+from streaming.disciplines.broadcast import BroadcastOperator, pack_for_all
+from streaming.disciplines.groups.batch.codec import encode_first
+from streaming.disciplines.groups.batch.operator import BatchOperator as Groups
+from streaming.disciplines.groups.plan import BatchPlan
+from streaming.disciplines.multicast.batched import BatchOperator as Multicast
+from streaming.disciplines.multicast.plan import BatchMulticastPlan
+from streaming.disciplines.refused import FINDING, Refusal, Refused, found
+from streaming.disciplines.state_keys import shard_keys
+from tests.streaming.broadcast_harness import Stage, broadcast_plan, drain
+from tests.streaming.disciplines.multicast.histories import history
+from tests.streaming.exchange_harness import given_topics
+from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.worlds import Topics
+
+
+class Refusing(Stage):
+    """A stage whose output refuses some records: each batch is run again without them."""
+
+    def __init__(self, *given, choose):
+        super().__init__(*given)
+        self.choose = choose
+        self.refused, self.runs = [], 0
+
+    def take(self, records):
+        runs, packs, keys = [], {}, shard_keys(self.plan.shards, self.plan.state_partitions)
+        for table in self.tables(list(records)):
+            for row in pack_for_all(table, keys).to_pylist():
+                packs.setdefault(row["shard"], []).append(row["rows"])
+        self.operator.refused = Refused()
+        out = Topics(holes=False)
+        real, self.topics = self.topics, out
+        for key, given in packs.items():
+            rows, _ = drain(self.operator.step(key, given, self.states.get(key), self.now_ms))
+            BroadcastOperator.cores.clear()
+            for row in rows:
+                if row["topic"] == "out":
+                    self.write("out", from_ipc(row["rows"]))
+        self.topics = real
+        refused = [each for each in out.all("out") if self.choose(self, each)]
+        self.refused += refused
+        if refused:
+            runs.append([self.finding(each) for each in refused])
+            self.runs += 1
+        self.operator.refused = Refused.of({FINDING: json.loads(json.dumps(runs))})
+        super().take(records)
+
+    def finding(self, record):
+        given = Refusal("out", "too-large", "said", record.key, dict(record.headers), 0, 0)
+        return found(given, self.plan)
+
+
+def by_key(records):
+    some = defaultdict(list)
+    for record in records:
+        own = [each for each in record.headers if each[0] not in ("sequence", "incarnation")]
+        some[record.key].append((record.value, record.timestamp, own))
+    return some
+
+
+def judge(stage, plain):
+    """What others get is what they get without refusals; sequences have no hole."""
+    out = stage.topics.all("out")
+    wanted = by_key(plain.topics.all("out"))
+    for key, some in by_key(stage.refused).items():
+        for each in some:
+            wanted[key].remove(each)
+    assert by_key(out) == {key: some for key, some in wanted.items() if some}
+    numbers = defaultdict(list)
+    for record in out:
+        numbers[record.key, dict(record.headers)["incarnation"]].append(
+            int(dict(record.headers)["sequence"])
+        )
+    assert all(some == [*range(len(some))] for some in numbers.values())
+    told = [json.loads(r.value) for r in stage.topics.all("events")]
+    undelivered = [e for e in told if e["event"] == "undelivered" and e["reason"] == "too-large"]
+    assert all(each["detail"] == "said" for each in undelivered)
+    assert len({each["id"] for each in told}) == len(told)
+    rejects = [
+        dict(r.headers)
+        for r in stage.topics.all("rejects")
+        if dict(r.headers)["reject-reason"] == b"too-large"
+    ]
+    assert all(each["reject-detail"] == b"said" for each in rejects)
+    totals = stage.totals()
+    assert totals.rejected.get("too-large", 0) == len(rejects)
+    notices = [r for r in out if "notice" in dict(r.headers)]
+    assert (totals.delivered, totals.notices) == (len(out) - len(notices), len(notices))
+    assert totals.undelivered == sum(e["event"] == "undelivered" for e in told)
+    return undelivered, rejects
+
+
+def some(stage, _record):
+    return stage.rng.random() < 0.2
+
+
+def stages(kind, seed, choose, shards):
+    """A stage that refuses, and one that does not, over the same batches."""
+    if kind == "group":
+        world = random_groups(seed, commands=0.1, steps=120)
+        plan = broadcast_plan(
+            BatchPlan, shards=shards, membership=encode_first(world.configured),
+            retire_after_ms=10**9,
+        )  # fmt: skip
+        topics = given_topics(world)
+        make = Groups
+    else:
+        plan = broadcast_plan(BatchMulticastPlan, shards=shards, retire_after_ms=10**9)
+        topics, make = history(seed), Multicast
+    refusing = Refusing(plan, make(plan), deepcopy(topics), seed, choose=choose)
+    return refusing, Stage(plan, make(plan), topics, seed)
+
+
+def run(stage, seed):
+    turn = 0
+    while stage.left():  # the same batches whatever else is drawn
+        stage.rng.seed(1000 * seed + turn)
+        stage.batch(wait_ms=10)
+        turn += 1
+
+
+@pytest.mark.parametrize("kind", ["group", "multicast"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_others_get_the_message_and_an_event_says_who_does_not(kind, seed):
+    stage, plain = stages(kind, seed, some, 1 + seed % 3)
+    run(stage, seed)
+    run(plain, seed)
+    undelivered, rejects = judge(stage, plain)
+    assert stage.runs
+    assert undelivered or rejects
+
+
+@pytest.mark.parametrize("kind", ["group", "multicast"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_nobody_can_take_is_rejected(kind, seed):
+    def some_values(_stage, record):
+        chosen = crc32((record.value or b"") + b"%d" % record.timestamp) % 3 == 0
+        return chosen and "notice" not in dict(record.headers)
+
+    stage, plain = stages(kind, seed, some_values, 1 + seed % 3)
+    run(stage, seed)
+    run(plain, seed)
+    undelivered, rejects = judge(stage, plain)
+    assert not undelivered
+    assert rejects
+    places = Counter((r["reject-partition"], r["reject-offset"]) for r in rejects)
+    assert set(places.values()) == {1}
