@@ -232,7 +232,7 @@ def run(options, folder, broker):
         skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--limit", "120"]
         subprocess.run([*COMMAND, *skip], check=True)
         sender.join()
-        wait_for(lambda: not sum(measured(ports[0], "lag", name) for name in RATES))
+        wait_for(lambda: not sum(measured(ports[0], "lag_records", name) for name in RATES))
         time.sleep(3 * SCRAPED_SECONDS)
         faults = draw(ports[1], begin, time.time(), options.output)
         return faults + rules_that_do_not_work(ports[1])

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.histograms import BOUNDS, DISPLACED, LATE_MS, LATENCY_MS, WAITED_MS
 from streaming.service.files import is_local, local_path
-from streaming.service.offsets import offsets_of
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -47,8 +46,8 @@ METRICS = {
     "blocked": Kind("gauge", "Keys with something held."),
     "keys": Kind("gauge", "Channels, subscribers or peers that are remembered."),
     "oldest_held_seconds": Kind("gauge", "How long the oldest record waits for a gap."),
-    "lag": Kind("gauge", "Records in Kafka that the last batch did not read."),
-    "lag_seconds": Kind("gauge", "From the first unread record's timestamp to the newest one's."),
+    "lag_records": Kind("gauge", "Records in Kafka that were not read yet."),
+    "lag_seconds": Kind("gauge", "Since an end beyond what was read was first seen."),
     "latency_seconds": Kind("histogram", "From a record's timestamp to its committed delivery."),
     "displaced_labels": Kind("histogram", "Labels between a message and the highest before it."),
     "lateness_seconds": Kind("histogram", "How long others had waited for a message that came."),
@@ -106,6 +105,7 @@ class Collector:
             _tell_spark(families, pipeline)
             lag = self.lags.of(pipeline.name)
             if lag is not None:
+                families.add("lag_records", pipeline.name, lag.records)
                 families.add("lag_seconds", pipeline.name, lag.seconds)
         yield from families.all()
 
@@ -191,20 +191,13 @@ def _oldest_held_s(pipeline: Pipeline) -> float:
 
 
 def _tell_spark(families: _Families, pipeline: Pipeline) -> None:
-    """What Spark reports of the last batch: phases, how far behind Kafka it is, the state."""
+    """What Spark reports of the last batch: phases, the state."""
     last = pipeline.last_report
     if last is None:
         return
     name = pipeline.name
     for phase, duration_ms in last["durationMs"].items():
         families.add("batch_seconds", name, duration_ms / 1000, phase)
-    latest, read = offsets_of(last, "latestOffset"), offsets_of(last, "endOffset")
-    lag = sum(
-        max(0, end - read.get(topic, {}).get(partition, 0))
-        for topic, ends in latest.items()
-        for partition, end in ends.items()
-    )
-    families.add("lag", name, lag)
     states = last["stateOperators"]
     families.add("state_memory_bytes", name, sum(each["memoryUsedBytes"] for each in states))
     files = sum(dict(each["customMetrics"]).get(FILES_SIZE, 0) for each in states)

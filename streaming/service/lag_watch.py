@@ -1,67 +1,109 @@
-"""The lag of running pipelines, looked at now and then: whoever asks for metrics does not wait."""
+"""The lag of pipelines, looked at now and then: whoever asks for metrics does not wait."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streaming.errors import SequencerError
-from streaming.kafka.lag import Lag, LagReader
+from streaming.kafka import topics
+from streaming.kafka.lag import Lag
 from streaming.service.offsets import offsets_of
 
 if TYPE_CHECKING:
     from streaming.service.pipeline import Pipeline
 
 EVERY_SECONDS = 5.0
+MARKS_MAX = 64
+"""So many ends of a partition are kept; of more, each second one is given the time before it."""
+
+Place = tuple[str, int]
+Offsets = Mapping[str, Mapping[str, int]]
+
+
+class Backlog:
+    """Ends of a pipeline's partitions, and when each was first seen.
+
+    It grows old by itself: what it says is true also while nothing is read, and nobody looks.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._marks: dict[Place, list[tuple[int, float]]] = {}
+        self._read: Offsets = {}
+
+    def see(self, ends: Mapping[Place, int], now: float) -> None:
+        """Note ends that were seen at a time (s)."""
+        with self._lock:
+            for place, newest in ends.items():
+                marks = self._marks.setdefault(place, [])
+                if marks and newest < marks[-1][0]:
+                    marks.clear()  # the topic was made again
+                if not marks or newest > marks[-1][0]:
+                    marks.append((newest, now))
+                if len(marks) > MARKS_MAX:
+                    pairs = zip(marks[::2], marks[1::2], strict=False)
+                    odd = marks[-1:] if len(marks) % 2 else []
+                    marks[:] = [(end, at) for (_, at), (end, _) in pairs] + odd
+
+    def read(self, offsets: Offsets) -> None:
+        """Note how far batches have read."""
+        with self._lock:
+            self._read = offsets
+            for place, marks in self._marks.items():
+                done = self._offset(place)
+                while len(marks) > 1 and marks[0][0] <= done:
+                    marks.pop(0)
+
+    def lag(self, now: float) -> Lag | None:
+        """Return the lag at a time; None where nothing was seen yet."""
+        with self._lock:
+            records, since = 0, now
+            for place, marks in self._marks.items():
+                done = self._offset(place)
+                records += max(marks[-1][0] - done, 0)
+                since = min([since, *(at for end, at in marks if end > done)])
+            return Lag(records, now - since) if self._marks else None
+
+    def _offset(self, place: Place) -> int:
+        return self._read.get(place[0], {}).get(str(place[1]), 0)
 
 
 class LagWatch(threading.Thread):
-    """Keeps the lag of each pipeline that has read something; none while Kafka does not answer."""
+    """Keeps the lag of each pipeline: that of the last look where Kafka does not answer."""
 
     def __init__(self, pipelines: list[Pipeline]) -> None:
         super().__init__(daemon=True)
         self.pipelines = pipelines
-        self._readers: dict[str, LagReader] = {}
-        self._known: dict[str, Lag] = {}
+        self._backlogs: dict[str, Backlog] = {}
         self._ended = threading.Event()
 
     def of(self, name: str) -> Lag | None:
-        """The lag of a pipeline at the last look."""
-        return self._known.get(name)
+        """Return the lag of a pipeline now; None before the first look."""
+        backlog = self._backlogs.get(name)
+        return backlog.lag(time.monotonic()) if backlog is not None else None
 
     def run(self) -> None:
         """Look every few seconds, until the end."""
         while not self._ended.wait(EVERY_SECONDS):
             for pipeline in list(self.pipelines):
-                self._look_at(pipeline)
-        for reader in self._readers.values():
-            reader.close()
+                with contextlib.suppress(Exception):  # Kafka is away, or the checkpoint's storage
+                    self._look_at(pipeline)
 
     def end(self) -> None:
         """Look no more."""
         self._ended.set()
 
     def _look_at(self, pipeline: Pipeline) -> None:
-        lag = None
-        with contextlib.suppress(Exception):  # the query ends just now, or Kafka is away
-            lag = self._lag(pipeline)
-        if lag is None:
-            self._known.pop(pipeline.name, None)
-        else:
-            self._known[pipeline.name] = lag
-
-    def _lag(self, pipeline: Pipeline) -> Lag | None:
-        read = offsets_of(pipeline.last_report, "endOffset")
-        if not read:
-            return None
-        reader = self._readers.get(pipeline.name)
-        if reader is None:
-            settings = pipeline.config.pipelines[pipeline.name]
-            reader = LagReader(pipeline.config, (*settings.input, settings.commands))
-            self._readers[pipeline.name] = reader
-        try:
-            return reader(read)
-        except SequencerError:
-            self._readers.pop(pipeline.name).close()
-            raise
+        backlog = self._backlogs.get(pipeline.name)
+        if backlog is None:
+            backlog = Backlog()
+            backlog.read(pipeline.checkpoint.read_up_to())
+            self._backlogs[pipeline.name] = backlog
+        if read := offsets_of(pipeline.last_report, "endOffset"):
+            backlog.read(read)
+        settings = pipeline.config.pipelines[pipeline.name]
+        names = (*settings.input, settings.commands)
+        backlog.see(topics.ends(pipeline.config, names), time.monotonic())

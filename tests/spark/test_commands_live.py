@@ -85,7 +85,7 @@ def look_at_metrics(address, service):
     assert measured(address, "displaced_labels_bucket", "0") == 3 * len(KEYS)
     assert measured(address, "waited_seconds_count") == 0
     assert measured(address, "checkpoint_free_bytes") > 0
-    service.until(lambda: measured(address, "lag") == 0)
+    service.until(lambda: measured(address, "lag_records") == 0)
     service.until(lambda: measured(address, "lag_seconds") == 0)
 
 

@@ -1,0 +1,57 @@
+"""Lag in records, and in seconds since an end beyond what was read was first seen."""
+
+import random
+
+import pytest
+
+from streaming.kafka.lag import Lag
+from streaming.service.lag_watch import MARKS_MAX, Backlog
+
+PLACE = ("t", 0)
+
+
+def read(offset):
+    return {"t": {"0": offset}}
+
+
+def test_it_grows_while_nothing_moves():
+    backlog = Backlog()
+    assert backlog.lag(0) is None
+    backlog.see({PLACE: 10}, 100.0)
+    assert backlog.lag(100.0) == Lag(10, 0.0)
+    assert backlog.lag(160.0) == Lag(10, 60.0), "nobody looks, nobody reads"
+    backlog.see({PLACE: 30}, 160.0)
+    assert backlog.lag(161.0) == Lag(30, 61.0)
+    backlog.read(read(10))
+    assert backlog.lag(161.0) == Lag(20, 1.0)
+    backlog.read(read(30))
+    assert backlog.lag(500.0) == Lag(0, 0.0)
+    backlog.see({PLACE: 31}, 600.0)
+    assert backlog.lag(602.0) == Lag(1, 2.0)
+    backlog.see({PLACE: 3}, 700.0)
+    assert backlog.lag(701.0) == Lag(0, 0.0), "made again: it is not known how much was read of it"
+
+
+def test_partitions_count_together():
+    backlog = Backlog()
+    backlog.see({("t", 0): 5, ("t", 1): 7, ("u", 0): 0}, 10.0)
+    backlog.read({"t": {"0": 5}})
+    assert backlog.lag(15.0) == Lag(7, 5.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_marks_say_about_as_much(seed):
+    """Never less than the truth; nothing where all is read."""
+    rng = random.Random(seed)
+    backlog, marks, end, done = Backlog(), [], 0, 0
+    for now in range(400):
+        end = end + rng.randrange(4)
+        done = min(done + rng.randrange(4) * (rng.random() < 0.7), end)
+        marks.append((end, now))
+        backlog.see({PLACE: end}, now)
+        backlog.read(read(done))
+        found = backlog.lag(now)
+        assert found.records == end - done
+        assert found.seconds >= max((now - at for mark, at in marks if mark > done), default=0)
+        assert found.seconds == 0 or end > done
+        assert len(backlog._marks[PLACE]) <= MARKS_MAX
