@@ -163,13 +163,13 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
         )
         one = json.loads(sequencer("skip", config, "--channel-base64", "/w==", "--to", 5, "--json"))
         assert (one["channel"], one["channels"], one["given_up"]) == ({"base64": "/w=="}, 1, 3)
-        assert "1 channel(s), 0 label(s) given up" in sequencer("reset", config, "--channel", "k0")
+        assert "1 channel, 0 labels given up" in sequencer("reset", config, "--channel", "k0")
         said = sequencer("skip", config, "--blocked", "0 s")
-        assert f"{RELEASED} channel(s), {2 * RELEASED} label(s) given up" in said
+        assert f"{RELEASED} channels, {2 * RELEASED} labels given up" in said
         assert "refused: not-ahead" in sequencer(
             "seed", config, "--channel", "k1", "--label", 4, status=1
         )
-        assert "1 channel(s), 100 label(s)" in sequencer(
+        assert "1 channel, 100 labels" in sequencer(
             "seed", config, "--channel", "new", "--label", 100
         )
         produce(broker.bootstrap, topics["in"], [labelled(b"new", 100), labelled(b"k0", 0)])
