@@ -65,6 +65,8 @@ def _lost(plan: Plan, checkpoint: Checkpoint, query: str, *, accept_repeats: boo
             if not accept_repeats:
                 raise failures.behind(plan, partition, progress.batch)
             yield partition
+        elif accept_repeats and progress.part is not None:
+            yield partition
 
 
 def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:

@@ -114,5 +114,7 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         f"(group {plan.progress_group(partition)!r}), and gives something else now: the program, "
         "the partitions of a topic or the compression were changed meanwhile.",
         "Nothing more of it was written.",
-        "Set back what was changed, and let the service finish the batch; change it then.",
+        "Set back what was changed, and let the service finish the batch; change it then. Or start "
+        "with --accept-repeats: the batch is written again from its beginning, with the same (key, "
+        "incarnation, sequence).",
     )

@@ -6,6 +6,7 @@ missing, doubled or out of order: `sequencer verify` judges the topics, `status`
 
 import argparse
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -105,6 +106,7 @@ def main():
     parser.add_argument("--pipeline", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--bootstrap", help="a broker; without it one is started")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
         broker = SimpleNamespace(bootstrap=given.bootstrap)
@@ -113,8 +115,10 @@ def main():
         chaos = Chaos(
             broker, folder, given.pipeline, given.seed, lambda t: print(t, file=sys.stderr)
         )
-        chaos.run(chosen(given.fault, given.times, given.seed))
-        print("\n".join(chaos.table()))
+        try:
+            chaos.run(chosen(given.fault, given.times, given.seed))
+        finally:
+            print("\n".join(chaos.table()))
 
 
 if __name__ == "__main__":

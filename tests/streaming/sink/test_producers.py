@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,13 @@ from streaming.kafka import brokers
 from streaming.kafka.brokers import Brokers
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.topics import end_of
+from streaming.service.histories import settle
 from streaming.sink import outbox
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
 from streaming.sink.librdkafka import RecordProducer
 from streaming.sink.producer import BatchProducer
+from streaming.sink.progress import Part
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import Writer, writer_for
 from tests.kafka_helpers import SECONDS_MAX, create_topics, read_all
@@ -146,6 +149,37 @@ def test_who_begins_later_fences_who_began_first(plan):
         write(first, 1, 5_000, 30)
     write(second, 1, 30, 30)
     assert values(plan) == numbers(60)
+
+
+def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic_prefix):
+    plan = make_plan(broker, topic_prefix, {})
+    context, part = BatchContext("q", 0, digest="d"), Part(total=30)
+    writer = writer_for(plan, 0, context)
+
+    def fail():
+        with writer.batch(context):
+            writer.write(plan.output, *some_rows(0, 30))
+            writer.end_part(context, part)
+            writer.write(plan.output, *some_rows(5_000, 30))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert values(plan) == numbers(30)
+    again = Writer(plan, 0)
+    assert not again.begin_session(context)
+    assert again.part == part
+    told = {"batch_in_doubt": 0, "planned": 0, "done": -1, "query": "q"}
+    checkpoint = SimpleNamespace(
+        lockable=False,
+        logged_if_kept=lambda _batch: None,
+        **{name: lambda value=value: value for name, value in told.items()},
+    )
+    for accepted, found in ((False, part), (True, None)):
+        settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accepted)
+        again = Writer(plan, 0)
+        assert not again.begin_session(context)
+        assert again.part == found
 
 
 def test_a_session_waits_for_what_another_one_left_open(plan):
