@@ -208,7 +208,7 @@ def warm_up(bootstrap, port):
             producer.produce(f"{name}.in", b"", b"warm", headers=[("label", b"%d" % turn)])
         assert producer.flush(60) == 0
         for name in RATES:
-            wait_for(lambda n=name, t=turn: measured(port, "delivered_total", n) > t)
+            wait_for(lambda n=name, t=turn: measured(port, "records_delivered_total", n) > t)
 
 
 def run(options, folder, broker):
@@ -227,7 +227,7 @@ def run(options, folder, broker):
         )
         sender.start()
         sender.join(options.seconds * 2 / 3)
-        wait_for(lambda: measured(ports[0], "blocked", "trades") >= LOST)
+        wait_for(lambda: measured(ports[0], "blocked_keys", "trades") >= LOST)
         time.sleep(BLOCKED_SECONDS)
         skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--limit", "120"]
         subprocess.run([*COMMAND, *skip], check=True)

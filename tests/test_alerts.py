@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.service import metrics
 from streaming.service.figures import METRICS, Collector
 from streaming.service.lag_watch import LagWatch
 
@@ -54,7 +56,7 @@ def test_the_runbook_lists_every_metric_with_its_kind_and_labels():
 
 def test_every_alert_has_an_entry_in_the_runbook():
     alerts = re.findall(r"alert: (\w+)", RULES)
-    assert len(alerts) == len(set(alerts)) == 6
+    assert len(alerts) == len(set(alerts)) == 7
     for name in alerts:
         assert f"**{name}**" in RUNBOOK
     headings = {
@@ -62,11 +64,20 @@ def test_every_alert_has_an_entry_in_the_runbook():
         for line in RUNBOOK.splitlines()
         if line.startswith("## ")
     }
-    assert set(re.findall(f"runbook: {re.escape(PAGE)}#(\\S+)", RULES)) <= headings
+    assert set(re.findall(f"runbook_url: {re.escape(PAGE)}#(\\S+)", RULES)) <= headings
+
+
+def test_each_alert_fires_and_is_quiet_when_it_should():
+    """Also on a running service: tests/spark/test_alerts_live.py."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool on this machine (Debian: apt install prometheus)")
+    words = [promtool, "test", "rules", ROOT / "tests" / "rules.yml"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_before_any_pipeline_runs_there_is_nothing_to_tell():
     registry = CollectorRegistry()
     registry.register(Collector("s", [], LagWatch([])))
     assert list(registry.collect()) == []
-    assert metrics.not_ready([]) == "starting"

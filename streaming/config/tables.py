@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from streaming.settings.table import Number, Table
-from streaming.settings.values import Duration, Name, Printable, Span, Text
+from streaming.settings.values import Duration, Name, PositiveDuration, Printable, Span, Text
 
 
 class Service(Table):
@@ -26,6 +26,7 @@ class Service(Table):
     create_topics: Annotated[bool, Field(strict=True)] = True
     header_prefix: Annotated[Printable, Field(max_length=100)] = ""
     metrics: str = ""
+    hung_after: PositiveDuration = Span(15 * 60_000)
 
     @field_validator("metrics")
     @classmethod

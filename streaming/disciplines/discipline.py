@@ -74,7 +74,8 @@ class Discipline:
     """One discipline. What imports Spark or a protocol does so when it is called.
 
     ``settings``: what users write. ``key``: what the keys of the output are. ``shown``: the columns
-    of `sequencer inspect`; ``counted``: what `sequencer status` tells besides.
+    of `sequencer inspect`; ``counted``: what `sequencer status` tells besides; ``reasons``: those
+    of rejects.
 
     ``operators``: the modules that workers run for these settings, by name; imported before they
     start. ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has
@@ -91,6 +92,7 @@ class Discipline:
     key: str
     shown: tuple[str, ...]
     counted: tuple[str, ...] = ()
+    reasons: tuple[str, ...]
     operators: Callable[[Any], tuple[str, ...]]
     fixed: Mapping[str, Fixed] = field(default_factory=dict)
     identity: Callable[[Any], dict[str, Any]]

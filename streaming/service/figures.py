@@ -7,11 +7,13 @@ waits, what the sinks did, and Spark's report of the last batch.
 from __future__ import annotations
 
 import contextlib
+import platform
 import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +37,15 @@ class Kind:
 
 
 METRICS = {
-    "in": Kind("counter", "Records read from the inputs."),
-    "delivered": Kind("counter", "Records written to the output."),
-    "rejected": Kind("counter", "Records rejected, by reason.", ("reason",)),
-    "late": Kind("counter", "Records rejected because their label had been given up."),
-    "dropped": Kind("counter", "Duplicates that were only counted."),
-    "undelivered": Kind("counter", "Destinations that a message did not reach."),
+    "records_in": Kind("counter", "Records read from the inputs."),
+    "records_delivered": Kind("counter", "Records written to the output."),
+    "records_rejected": Kind("counter", "Records rejected, by reason.", ("reason",)),
+    "records_late": Kind("counter", "Records rejected because their label had been given up."),
+    "records_dropped": Kind("counter", "Duplicates that were only counted."),
+    "records_undelivered": Kind("counter", "Destinations that a message did not reach."),
     "gaps": Kind("counter", "Gaps announced."),
-    "held": Kind("gauge", "Records that wait for a gap."),
-    "blocked": Kind("gauge", "Keys with something held."),
+    "held_records": Kind("gauge", "Records that wait for a gap."),
+    "blocked_keys": Kind("gauge", "Keys with something held."),
     "keys": Kind("gauge", "Channels, subscribers or peers that are remembered."),
     "oldest_held_seconds": Kind("gauge", "How long the oldest record waits for a gap."),
     "lag_records": Kind("gauge", "Records in Kafka that were not read yet."),
@@ -56,7 +58,10 @@ METRICS = {
     "transactions_found": Kind("counter", "Parts of a repeated batch that Kafka had already."),
     "restarts": Kind("counter", "Starts of the pipeline after its first."),
     "up": Kind("gauge", "Whether the pipeline runs."),
-    "batch": Kind("gauge", "Number of the last batch."),
+    "batch_number": Kind("gauge", "Number of the last batch."),
+    "last_batch_timestamp_seconds": Kind(
+        "gauge", "When the last batch ended, or the pipeline was started since (Unix time)."
+    ),
     "batch_seconds": Kind(
         "gauge", "Duration of the last batch, by phase; triggerExecution is the whole.", ("phase",)
     ),
@@ -67,13 +72,13 @@ METRICS = {
 """By name, without "sequencer_" before and, for a counter, "_total" behind."""
 
 COUNTS = {
-    "in": "seen",
-    "delivered": "delivered",
-    "dropped": "dropped",
-    "undelivered": "undelivered",
+    "records_in": "seen",
+    "records_delivered": "delivered",
+    "records_dropped": "dropped",
+    "records_undelivered": "undelivered",
     "gaps": "gaps",
-    "held": "held",
-    "blocked": "blocked",
+    "held_records": "held",
+    "blocked_keys": "blocked",
     "keys": "channels",
 }
 """Metrics that are counts of `streaming.arrow.totals`."""
@@ -108,6 +113,21 @@ class Collector:
                 families.add("lag_records", pipeline.name, lag.records)
                 families.add("lag_seconds", pipeline.name, lag.seconds)
         yield from families.all()
+
+
+def build() -> Any:
+    """Return the metric that says what is running: versions, the value always 1."""
+    from prometheus_client import Info  # noqa: PLC0415
+
+    info = Info("sequencer_build", "What is running.", registry=None)
+    info.info(
+        {
+            "version": version("spark-sequencer"),
+            "python": platform.python_version(),
+            "spark": version("pyspark"),
+        }
+    )
+    return info
 
 
 class _Families:
@@ -154,17 +174,19 @@ def _tell_counts(families: _Families, pipeline: Pipeline) -> None:
     totals = progress.totals()
     for metric, field in COUNTS.items():
         families.add(metric, name, getattr(totals, field))
-    for reason, count in totals.rejected.items():
-        families.add("rejected", name, count, reason)
-    families.add("late", name, totals.rejected.get("late", 0))
+    none = dict.fromkeys(pipeline.discipline.reasons, 0)  # a rate needs the 0 before the first one
+    for reason, number in {**none, **totals.rejected}.items():
+        families.add("records_rejected", name, number, reason)
+    families.add("records_late", name, totals.rejected.get("late", 0))
     if pipeline.discipline.disorder:
         for metric, (kept, unit) in HISTOGRAMS.items():
             counts = totals.histograms.get(kept, [])
             families.add_histogram(metric, name, BOUNDS[kept], counts, unit)
     families.add("oldest_held_seconds", name, _oldest_held_s(pipeline))
-    families.add("restarts", name, pipeline.starts - 1)
+    families.add("restarts", name, max(0, pipeline.starts - 1))
     families.add("up", name, pipeline.runs)
-    families.add("batch", name, progress.batch)
+    families.add("batch_number", name, progress.batch)
+    families.add("last_batch_timestamp_seconds", name, pipeline.worked)
     location = pipeline.checkpoint.location
     if is_local(location):
         with contextlib.suppress(OSError):
@@ -182,7 +204,7 @@ def _tell_written(families: _Families, pipeline: Pipeline) -> None:
 
 
 def _oldest_held_s(pipeline: Pipeline) -> float:
-    texts = list(pipeline.progress.waiting.values())
+    texts = list(pipeline.progress.waiting.values())  # a batch may change it meanwhile
     settings = pipeline.config.pipelines[pipeline.name]
     oldest = pipeline.discipline.waiting(settings, texts, 1)
     if not oldest:

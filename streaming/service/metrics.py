@@ -6,35 +6,32 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.errors import ConfigError
-from streaming.service.figures import Collector
+from streaming.service.figures import Collector, build
+from streaming.service.health import Health
 from streaming.service.http import Answer, Page, serving
 from streaming.service.lag_watch import LagWatch
 
-if TYPE_CHECKING:
-    from streaming.service.pipeline import Pipeline
-
 
 @contextmanager
-def served(
-    config: Config, pipelines: list[Pipeline], stopping: threading.Event
-) -> Iterator[int | None]:
+def served(config: Config, health: Health, stopping: threading.Event) -> Iterator[int | None]:
     """Serve the endpoints inside, where the configuration says so; yields the port.
 
-    ``pipelines`` may be filled later. Raises ConfigError where the address cannot be had.
+    Raises ConfigError where the address cannot be had.
     """
     if not config.service.metrics:
         yield None
         return
-    lags = LagWatch(pipelines)
+    lags = LagWatch(health.pipelines)
     host, _, port = config.service.metrics.rpartition(":")
     pages = {
-        "/metrics": metrics_page(Collector(config.service.name, pipelines, lags)),
-        "/healthz": lambda _headers: Answer.text(HTTPStatus.OK, "alive"),
-        "/readyz": lambda _headers: _readiness(pipelines, stopping),
+        "/metrics": metrics_page(Collector(config.service.name, health.pipelines, lags)),
+        "/healthz": lambda _headers: _answer(health.fault(), "alive"),
+        "/readyz": lambda _headers: _answer(
+            "stopping" if stopping.is_set() else health.missing(), "ready"
+        ),
     }
     with ExitStack() as stack:
         try:
@@ -52,11 +49,13 @@ def served(
 
 def metrics_page(collector: Collector) -> Page:
     """Return the page that shows a collector's metrics, in the format that a client accepts."""
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415
+    from prometheus_client import CollectorRegistry, ProcessCollector  # noqa: PLC0415
     from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
     registry = CollectorRegistry()
     registry.register(collector)
+    registry.register(build())
+    ProcessCollector(registry=registry)
 
     def page(headers: Mapping[str, str]) -> Answer:
         encode, content_type = choose_encoder(headers.get("accept", ""))
@@ -65,16 +64,7 @@ def metrics_page(collector: Collector) -> Page:
     return page
 
 
-def _readiness(pipelines: list[Pipeline], stopping: threading.Event) -> Answer:
-    missing = "stopping" if stopping.is_set() else not_ready(pipelines)
-    if missing is None:
-        return Answer.text(HTTPStatus.OK, "ready")
-    return Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, missing)
-
-
-def not_ready(pipelines: list[Pipeline]) -> str | None:
-    """Return which pipelines do not run, None where all do."""
-    if not pipelines:
-        return "starting"
-    waiting = [each.name for each in pipelines if not (each.runs or each.finished)]
-    return f"not running: {', '.join(waiting)}" if waiting else None
+def _answer(problem: str | None, well: str) -> Answer:
+    if problem is None:
+        return Answer.text(HTTPStatus.OK, well)
+    return Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, problem)

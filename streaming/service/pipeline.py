@@ -85,7 +85,8 @@ class Pipeline:
     """Starts, watches and stops the query of one pipeline.
 
     ``runs`` and ``last_report`` (Spark's, of the last batch) are as of the last :meth:`observe`:
-    whoever asks for metrics asks no JVM, which may hang, or end.
+    whoever asks for metrics asks no JVM, which may hang, or end. ``worked``: when the last batch
+    ended, or the query was started since (Unix time).
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Pipeline:
         self.finished = False
         self.stopped_by: SequencerError | None = None
         self.runs = False
+        self.worked = 0.0
         self.last_report: Any = None
         self._observed = 0.0
         self.starts = 0
@@ -158,6 +160,7 @@ class Pipeline:
             frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
         self.starts += 1
+        self.worked = time.time()
         self.carrier.begin(str(self.query.id))
 
     @property
@@ -319,6 +322,7 @@ class Pipeline:
         )
 
     def _note(self, progress: Progress) -> None:
+        self.worked = time.time()
         if progress.waiting_changed:
             self.checkpoint.write_waiting(progress.waiting)
         self.checkpoint.write_status(

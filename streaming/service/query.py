@@ -58,7 +58,7 @@ class Progress:
 
     def totals(self) -> Totals:
         """All shards together."""
-        return Totals.sum(self.shards.values())
+        return Totals.sum(list(self.shards.values()))  # a batch may change it meanwhile
 
     def kept(self) -> int:
         """About how many entries the state has: channels and what waits."""

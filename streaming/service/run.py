@@ -22,6 +22,7 @@ from streaming.logs import count, say
 from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
+from streaming.service.health import Health
 from streaming.service.jvm import Jvm
 from streaming.service.metrics import served
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline, state_partitions
@@ -71,6 +72,7 @@ class Service:
         self.accept_lost_input = accept_lost_input
         self.stopping = stopping
         self.pipelines: list[Pipeline] = []
+        self.health = Health(config, self.pipelines)
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
@@ -84,7 +86,7 @@ class Service:
         checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
         for checkpoint in checkpoints:
             checkpoint.claim()
-        with served(self.config, self.pipelines, self.stopping):
+        with served(self.config, self.health, self.stopping):
             ready = self._with_kafka(self._prepare_topics)
             if not ready or not wait_for_master(master, self.stopping, say):
                 return
@@ -143,6 +145,7 @@ class Service:
         failures = dict.fromkeys(self.names, 0)
         reported = time.monotonic()
         while not self.stopping.is_set():
+            self.health.beat()
             for pipeline in pipelines:
                 before = failures[pipeline.name]
                 failures[pipeline.name] = self._look_after(pipeline, pipelines, before)
@@ -208,6 +211,7 @@ class Service:
         """Wait until Kafka answers; False when told to stop meanwhile."""
         told = False
         while not self.stopping.is_set():
+            self.health.beat()
             try:
                 connection.wait_for_kafka(self.config, limit_s=3)
             except KafkaUnavailable as error:

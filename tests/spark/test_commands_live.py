@@ -1,6 +1,7 @@
 """Commands to a running service: from the command line to the answer, and what changed."""
 
 import json
+import time
 import urllib.error
 import urllib.request
 
@@ -74,8 +75,8 @@ def look_at_metrics(address, service):
     assert ask(address, "/healthz") == (200, "alive\n")
     assert ask(address, "/readyz") == (200, "ready\n")
     assert ask(address, "/none")[0] == 404
-    assert measured(address, "in_total") == 3 * len(KEYS)
-    assert measured(address, "blocked") == len(KEYS)
+    assert measured(address, "records_in_total") == 3 * len(KEYS)
+    assert measured(address, "blocked_keys") == len(KEYS)
     assert measured(address, "oldest_held_seconds") > 0
     assert measured(address, "restarts_total") == 0
     assert measured(address, "transactions_total") > 0
@@ -95,11 +96,18 @@ def look_for_every_metric(address, service):
     ends = {"counter": "_total", "gauge": "", "histogram": "_count"}
     wanted = {f"sequencer_{name}{ends[kind]}" for name, kind in known.items()}
     service.until(lambda: wanted <= {name for name, _ in scraped(address)})
-    assert measured(address, "rejected_total", "reset") == 2
-    assert measured(address, "rejected_total", "late") == measured(address, "late_total") == 1
+    assert measured(address, "records_rejected_total", "reset") == 2
+    assert (
+        measured(address, "records_rejected_total", "late")
+        == measured(address, "records_late_total")
+        == 1
+    )
     assert measured(address, "waited_seconds_count") == RELEASED + 2
     assert measured(address, "state_memory_bytes") > 0
     assert measured(address, "batch_seconds", "triggerExecution") > 0
+    assert measured(address, "last_batch_timestamp_seconds") > time.time() - 3600
+    others = {name for name, _ in scraped(address)}
+    assert {"sequencer_build_info", "process_resident_memory_bytes"} <= others
 
 
 def judge_topics(bootstrap, topics, out):
@@ -179,7 +187,7 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
         assert [each["next"] for each in blocked(config)] == [4] * (len(KEYS) - 2)
         service.until(lambda: lag(config) == (0, 0))
         produce(broker.bootstrap, topics["in"], [labelled(b"new", 7)])
-        service.until(lambda: measured(address, "late_total") == 1)
+        service.until(lambda: measured(address, "records_late_total") == 1)
         look_for_every_metric(address, service)
         (advice,) = json.loads(sequencer("advise", config, "--json"))["pipelines"].values()
         assert (advice["messages"], advice["out_of_order"]) == (3 * len(KEYS) + 2, 0)

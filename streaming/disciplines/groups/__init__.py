@@ -127,6 +127,14 @@ GROUP = Discipline(
     operators=lambda settings: (f"streaming.disciplines.groups.{settings.sequencing}.operator",),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
     counted=("transit",),
+    reasons=(
+        "missing-sender",
+        "missing-group",
+        "unknown-group",
+        "removed-group",
+        "too-large",
+        "refused",
+    ),
     fixed={
         "groups": Fixed(instead="Change groups by commands on the pipeline's commands topic."),
         "sequencing": Fixed(

@@ -95,6 +95,16 @@ MULTICAST = Discipline(
     ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
     counted=("transit", "undelivered", "notices"),
+    reasons=(
+        "missing-sender",
+        "bad-destination",
+        "too-many-destinations",
+        "too-many-handles",
+        "destroyed-node",
+        "no-room",
+        "too-large",
+        "refused",
+    ),
     fixed={
         "order": Fixed('write order = {was} into its table (without it, it is "batch")'),
     },

@@ -9,10 +9,14 @@ from prometheus_client import CollectorRegistry
 
 from streaming.config import parse_config
 from streaming.service import http as endpoints
+from streaming.service.health import Health
 from streaming.service.metrics import metrics_page, served
 from streaming.service.stopping import Stopping
 
-TABLES = {"service": {"metrics": "127.0.0.1:0"}, "pipelines": {"p": {"discipline": "channel"}}}
+TABLES: dict = {
+    "service": {"metrics": "127.0.0.1:0"},
+    "pipelines": {"p": {"discipline": "channel"}},
+}
 
 
 @pytest.fixture
@@ -22,7 +26,8 @@ def stopping():
 
 @pytest.fixture
 def port(stopping):
-    with served(parse_config(TABLES, {}, "test"), [], stopping) as used:
+    config = parse_config(TABLES, {}, "test")
+    with served(config, Health(config, []), stopping) as used:
         yield used
 
 
