@@ -6,8 +6,8 @@ from streaming.arrow.totals import Totals
 from streaming.config.tables import Service
 from streaming.disciplines.discipline import Pace
 from streaming.service.offsets import offsets_of, reached
-from streaming.service.pipeline import Speed
 from streaming.service.query import Progress
+from streaming.service.speed import Speed
 
 
 def records(speed, kept=0, **service):
