@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 PLANTS = {}
+INHERITED = object()
 
 
 def plant(make):
@@ -24,7 +25,7 @@ def planted(name):
     before = []
 
     def put(owner, attribute, value):
-        before.append((owner, attribute, owner.__dict__[attribute]))
+        before.append((owner, attribute, owner.__dict__.get(attribute, INHERITED)))
         setattr(owner, attribute, value)
 
     PLANTS[name](put)
@@ -32,4 +33,7 @@ def planted(name):
         yield
     finally:
         for owner, attribute, value in reversed(before):
-            setattr(owner, attribute, value)
+            if value is INHERITED:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, value)
