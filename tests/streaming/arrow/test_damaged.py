@@ -118,7 +118,7 @@ BOMB = bytes(8 * MIB)
         ("lz4", lz4.frame.compress(BOMB, store_size=False)),
         ("lz4", lz4.frame.compress(BOMB)),
         ("zstd", pa.Codec("zstd").compress(BOMB).to_pybytes()),
-        ("gzip", gzip.compress(BOMB)),
+        ("gzip", gzip.compress(BOMB, mtime=0)),
         ("snappy", pa.Codec("snappy").compress(BOMB).to_pybytes()),
         ("snappy", b"\xff\xff\xff\xff\x0f" + bytes(20)),
         ("snappy", b"\xff" * 30),
@@ -138,7 +138,7 @@ def test_what_claims_to_be_huge(compression, packed):
 def test_what_is_just_small_enough():
     body = bytes(range(256)) * 4_096
     packed = {
-        "gzip": gzip.compress(body),
+        "gzip": gzip.compress(body, mtime=0),
         "lz4": lz4.frame.compress(body, store_size=False),
         "snappy": pa.Codec("snappy").compress(body).to_pybytes(),
         "zstd": pa.Codec("zstd").compress(body).to_pybytes(),
@@ -154,7 +154,7 @@ def test_what_is_just_small_enough():
 def test_what_was_cut_off(compression, large):
     limit = MIB if large else 2**29
     packed = {
-        "gzip": gzip.compress(bytes(9_000)),
+        "gzip": gzip.compress(bytes(9_000), mtime=0),
         "lz4": lz4.frame.compress(b"ab" * 9_000, store_size=False),
         "snappy": b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, 100) + bytes(50),
         "zstd": pa.Codec("zstd").compress(bytes(9_000)).to_pybytes(),
@@ -200,7 +200,7 @@ def test_a_changed_bit_in_old_formats(magic, compression):
 def test_a_changed_bit_in_a_message_of_messages(magic):
     inner = bytearray(old(magic))
     inner[-1] ^= 1
-    packed = gzip.compress(bytes(inner))
+    packed = gzip.compress(bytes(inner), mtime=0)
     head = struct.pack(">bb", magic, CODES["gzip"]) + (b"\0" * 8 if magic else b"")
     message = b"\0\0\0\0" + head + struct.pack(">ii", -1, len(packed)) + packed
     data = with_old_checksum(struct.pack(">qi", 2, len(message)) + message)
@@ -212,11 +212,11 @@ def test_a_changed_bit_in_a_message_of_messages(magic):
     [
         (1, None, "has no value"),
         (1, b"", "no set of messages"),
-        (1, gzip.compress(b""), "no set of messages"),
-        (1, gzip.compress(old(0)), "no set of messages"),
-        (1, gzip.compress(old(1, "gzip")), "no set of messages"),
-        (1, gzip.compress(old(1)[:-1]), "cannot be"),
-        (1, gzip.compress(old_head(0, -12, 1) + bytes(40)), "length of -12"),
+        (1, gzip.compress(b"", mtime=0), "no set of messages"),
+        (1, gzip.compress(old(0), mtime=0), "no set of messages"),
+        (1, gzip.compress(old(1, "gzip"), mtime=0), "no set of messages"),
+        (1, gzip.compress(old(1)[:-1], mtime=0), "cannot be"),
+        (1, gzip.compress(old_head(0, -12, 1) + bytes(40), mtime=0), "length of -12"),
         (2, b"\xff\xff\xff\xff\x0f", "claims"),
         (3, b"abc", "LZ4F"),
         (4, b"abc", "compression 4 is unknown"),
