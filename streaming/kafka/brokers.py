@@ -21,6 +21,7 @@ from kafka.errors import (
     KafkaError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
+    NodeNotReadyError,
     RetriableError,
     SaslAuthenticationFailedError,
     UnknownBrokerIdError,
@@ -55,6 +56,8 @@ RECEIVE_BYTES = 2**20
 LARGE_BYTES = 64 * 2**10
 """An answer with so many bytes is decoded where it was received."""
 TRANSACTION, GROUP = CoordinatorType.TRANSACTION, CoordinatorType.GROUP
+NOT_SENT = (NodeNotReadyError, UnknownBrokerIdError)
+"""Errors of a request that no broker will see."""
 STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
 """Errors of a coordinator that is the right one."""
 
@@ -144,7 +147,10 @@ def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
 
 
 class Brokers:
-    """The brokers of one cluster. ``settings`` are kafka-python's (see `kafka.connection`)."""
+    """The brokers of one cluster. ``settings`` are kafka-python's (see `kafka.connection`).
+
+    ``unanswered``: how many requests of :meth:`ask` got no answer; each may still arrive.
+    """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters is raised
@@ -152,6 +158,7 @@ class Brokers:
         self.topology = Topology()
         self.leaders = self.topology.leaders
         self.coordinators: dict[Coordinator, int] = {}
+        self.unanswered = 0
         self._open()
 
     def connect(self) -> None:
@@ -217,7 +224,7 @@ class Brokers:
             error: KafkaError
             try:
                 node = None if coordinator is None else await self._coordinator(coordinator)
-                answer = await self.manager.send(request(), node)
+                answer = await self._answer(request(), node)
                 error_code = first_error(codes(answer))
                 if error_code is None:
                     return answer
@@ -229,6 +236,15 @@ class Brokers:
             if coordinator is not None and not isinstance(error, STAYS):
                 self.coordinators.pop(coordinator, None)
             await self.network.sleep(RETRY_SECONDS)
+
+    async def _answer(self, request: Any, node: int | None) -> Any:
+        try:
+            return await self.manager.send(request, node)
+        except NOT_SENT:
+            raise
+        except KafkaError:
+            self.unanswered += 1
+            raise
 
     async def _coordinator(self, coordinator: Coordinator) -> int:
         if coordinator not in self.coordinators:

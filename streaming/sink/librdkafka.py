@@ -74,6 +74,8 @@ def _noted(place: Any) -> str:
 class RecordProducer:
     """Writes for one state partition; methods in the order of `streaming.sink.sink`'s steps."""
 
+    is_reusable = True
+
     def __init__(self, plan: Plan, partition: int) -> None:
         self.plan = plan
         self.partition = partition

@@ -66,6 +66,16 @@ class BatchProducer:
         self.outbox: Outbox
         self.added: set[Place] = set()
         self.began = 0.0
+        self.unanswered = 0
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the next transaction may be of the same session.
+
+        A request without an answer may still arrive, one that ends a transaction in the middle of
+        the next one (KAFKA-17754). In a new session it is one of an older epoch, which is refused.
+        """
+        return not self.transactional or self._all_answered()
 
     def begin_session(self) -> None:
         """Fence whoever had the transactional id; what they left open is aborted."""
@@ -103,6 +113,7 @@ class BatchProducer:
     def begin(self) -> None:
         """Begin a transaction; Kafka hears of it with the first batches that are sent."""
         self.added.clear()
+        self.unanswered = self.brokers.unanswered
 
     def write(
         self,
@@ -192,6 +203,9 @@ class BatchProducer:
                 transactional=self.transactional,
                 too_large=isinstance(failure, TOO_LARGE),
             ) from failure
+
+    def _all_answered(self) -> bool:
+        return self.brokers.unanswered == self.unanswered and not self.outbox.unanswered
 
     def _send(self) -> None:
         """Begin to send what waits; a transaction learns first which partitions it writes to."""

@@ -21,8 +21,9 @@ from streaming.sink.progress import NOTHING, BatchProgress, Part
 NEVER = -2
 
 _writers: dict[str, Writer] = {}
-"""This worker's producers by transactional id. One is used again only for the batch after its own:
-if another worker wrote in between, that one has fenced this."""
+"""This worker's producers by transactional id. One is used again only for the batch after its own
+(if another worker wrote in between, that one has fenced this), and only if each of its requests was
+answered."""
 
 
 class Producer(Protocol):
@@ -56,6 +57,10 @@ class Producer(Protocol):
 
     def finish(self) -> None:
         """Commit the transaction; where there are none, wait until all is acknowledged."""
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the next transaction may be of the same session."""
 
     def close(self) -> None:
         """Give up; what was not committed is aborted by the successor."""
@@ -132,6 +137,8 @@ class Writer:
         self.forgotten = False
         self.part = None
         self.last_batch = context.batch
+        if not self.producer.is_reusable:
+            _writers.pop(self.plan.transactional_id(self.partition), None)
         crash_point("4-5")
 
     def end_part(self, context: BatchContext, part: Part) -> None:

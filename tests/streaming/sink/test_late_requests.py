@@ -1,0 +1,103 @@
+"""Requests that a client has given up on reach the broker later: in the middle of the next batch."""
+
+import threading
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streaming.arrow.schemas import HEADERS
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.sink.writer import writer_for
+from tests.kafka_helpers import create_topics, read_all
+from tests.proxies import Proxies
+
+
+@pytest.fixture
+def proxies(broker):
+    with Proxies(broker.bootstrap) as started:
+        yield started
+
+
+@pytest.fixture
+def plan(broker, proxies, topic_prefix):
+    out, events = f"{topic_prefix}out", f"{topic_prefix}events"
+    partitions = {out: 1, events: 1}
+    create_topics(broker.bootstrap, partitions)
+    return Plan(
+        service=uuid.uuid4().hex,
+        pipeline="p",
+        inputs=("in",),
+        output=out,
+        rejects="rejects",
+        events=events,
+        partitions=partitions,
+        producer={"bootstrap.servers": proxies.bootstrap},
+    )
+
+
+def rows(*texts):
+    count = len(texts)
+    return pa.table(
+        {
+            "key": pa.array([b"k"] * count),
+            "value": pa.array([text.encode() for text in texts]),
+            "headers": pa.nulls(count, HEADERS),
+            "timestamp": pa.array([0] * count),
+        }
+    )
+
+
+def put(writer, *texts):
+    writer.write(writer.plan.output, rows(*texts), np.zeros(len(texts), np.int32), [])
+
+
+def write(plan, batch, *texts):
+    writer = writer_for(plan, 0, context(batch))
+    with writer.batch(context(batch)):
+        put(writer, *texts)
+
+
+def context(batch):
+    return BatchContext("q", batch, False, {0: batch - 1})
+
+
+def values(broker, plan, **settings):
+    return [each.value.decode() for each in read_all(broker.bootstrap, plan.output, **settings)]
+
+
+def cut_when(held, proxies):
+    """Cut the client's connections as soon as a request is held."""
+
+    def cut():
+        held.wait()
+        proxies.cut()
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    "api", ["EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "Produce"]
+)
+def test_a_request_of_one_batch_arrives_in_the_next(broker, proxies, plan, api):
+    late = proxies.hold(api, 1)
+    cutting = cut_when(late, proxies)
+    write(plan, 0, "a")
+    cutting.join()
+    writer = writer_for(plan, 0, context(1))
+    with writer.batch(context(1)):
+        put(writer, "b")
+        writer.producer._send()
+        writer.producer.outbox.wait()
+        answers = proxies.watch(api, answers=True)
+        late.release()
+        answers.wait()
+        assert values(broker, plan) == ["a"], "the batch is not whole"
+        put(writer, "c")
+    assert values(broker, plan) == ["a", "b", "c"]
+    assert values(broker, plan, isolation="read_uncommitted") == ["a", "b", "c"]
+    write(plan, 2, "d")
+    assert values(broker, plan) == ["a", "b", "c", "d"]
