@@ -200,16 +200,22 @@ class Brokers:
         self.network.poll(timeout_ms=seconds * 1000)
 
     def ask(
-        self, request: Callable[[], Any], codes: Codes, coordinator: Coordinator | None = None
+        self,
+        request: Callable[[], Any],
+        codes: Codes,
+        coordinator: Coordinator | None = None,
+        *,
+        seconds: float = SECONDS_MAX,
     ) -> Any:
         """The answer to a request, of a coordinator or of any broker.
 
         ``codes`` takes the errors from an answer. What passes (a coordinator moves, a connection
-        breaks) is asked again; KafkaError where it does not within SECONDS_MAX, or is of no such
-        kind.
+        breaks) is asked again; KafkaError where it does not within so many ``seconds``, or is of no
+        such kind.
         """
         self.connect()
-        return self.manager.run(self._ask, request, codes, coordinator)
+        deadline = time.monotonic() + seconds
+        return self.manager.run(self._ask, request, codes, coordinator, deadline)
 
     def find_leaders(self, topics: Sequence[str]) -> None:
         """Ask for the leaders of these topics' partitions, once."""
@@ -217,9 +223,12 @@ class Brokers:
         self.manager.run(self._find_leaders, topics)
 
     async def _ask(
-        self, request: Callable[[], Any], codes: Codes, coordinator: Coordinator | None
+        self,
+        request: Callable[[], Any],
+        codes: Codes,
+        coordinator: Coordinator | None,
+        deadline: float,
     ) -> Any:
-        deadline = time.monotonic() + SECONDS_MAX
         while True:
             error: KafkaError
             try:

@@ -76,6 +76,9 @@ class RecordProducer:
 
     is_reusable = True
 
+    def abort(self) -> None:
+        """Leave it to the successor."""
+
     def __init__(self, plan: Plan, partition: int) -> None:
         self.plan = plan
         self.partition = partition

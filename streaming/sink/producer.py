@@ -34,11 +34,21 @@ from numpy.typing import NDArray
 
 from streaming.arrow.record_batch import Batch, batches
 from streaming.disciplines.plan import Plan
-from streaming.kafka.brokers import GROUP, TRANSACTION, Codes, Place
+from streaming.kafka.brokers import (
+    GROUP,
+    LOOK_AGAIN_SECONDS,
+    SECONDS_MAX,
+    TRANSACTION,
+    Codes,
+    Place,
+)
 from streaming.kafka.choice import ProducerSettings, brokers_of
 from streaming.sink import failures
 from streaming.sink.outbox import Outbox
 from streaming.sink.refusals import RecordsRefused
+
+ABORT_SECONDS_MAX = 3.0
+"""Readers wait while a failed batch's transaction is open; whoever repeats the batch, for this."""
 
 NOT_ATTEMPTED = 55
 """A partition was not added because of another."""
@@ -171,19 +181,28 @@ class BatchProducer:
         self.outbox.wait()
         refusals = self.outbox.refusals
         if self.transactional:
-            self._ask(
-                EndTxnRequest,
-                lambda answer: [answer.error_code],
-                **self._names(),
-                committed=not refusals,
-                max_version=3,
-            )
+            self._end(committed=not refusals)
         if refusals:
             raise RecordsRefused(refusals)
 
     def close(self) -> None:
-        """Give up; what was not committed is aborted by the successor. Connections are shared."""
+        """Give up what was not committed; connections are shared."""
         self.outbox.clear()
+
+    def abort(self) -> None:
+        """End an open transaction as aborted: until then nobody reads what others write behind it.
+
+        Only where each request has an answer. A batch that arrived behind the end would open a
+        transaction that nobody ends; then the successor's session, or Kafka's limit, ends this one.
+        """
+        if not self.added:
+            return
+        with contextlib.suppress(KafkaError):
+            deadline = time.monotonic() + ABORT_SECONDS_MAX
+            while self.outbox.in_flight and time.monotonic() < deadline:
+                self.brokers.turn(LOOK_AGAIN_SECONDS)
+            if self._all_answered() and not self.outbox.in_flight:
+                self._end(committed=False, seconds=ABORT_SECONDS_MAX)
 
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:
@@ -196,6 +215,7 @@ class BatchProducer:
                 raise failures.too_slow(self.settings.transaction_timeout_ms) from failure
             raise failures.fenced() from failure
         except KafkaError as failure:
+            self.abort()
             self.brokers.reset()
             raise failures.unavailable(
                 doing,
@@ -232,10 +252,24 @@ class BatchProducer:
         )
         self.added |= places
 
-    def _ask(self, request: Any, codes: Codes, **fields: Any) -> Any:
+    def _end(self, *, committed: bool, seconds: float = SECONDS_MAX) -> None:
+        """End the transaction; there is none then."""
+        self._ask(
+            EndTxnRequest,
+            lambda answer: [answer.error_code],
+            seconds=seconds,
+            **self._names(),
+            committed=committed,
+            max_version=3,
+        )
+        self.added.clear()
+
+    def _ask(
+        self, request: Any, codes: Codes, *, seconds: float = SECONDS_MAX, **fields: Any
+    ) -> Any:
         """Ask the transaction's coordinator; without transactions, any broker."""
         coordinator = None if self.id is None else (TRANSACTION, self.id)
-        return self.brokers.ask(partial(request, **fields), codes, coordinator)
+        return self.brokers.ask(partial(request, **fields), codes, coordinator, seconds=seconds)
 
     def _names(self) -> dict[str, Any]:
         return {

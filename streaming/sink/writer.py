@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streaming.arrow.record_batch import Batch
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.errors import Fenced
 from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
@@ -61,6 +62,9 @@ class Producer(Protocol):
     @property
     def is_reusable(self) -> bool:
         """Whether the next transaction may be of the same session."""
+
+    def abort(self) -> None:
+        """End an open transaction as aborted, if that can be done at once."""
 
     def close(self) -> None:
         """Give up; what was not committed is aborted by the successor."""
@@ -130,8 +134,10 @@ class Writer:
                     self._send_progress(context, None)
                     crash_point("4-sent")
                 self.producer.finish()
-        except BaseException:
+        except BaseException as error:
             _writers.pop(self.plan.transactional_id(self.partition), None)
+            if isinstance(error, Exception) and not isinstance(error, Fenced):
+                self.producer.abort()
             self.producer.close()
             raise
         self.forgotten = False

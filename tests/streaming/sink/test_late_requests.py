@@ -10,7 +10,7 @@ import pytest
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink.writer import writer_for
-from tests.kafka_helpers import create_topics, read_all
+from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies
 
 
@@ -101,3 +101,44 @@ def test_a_request_of_one_batch_arrives_in_the_next(broker, proxies, plan, api):
     assert values(broker, plan, isolation="read_uncommitted") == ["a", "b", "c"]
     write(plan, 2, "d")
     assert values(broker, plan) == ["a", "b", "c", "d"]
+
+
+def fail_after(plan, send):
+    """A batch that fails after its records have been sent."""
+    writer = writer_for(plan, 0, context(0))
+    with writer.batch(context(0)):
+        put(writer, "never")
+        writer.producer._send()
+        send(writer.producer.outbox)
+        raise ZeroDivisionError
+
+
+def test_readers_do_not_wait_for_a_batch_that_failed(broker, proxies, plan):
+    ended = proxies.watch("EndTxn")
+    with pytest.raises(ZeroDivisionError):
+        fail_after(plan, lambda outbox: outbox.wait())
+    ended.wait()
+    produce(broker.bootstrap, plan.output, [Record(None, b"another's", partition=0)])
+    assert values(broker, plan) == ["another's"]
+
+
+def test_a_batch_that_may_still_arrive_leaves_its_transaction_open(broker, proxies, plan):
+    """An end in its own epoch would let it begin a transaction that nobody ends."""
+    late = proxies.hold("Produce", 1)
+    cutting = cut_when(late, proxies)
+    ended = proxies.watch("EndTxn")
+
+    def until_lost(outbox):
+        while not outbox.unanswered:
+            outbox.poll(0.05)
+
+    with pytest.raises(ZeroDivisionError):
+        fail_after(plan, until_lost)
+    cutting.join()
+    assert not ended.seen
+    write(plan, 0, "a")
+    answers = proxies.watch("Produce", answers=True)
+    late.release()
+    answers.wait()
+    assert values(broker, plan, isolation="read_uncommitted")[-1] == "a"
+    assert values(broker, plan) == ["a"]
