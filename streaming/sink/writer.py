@@ -155,6 +155,8 @@ class Writer:
             crash_point("part-sent")
         self.producer.finish()
         crash_point("part-3")
+        if not self.producer.is_reusable:
+            self._renew_session(context, part)
         self.producer.begin()
 
     def write(
@@ -170,6 +172,13 @@ class Writer:
     def put(self, topic: str, encoded: Iterable[Batch]) -> None:
         """Send what operators encoded, in order (see `Producer.put`)."""
         self.producer.put(topic, encoded)
+
+    def _renew_session(self, context: BatchContext, part: Part) -> None:
+        """Begin another session behind a part of a batch; Fenced where somebody wrote since."""
+        self.producer.begin_session()
+        written = BatchProgress(context.batch, context.query, context.digest, part)
+        if BatchProgress.from_text(*self.producer.progress()) != written:
+            raise failures.fenced()
 
     def _send_progress(self, context: BatchContext, part: Part | None) -> None:
         progress = BatchProgress(context.batch, context.query, context.digest, part)

@@ -9,6 +9,7 @@ import pytest
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
+from streaming.sink.progress import Part
 from streaming.sink.writer import writer_for
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies
@@ -101,6 +102,25 @@ def test_a_request_of_one_batch_arrives_in_the_next(broker, proxies, plan, api):
     assert values(broker, plan, isolation="read_uncommitted") == ["a", "b", "c"]
     write(plan, 2, "d")
     assert values(broker, plan) == ["a", "b", "c", "d"]
+
+
+def test_a_request_of_one_part_arrives_in_the_next(broker, proxies, plan):
+    late = proxies.hold("EndTxn", 1)
+    cutting = cut_when(late, proxies)
+    writer = writer_for(plan, 0, context(0))
+    with writer.batch(context(0)):
+        put(writer, "a")
+        writer.end_part(context(0), Part(total=1))
+        cutting.join()
+        put(writer, "b")
+        writer.producer._send()
+        writer.producer.outbox.wait()
+        answers = proxies.watch("EndTxn", answers=True)
+        late.release()
+        answers.wait()
+        assert values(broker, plan) == ["a"], "the part is not whole"
+        put(writer, "c")
+    assert values(broker, plan) == ["a", "b", "c"]
 
 
 def fail_after(plan, send):
