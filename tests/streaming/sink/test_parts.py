@@ -42,12 +42,17 @@ class Topics:
 class FakeProducer:
     """Writes to :class:`Topics`, whose ``crash`` is called before each step and may raise."""
 
+    is_reusable = True
+
     def __init__(self, plan, topics):
         self.plan, self.topics = plan, topics
         self.transactional = plan.delivery == "exactly-once"
         self.open, self.noted = [], None
 
     def begin_session(self):
+        pass
+
+    def abort(self):
         pass
 
     def progress(self):
