@@ -84,6 +84,11 @@ class Checkpoint(SparkFiles):
         """Whether it is a folder, where locks and renames work."""
         return self._files.local
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether this process holds its lock, so that no other one works on it."""
+        return self._lock is not None
+
     def pin(self, wanted: Identity) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
 

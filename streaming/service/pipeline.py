@@ -18,6 +18,7 @@ from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.failures import as_sequencer_error
+from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
@@ -78,6 +79,7 @@ class Pipeline:
         self.source: Source | None = None
         self.carrier: Carrier | None = None
         self._claim: Claim | None = None
+        self._fences = Fences()
         self._reported: dict[str, int] = {}
         self._batch_seen = -1
         self.discipline = DISCIPLINES[config.pipelines[name].discipline]
@@ -220,7 +222,11 @@ class Pipeline:
         return self._batch_seen > done
 
     def failure(self) -> SequencerError:
-        """Why the query stopped, as one of our errors."""
+        """Why the query stopped, as one of our errors; ask once."""
+        is_alone = self.checkpoint.is_locked or self._claim is not None
+        return self._fences.judged(self._failure(), is_alone=is_alone)
+
+    def _failure(self) -> SequencerError:
         if self.carrier is not None and isinstance(self.carrier.failure, SequencerError):
             return self.carrier.failure  # the driver's own
         if self.carrier is not None and self.carrier.failure is not None:

@@ -1,0 +1,46 @@
+"""Whether a pipeline whose session was fenced is alone all the same, and goes on.
+
+Kafka fences a session when another one begins under its transactional id. That may be a request of
+our own past which came late, of a worker that stood still for a minute; and a transaction that was
+open for too long ends as if another session had begun, also while this machine was suspended, which
+no clock of ours may have noticed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from streaming.errors import Fenced, KafkaUnavailable, SequencerError
+
+FENCES_MAX = 5
+SECONDS = 600.0
+"""A past has few late requests; another service of our name, on another checkpoint, goes on."""
+
+
+@dataclass(slots=True)
+class Fences:
+    """The times at which a pipeline was fenced lately."""
+
+    times: deque[float] = field(default_factory=deque)
+
+    def judged(self, failure: SequencerError, *, is_alone: bool) -> SequencerError:
+        """Return the failure, or one that passes where it is a fence and the pipeline is alone.
+
+        ``is_alone``: no other copy works on the checkpoint, by its lock or by its claim.
+        """
+        if not isinstance(failure, Fenced) or not is_alone:
+            return failure
+        now = time.monotonic()
+        self.times.append(now)
+        while self.times[0] < now - SECONDS:
+            self.times.popleft()
+        if len(self.times) > FENCES_MAX:
+            return failure
+        return KafkaUnavailable(
+            "Kafka fenced this pipeline, which is the only one on its checkpoint: a late request "
+            "of its own past, or a transaction that was open for too long.",
+            "The batch is not written and will be repeated.",
+            "Where that goes on, another service of this name runs on another checkpoint.",
+        )
