@@ -51,11 +51,13 @@ TRACEBACK = re.compile(
 that is not indented says it."""
 
 
-def as_sequencer_error(text: str) -> SequencerError:
-    """Return the error that a worker raised, or that Spark reports, as one of ours."""
-    raised = RAISED.findall(text)
-    if raised:
-        name, message = raised[-1]
+def as_sequencer_error(raised: object) -> SequencerError:
+    """Return what the driver or a worker raised, or what Spark reports, as one of ours."""
+    if isinstance(raised, SequencerError):
+        return raised
+    text = str(raised)
+    if found := RAISED.findall(text):
+        name, message = found[-1]
         kind = getattr(errors, name, SequencerError)
         if name == "StateFormatError":
             return JobFailed(message)

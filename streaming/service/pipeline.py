@@ -223,17 +223,11 @@ class Pipeline:
 
     def failure(self) -> SequencerError:
         """Why the query stopped, as one of our errors; ask once."""
+        raised: object = None if self.carrier is None else self.carrier.failure
+        if raised is None:
+            raised = self.query.exception() if self.query is not None else "it never started"
         is_alone = self.checkpoint.is_locked or self._claim is not None
-        return self._fences.judged(self._failure(), is_alone=is_alone)
-
-    def _failure(self) -> SequencerError:
-        if self.carrier is not None and isinstance(self.carrier.failure, SequencerError):
-            return self.carrier.failure  # the driver's own
-        if self.carrier is not None and self.carrier.failure is not None:
-            text = str(self.carrier.failure)
-        else:
-            text = str(self.query.exception() if self.query is not None else "it never started")
-        return as_sequencer_error(text)
+        return self._fences.judged(as_sequencer_error(raised), is_alone=is_alone)
 
     def stop(self) -> None:
         """Stop between batches."""
