@@ -67,6 +67,8 @@ def _compare_topics(settings: Config) -> None:
         if connection.is_listening(settings):
             connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
             limits.require(settings, settings.pipelines)
+            for line in limits.remarks(settings, settings.pipelines):
+                print(line, file=sys.stderr)
             return
     except KafkaUnavailable as error:
         why = error.message

@@ -137,6 +137,19 @@ def require(config: Config, names: Iterable[str]) -> None:
         )
 
 
+def remarks(config: Config, names: Iterable[str]) -> list[str]:
+    """Return a line for each input that is compacted."""
+    inputs = {topic for name in names for topic in config.pipelines[name].input}
+    found = read(config, inputs)
+    return [
+        f"The input {topic} is compacted. A batch that is repeated after a crash lacks what "
+        f"compaction has removed since; partitions that had committed it keep that. Set "
+        f"{COMPACTION} = delete."
+        for topic in sorted(inputs & found.keys())
+        if found[topic].compacted
+    ]
+
+
 def _mending(config: Config, fault: Narrower) -> str:
     return (
         f"kafka-configs.sh --bootstrap-server {config.kafka.bootstrap_servers} --alter "

@@ -233,6 +233,8 @@ class Service:
                 say(f"created topic {name}", event="topic-created", topic=name)
         topics.require(self.config, self.names)
         limits.require(self.config, self.names)
+        for line in limits.remarks(self.config, self.names):
+            say(line, event="compacted-input", level="warning")
 
     def _stop(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         seconds = 0 if cluster.deserted else STOP_SECONDS_MAX
