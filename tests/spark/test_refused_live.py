@@ -2,6 +2,7 @@
 
 import json
 import random
+import string
 import time
 
 import pytest
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.timeout(600)
 AHEAD_MS = 7_200_000
 FAR = str(2**63 - 1)
 LIMIT = 30_000
+ROOM = 200
+"""More than headers take of a copy for a short name, and less than for a long one."""
 
 
 def test_topics_that_the_service_makes_take_every_timestamp(broker, topic_prefix, tmp_path):
@@ -151,4 +154,42 @@ def test_what_kafka_refuses_is_rejected_and_the_job_goes_on(broker, topic_prefix
         assert service.stop() == 0, service.said()
     assert service.said().count("for good") == 4, "the large one's reject was refused, too"
     code, said = verify(world.config)
+    assert code == 0, said
+
+
+def test_one_subscriber_s_copy_is_an_event_and_all_copies_a_reject(broker, topic_prefix, tmp_path):
+    """The name of one makes its copy too large; another message is too large for both."""
+    topics = {"g": channel_topics(f"{topic_prefix}g.")}
+    for each in topics.values():
+        for role in ("input", "output", "rejects"):
+            make_topic(broker.bootstrap, each[role], max_message_bytes=LIMIT)
+    other = "".join(random.Random(2).choices(string.ascii_letters, k=200))  # lz4 gains nothing
+    pipelines = {
+        "g": {"discipline": "group", "groups": {"G": ["A", other]}, **topics["g"]},
+    }
+    config = write_config(tmp_path, broker.bootstrap, pipelines)
+    headers = {"g": ("group", b"G")}
+    noise = random.Random(1).randbytes(LIMIT)
+    for name, header in headers.items():
+        # What is left for a value beside the headers, those that are added too, and the name.
+        for_one = LIMIT - ROOM - len(header[1])
+        for size in (10, for_one, LIMIT - 110 - len(header[1]), 10):  # each a batch of its own
+            sent = [Record(b"s", noise[:size], [header])]
+            produce(broker.bootstrap, topics[name]["input"], sent)
+    run_once(config)
+    for name in topics:
+        got = {key: [] for key in (b"A", other.encode())}
+        for record in read_all(broker.bootstrap, topics[name]["output"]):
+            got[record.key].append((len(record.value), record.header("sequence")))
+        large = LIMIT - ROOM - len(headers[name][1])
+        assert got[b"A"] == [(10, b"0"), (large, b"1"), (10, b"2")], name
+        assert got[other.encode()] == [(10, b"0"), (10, b"1")], name
+        told = [json.loads(r.value) for r in read_all(broker.bootstrap, topics[name]["events"])]
+        ((event, *_),) = [[e, None] for e in told if e["event"] == "undelivered"]
+        assert (event["destination"], event["reason"]) == (other, "too-large")
+        assert (event["topic"], event["offset"]) == (topics[name]["input"], 1)
+        (reject,) = read_all(broker.bootstrap, topics[name]["rejects"])
+        assert reject.header("reject-reason") == b"too-large"
+        assert reject.header("reject-offset") == b"2"
+    code, said = verify(config)
     assert code == 0, said
