@@ -41,6 +41,7 @@ WRONG = 2
 app = typer.Typer(
     name="sequencer",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -109,7 +110,7 @@ def _status() -> int:
         _tell(error)
         return error.exit_status
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+        status = INTERRUPTED
     except BrokenPipeError:
         end_output()
         return 0
@@ -122,6 +123,8 @@ def _status() -> int:
             return WRONG
         _tell_fault()
         return FAULT
+    if status == INTERRUPTED:  # typer makes that of Ctrl-C
+        logs.say("stopped by Ctrl-C", event="interrupted", exit_status=INTERRUPTED)
     return status if isinstance(status, int) else 0
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from streaming.errors import ConfigError
+
 
 class Scene(StrEnum):
     """What is shown."""
@@ -62,6 +64,12 @@ def demo(
     from streaming.demo.stage import told  # noqa: PLC0415
 
     if scene is Scene.MULTICAST:
+        if flights == 0:
+            raise ConfigError(
+                "The shop has no whole year of orders: --flights 0 is for flights.",
+                "Nothing was started.",
+                "Say how many: --flights 1000.",
+            )
         count, rate = flights or 1_000, per_second or 50.0
         good = shop.Demo(count, rate, seed, keep).run()
         page = "docs/multicast.md"

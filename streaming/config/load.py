@@ -88,7 +88,7 @@ def load_config(path: Path | str, environ: Mapping[str, str] = os.environ) -> Co
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{path} is no TOML: {error}.", "Nothing was started.", "Mend it there."
+            f"{path} is not valid TOML: {error}.", "Nothing was started.", "Mend it there."
         ) from error
     return parse_config(tables, environ, str(path))
 

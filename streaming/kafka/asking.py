@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from streaming import logs
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import connection, topics
@@ -30,16 +31,25 @@ def ask(
     pipeline = config.pipelines[name]
     counts = topics.partitions(config, (pipeline.events, pipeline.commands))
     consumer = connection.reader(config, "ask")
+    place: tuple[str, int, int] | None = None
     try:
         places = [
             TopicPartition(pipeline.events, partition)
             for partition in range(counts[pipeline.events])
         ]
-        for place in places:
-            place.offset = topics.end_of(consumer, place)
+        for each in places:
+            each.offset = topics.end_of(consumer, each)
         consumer.assign(places)
         place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
         answer = _answer(consumer, place, time.monotonic() + limit_s)
+    except KeyboardInterrupt:
+        sent = (
+            _standing(place)
+            if place
+            else f"may stand in {pipeline.commands}; then it takes effect."
+        )
+        logs.say(f"The command {sent}")
+        raise
     except KafkaException as error:
         raise KafkaUnavailable(
             config.hide(f"The answer could not be read: {error.args[0].str()}."),
@@ -49,14 +59,20 @@ def ask(
     finally:
         consumer.close()
     if answer is None:
-        topic, partition, offset = place
         raise JobFailed(
             f"No answer within {limit_s:g} s.",
-            f"The command stands in {topic} (partition {partition}, offset {offset}) and takes "
-            "effect, once, when the service reads it.",
+            f"The command {_standing(place)}",
             "Does the service run? Its answer will be on " + pipeline.events + ".",
         )
     return answer
+
+
+def _standing(place: tuple[str, int, int]) -> str:
+    topic, partition, offset = place
+    return (
+        f"stands in {topic} (partition {partition}, offset {offset}) and takes effect, once, when "
+        "the service reads it."
+    )
 
 
 def _send(

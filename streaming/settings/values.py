@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
@@ -16,10 +17,12 @@ UNITS_MS = {
     "s": 1000,
     "second": 1000,
     "seconds": 1000,
+    "m": 60_000,
     "min": 60_000,
     "minute": 60_000,
     "minutes": 60_000,
     "h": 3_600_000,
+    "d": 86_400_000,
     "hour": 3_600_000,
     "hours": 3_600_000,
     "day": 86_400_000,
@@ -88,10 +91,14 @@ def name_fault(name: str) -> str | None:
 def _span(value: Any) -> Span:
     if isinstance(value, Span):
         return value
-    match = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]+)\s*", value) if _is_text(value) else None
+    pattern = r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-z]+)\s*"
+    match = re.fullmatch(pattern, value) if _is_text(value) else None
     if not match or match.group(2) not in UNITS_MS:
         raise ValueError('is no length of time; write for instance "200 ms", "5 s" or "7 days"')
-    span = Span(int(match.group(1)) * UNITS_MS[match.group(2)])
+    exact_ms = Fraction(match.group(1)) * UNITS_MS[match.group(2)]
+    if exact_ms.denominator != 1:
+        raise ValueError('is no whole number of milliseconds; write for instance "1.5 s"')
+    span = Span(int(exact_ms))
     if span.ms > SPAN_MS_MAX:
         raise ValueError(f"is longer than a hundred years; write {Span(SPAN_MS_MAX)} or less")
     return span

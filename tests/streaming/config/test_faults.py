@@ -224,10 +224,10 @@ def test_a_file_that_is_none(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.toml cannot be read: No such file"):
         load_config(tmp_path / "none.toml")
     (tmp_path / "a.toml").write_text("a = ")
-    with pytest.raises(ConfigError, match=r"a\.toml is no TOML: .*at end of document"):
+    with pytest.raises(ConfigError, match=r"a\.toml is not valid TOML: .*at end of document"):
         load_config(tmp_path / "a.toml")
     (tmp_path / "b.toml").write_bytes(b"a = '\xff'")
-    with pytest.raises(ConfigError, match=r"b\.toml is no TOML"):
+    with pytest.raises(ConfigError, match=r"b\.toml is not valid TOML"):
         load_config(tmp_path / "b.toml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path)

@@ -1,0 +1,39 @@
+"""Ctrl-C: a sentence, status 130; -h is help."""
+
+import pytest
+
+from streaming.kafka import asking
+from tests.kafka_helpers import create_topics
+from tests.service_helpers import called, toml
+
+
+def test_ctrl_c_while_a_command_waits_for_its_answer(broker, topic_prefix, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asking, "_answer", interrupted)
+    name = f"{topic_prefix}p"
+    create_topics(broker.bootstrap, {f"{name}.{role}": 1 for role in ("in", "events", "commands")})
+    path = tmp_path / "c.toml"
+    path.write_text(
+        f"[kafka]\nbootstrap_servers = {toml(broker.bootstrap)}\n"
+        f'[pipelines."{name}"]\ndiscipline = "channel"\n'
+    )
+    code, out, err = called("skip", path, "--channel", "K")
+    assert (code, out) == (130, "")
+    assert f"The command stands in {name}.commands (partition 0, offset 0)" in err
+    assert "stopped by Ctrl-C" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [["-h"], ["skip", "-h"], ["group", "add", "-h"]])
+def test_short_help(words):
+    code, out, _ = called(*words)
+    assert code == 0
+    assert "Usage:" in out
+
+
+def test_the_shop_has_no_whole_year():
+    code, _, err = called("demo", "multicast", "--flights", "0")
+    assert code == 2
+    assert "--flights 1000" in err
