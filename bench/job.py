@@ -30,13 +30,13 @@ from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.network.operator import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
-from streaming.disciplines.source import BATCH_MAX, BATCH_RECORDS
+from streaming.disciplines.source import BATCH_RECORDS
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import read_in
 from streaming.service.pipeline import Speed
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import WELL_COMPILED, spark_session, start_jvm
-from streaming.source import make_source
+from streaming.source import source_of
 
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",
@@ -81,7 +81,6 @@ def main():
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--no-stamps", dest="stamps", action="store_false")
     parser.add_argument("--order", choices=["", "batch", "clock", "counter"], default="")
-    parser.add_argument("--spark-source", action="store_true", help="read by Spark's own source")
     given = parser.parse_args()
     tables = {
         **SESSION,
@@ -91,7 +90,7 @@ def main():
             "spark.driver.memory": given.driver_memory,
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
             **(STOCK if given.kind == "copy" else {}),
-            **(BOTH_COMPILERS if given.kind == "copy" or given.spark_source else {}),
+            **(BOTH_COMPILERS if given.kind == "copy" else {}),
             **given.spark,
         },
     }
@@ -140,10 +139,6 @@ def wait_for(job, query, count, limit_s=1800):
         time.sleep(0.2)
 
 
-def options(given):
-    return {"kafka.bootstrap.servers": given.bootstrap}
-
-
 class Copy:
     """Kafka to Kafka without state, by Spark alone."""
 
@@ -160,8 +155,8 @@ class Copy:
     def start(self, folder):
         source = (
             self.session.readStream.format("kafka")
-            .options(**options(self.given))
-            .option(BATCH_MAX, self.given.batch or BATCH_RECORDS)
+            .option("kafka.bootstrap.servers", self.given.bootstrap)
+            .option("maxOffsetsPerTrigger", self.given.batch or BATCH_RECORDS)
             .option("subscribe", self.given.topic)
             .option("includeHeaders", "true")
             .option("startingOffsets", "earliest")
@@ -207,7 +202,7 @@ class Ordered:
         self.carrier = carrier = Carrier(plan, progress, checkpoint, self.note)
         given = self.given
         limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress.kept)
-        source = make_source(self.session, plan, options(given), limits, own=not given.spark_source)
+        source = source_of(self.session, plan, limits)
         frame = build(source, plan)
         query = start(frame, plan, folder, carrier, trigger_ms=0)
         carrier.begin(str(query.id))

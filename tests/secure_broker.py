@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from streaming.kafka.embedded import HOST, PROTOCOLS, EmbeddedBroker, free_port
+from tests import kerberos
 from tests.kafka_helpers import SECONDS_MAX
 
 USER = "alice"
@@ -20,11 +22,14 @@ KEY_PASSWORD = "key secret"
 STORE_PASSWORD = "changeit"
 MUTUAL = "MUTUAL"  # the listener that wants a certificate of its clients, too
 OAUTH = "OAUTH"  # the one that takes tokens; unsigned ones, as Kafka's built-in handler does
+KERBEROS = "KERBEROS"  # the one that takes tickets, where a realm can be had
+SERVICE = f"kafka/{HOST}"
 SUPER = ("ANONYMOUS", USER, "CN=client")  # all others may do what they are granted
 
 LOGIN = "org.apache.kafka.common.security"
 EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 VALID = ("-days", "2")
+JAVA = "JAVA_TOOL_OPTIONS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ class Certificates:
     client_key: Path
     client_key_encrypted: Path
     java_truststore: Path
+    java_keystore: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,8 @@ class SecureBroker:
     """One broker, and an address for each way to reach it.
 
     ``bootstrap`` is plain, for setting things up; ``sasl`` and ``sasl_ssl`` know USER with
-    PASSWORD by PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; ``oauth`` takes anybody's word for a name.
+    PASSWORD by PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; ``oauth`` takes anybody's word for a name;
+    ``kerberos`` takes tickets of the ``realm``, where there is one.
     """
 
     bootstrap: str
@@ -53,7 +60,9 @@ class SecureBroker:
     oauth: str
     sasl: str
     sasl_ssl: str
+    kerberos: str
     certificates: Certificates
+    realm: kerberos.Realm | None
 
     def properties(
         self, way: str, mechanism: str = "SCRAM-SHA-512", user: str = USER
@@ -67,6 +76,7 @@ class SecureBroker:
                 "sasl": "SASL_PLAINTEXT",
                 "sasl_ssl": "SASL_SSL",
                 "oauth": "SASL_PLAINTEXT",
+                "kerberos": "SASL_PLAINTEXT",
             }[way]
         }
         if "ssl" in way or way == "mutual":
@@ -87,6 +97,13 @@ class SecureBroker:
                 f'unsecuredLoginStringClaim_sub="{user}";',
                 "enable.sasl.oauthbearer.unsecure.jwt": "true",
                 "sasl.oauthbearer.config": f"principal={user}",
+            }
+        if way == "kerberos":
+            assert self.realm is not None
+            found |= {
+                "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.principal": user,
+                "sasl.kerberos.keytab": str(self.realm.folder / f"{user}.keytab"),
             }
         return found
 
@@ -127,18 +144,61 @@ class SecureBroker:
 def running(folder: Path) -> Iterator[SecureBroker]:
     """Start one; ``folder`` gets its data and the certificates."""
     certificates, keystore = make_certificates(folder / "certificates")
-    names = ("SSL", MUTUAL, OAUTH, "SASL_PLAINTEXT", "SASL_SSL")
-    ports = {name: free_port() for name in names}
-    properties = _properties(ports, keystore, certificates.authority)
-    with EmbeddedBroker(folder / "kafka", properties=properties) as embedded:
+    with ExitStack() as stack:
+        realm, java = None, {}
+        names = ["SSL", MUTUAL, OAUTH, "SASL_PLAINTEXT", "SASL_SSL"]
+        if kerberos.missing() is None:
+            realm = stack.enter_context(kerberos.running(folder / "realm"))
+            realm.keytab(USER)
+            stack.enter_context(_environment(KRB5_CONFIG=str(realm.settings)))
+            java = {JAVA: f"{os.environ[JAVA]} -Djava.security.krb5.conf={realm.settings}"}
+            names.append(KERBEROS)
+        ports = {name: free_port() for name in names}
+        properties = _properties(ports, keystore, certificates.authority)
+        if realm is not None:
+            properties |= _ticket_properties(realm.keytab(SERVICE))
+        with _environment(**java):
+            embedded = EmbeddedBroker(folder / "kafka", properties=properties).start()
+        stack.callback(embedded.stop)
         add_user(embedded.bootstrap, USER)
+        addresses = {name: f"{HOST}:{port}" for name, port in ports.items()}
         broker = SecureBroker(
-            embedded.bootstrap,
-            *(f"{HOST}:{port}" for port in ports.values()),
+            bootstrap=embedded.bootstrap,
+            ssl=addresses["SSL"],
+            mutual=addresses[MUTUAL],
+            oauth=addresses[OAUTH],
+            sasl=addresses["SASL_PLAINTEXT"],
+            sasl_ssl=addresses["SASL_SSL"],
+            kerberos=addresses.get(KERBEROS, ""),
             certificates=certificates,
+            realm=realm,
         )
         _wait_until_known(broker)
         yield broker
+
+
+def _ticket_properties(keytab: Path) -> dict[str, str]:
+    name = f"listener.name.{KERBEROS.lower()}"
+    return {
+        f"{name}.sasl.enabled.mechanisms": "GSSAPI",
+        f"{name}.gssapi.sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+        f'useKeyTab=true storeKey=true keyTab="{keytab}" principal="{SERVICE}@{kerberos.REALM}";',
+        "sasl.kerberos.service.name": "kafka",
+    }
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _properties(ports: dict[str, int], keystore: Path, authority: Path) -> dict[str, str]:
@@ -146,7 +206,8 @@ def _properties(ports: dict[str, int], keystore: Path, authority: Path) -> dict[
     plain = f'{LOGIN}.plain.PlainLoginModule required user_{USER}="{quoted}";'
     scram = f"{LOGIN}.scram.ScramLoginModule required;"
     protocols = {name: name for name in PROTOCOLS}
-    protocols |= {MUTUAL: "SSL", OAUTH: "SASL_PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    protocols |= {MUTUAL: "SSL", "CONTROLLER": "PLAINTEXT"}
+    protocols |= dict.fromkeys((OAUTH, KERBEROS), "SASL_PLAINTEXT")
     found = {
         "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
@@ -230,7 +291,11 @@ def make_certificates(folder: Path) -> tuple[Certificates, Path]:
         "authority.pem", "-keystore", "trust.jks", "-storepass", STORE_PASSWORD,
     )  # fmt: skip
     names = ("authority.pem", "other.pem", "client.pem", "client.key", "client-encrypted.key")
-    return Certificates(*(folder / name for name in (*names, "trust.jks"))), both
+    _openssl(
+        folder, "pkcs12", "-export", "-in", "client.pem", "-inkey", "client.key", "-out",
+        "keys.jks", "-passout", f"pass:{STORE_PASSWORD}",
+    )  # fmt: skip
+    return Certificates(*(folder / name for name in (*names, "trust.jks", "keys.jks"))), both
 
 
 def _sign(folder: Path, name: str, extension: str) -> None:

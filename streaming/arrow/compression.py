@@ -15,9 +15,6 @@ from streaming.arrow.pieces import of_lengths
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By their numbers in a batch's attributes."""
 
-WRITTEN = ("none", "gzip", "lz4", "zstd")
-"""Those that the service writes itself; Kafka's snappy has frames of its own."""
-
 LZ4_HEAD, BLOCK_HEAD = struct.Struct("<IBBB"), struct.Struct("<I")
 BLOCK_BYTES_MAX = 4 * 2**20
 STORED = 0x80000000

@@ -41,6 +41,7 @@ def check(
     Example: sequencer check orders.toml
     """
     from streaming.config import load_config  # noqa: PLC0415
+    from streaming.config.kafka_properties import passed_over  # noqa: PLC0415
     from streaming.kafka import connection, rights  # noqa: PLC0415  (a quick --help)
 
     settings = load_config(config)
@@ -55,6 +56,8 @@ def check(
         print(json.dumps(whole, indent=2))
     else:
         _show(whole)
+    for line in passed_over(settings.kafka.properties):
+        print(line, file=sys.stderr)
     print(f"{config} can work.", file=sys.stderr)
 
 
@@ -77,6 +80,8 @@ def _compare_topics(settings: Config) -> None:
 
 def understood(settings: Config) -> dict[str, Any]:
     """The whole configuration with its defaults, without secrets."""
+    from streaming.config.kafka_properties import without_effect  # noqa: PLC0415
+
     pipelines = {}
     for name, pipeline in settings.pipelines.items():
         with settings.faults_of(name):
@@ -86,6 +91,7 @@ def understood(settings: Config) -> dict[str, Any]:
         "kafka": {
             "bootstrap_servers": settings.kafka.bootstrap_servers,
             "properties": sorted(settings.kafka.properties),  # names only: values may be secret
+            "without_effect": without_effect(settings.kafka.properties),
         },
         "spark": {
             name: "***" if SECRET.search(name) or value in settings.secrets else value

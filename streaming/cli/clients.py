@@ -44,7 +44,7 @@ def connect(config: Path | None, bootstrap: str | None) -> tuple[Config, dict[st
         overrides = {BOOTSTRAP: bootstrap} if bootstrap else {}
         settings = load_config(config, {**os.environ, **overrides})
     cluster = connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
-    return settings, {name: len(topic.partitions) for name, topic in cluster.topics.items()}
+    return settings, cluster.topics
 
 
 def no_topic(names: list[str]) -> ConfigError:

@@ -82,11 +82,11 @@ class _Sender:
     def __init__(self, settings: Any, topic: str, partition: int | None) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
 
-        from streaming.kafka import connection  # noqa: PLC0415
+        from streaming.kafka import client_settings, connection  # noqa: PLC0415
 
         extra = {"partitioner": "murmur2_random", "acks": "all", "enable.idempotence": True}
         self._producer: Any = Producer(
-            connection.confluent(settings, **extra), logger=connection.quiet()
+            client_settings.confluent(settings, **extra), logger=connection.quiet()
         )
         self._topic = topic
         self._place = {} if partition is None else {"partition": partition}

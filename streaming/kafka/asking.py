@@ -11,7 +11,7 @@ from typing import Any
 from streaming import logs
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable
-from streaming.kafka import connection, topics
+from streaming.kafka import client_settings, connection, topics
 
 POLL_SECONDS = 0.2
 ANSWERS = ("command-done", "command-refused")
@@ -82,7 +82,7 @@ def _send(
     from confluent_kafka import Producer  # noqa: PLC0415
 
     once = {"acks": "all", "enable.idempotence": True}
-    producer = Producer(connection.confluent(config, **once), logger=connection.quiet())
+    producer = Producer(client_settings.confluent(config, **once), logger=connection.quiet())
     errors: list[Any] = []
     value = json.dumps(command, ensure_ascii=False).encode()
     producer.produce(topic, value, key, on_delivery=lambda *report: errors.append(report))

@@ -1,14 +1,15 @@
 """Requests to Kafka's brokers, one by one, over kafka-python's connections and messages.
 
-librdkafka takes records, not finished batches; what the sink's own producer asks of Kafka goes
-through here: to any broker, to a coordinator, to the leaders of partitions. Whoever calls drives
-the network loop; nothing happens between calls.
+Clients take records, not finished batches; what the service asks of Kafka goes through here: to any
+broker, to a coordinator, to the leaders of partitions. Whoever calls drives the network loop;
+nothing happens between calls.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -71,6 +72,9 @@ Codes = Callable[[Any], Iterable[int]]
 REFUSALS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 """A broker that does not take our name, password or mechanism will not take them the next time."""
 
+REFUSED_CERTIFICATE = re.compile("certificate", re.IGNORECASE)
+"""What TLS says of a certificate, the broker's or ours; the latter comes after the handshake."""
+
 
 class _Frame(KafkaBytes):  # type: ignore[misc]
     """An answer's bytes. kafka-python copies all of them twice before it decodes them."""
@@ -91,12 +95,16 @@ parser.KafkaBytes = _Frame  # it has no parameter for it
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connections; a refusal ends the search for brokers at once.
 
-    By itself it looks for a broker until the time is over and then tells only that it found none.
+    By itself it looks for a broker until the time is over and then says only that it found none.
     The refusal comes with the end of the connection, and its transport drops what comes with that.
+    ``last_error``: of a connection. ``new_ssl_context``: makes TLS settings for each connection, as
+    the files that they are made of may be renewed.
     """
 
     def __init__(self, network: Any, **settings: Any) -> None:
         self.refusal: Exception | None = None
+        self.last_error: Exception | None = None
+        self.new_ssl_context: Callable[[], Any] | None = settings.get("new_ssl_context")
         super().__init__(network, **settings)
 
     def get_connection(self, *arguments: Any, **more: Any) -> Any:
@@ -108,10 +116,13 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return connection
 
     def _note(self, error: Exception) -> None:
-        if isinstance(error, REFUSALS):
+        self.last_error = error
+        if isinstance(error, REFUSALS) or REFUSED_CERTIFICATE.search(str(error)):
             self.refusal = error
 
     async def _build_transport(self, *arguments: Any, **more: Any) -> Any:
+        if self.new_ssl_context is not None:
+            self.config["ssl_context"] = self.new_ssl_context()
         transport = await super()._build_transport(*arguments, **more)
         receive = transport._sock_recv  # noqa: SLF001
         if type(transport) is KafkaTCPTransport:
@@ -161,10 +172,14 @@ class Brokers:
         self.unanswered = 0
         self._open()
 
-    def connect(self) -> None:
+    def connect(self, seconds: float = SECONDS_MAX) -> None:
         """Find the brokers; KafkaError where none answers in time, or one refuses us."""
-        if not self.manager.bootstrapped:
-            self.manager.bootstrap(SECONDS_MAX * 1000)
+        if self.manager.bootstrapped:
+            return
+        try:
+            self.manager.bootstrap(seconds * 1000)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(*(self.manager.last_error or error).args) from error
 
     def reset(self) -> None:
         """Forget connections and brokers; the next request begins with the bootstrap servers."""
@@ -205,17 +220,18 @@ class Brokers:
         codes: Codes,
         coordinator: Coordinator | None = None,
         *,
+        node: int | None = None,
         seconds: float = SECONDS_MAX,
     ) -> Any:
-        """The answer to a request, of a coordinator or of any broker.
+        """The answer to a request, of a coordinator, of a ``node``, or of any broker.
 
         ``codes`` takes the errors from an answer. What passes (a coordinator moves, a connection
         breaks) is asked again; KafkaError where it does not within so many ``seconds``, or is of no
         such kind.
         """
-        self.connect()
+        self.connect(seconds)
         deadline = time.monotonic() + seconds
-        return self.manager.run(self._ask, request, codes, coordinator, deadline)
+        return self.manager.run(self._ask, request, codes, coordinator, node, deadline)
 
     def find_leaders(self, topics: Sequence[str]) -> None:
         """Ask for the leaders of these topics' partitions, once."""
@@ -227,13 +243,14 @@ class Brokers:
         request: Callable[[], Any],
         codes: Codes,
         coordinator: Coordinator | None,
+        node: int | None,
         deadline: float,
     ) -> Any:
         while True:
             error: KafkaError
             try:
-                node = None if coordinator is None else await self._coordinator(coordinator)
-                answer = await self._answer(request(), node)
+                to = node if coordinator is None else await self._coordinator(coordinator)
+                answer = await self._answer(request(), to)
                 error_code = first_error(codes(answer))
                 if error_code is None:
                     return answer

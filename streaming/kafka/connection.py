@@ -1,97 +1,29 @@
-"""`[kafka]` as each client wants it: Java (Spark), librdkafka (confluent-kafka), kafka-python.
-
-Users may write Java's names or librdkafka's; what only one of them knows goes only there. What none
-is known to know goes to both: librdkafka refuses what it does not know either.
-"""
+"""Whether Kafka answers, and librdkafka's clients for commands of the command line."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import socket
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streaming.config import Config
-from streaming.config.properties import JAVA, KNOWN, LIBRDKAFKA, LIBRDKAFKA_PRODUCER, OWNED
 from streaming.errors import ConfigError, KafkaUnavailable
-from streaming.kafka import credentials
+from streaming.kafka import client_settings
 
-ASK_SECONDS_MAX = 3.0
+if TYPE_CHECKING:
+    from streaming.kafka.admin import Cluster
+
 FLUSH_TURN_SECONDS = 0.1
 LISTENING_SECONDS_MAX = 2.0
-IDENTIFICATION = "ssl.endpoint.identification.algorithm"
-
-
-def java(config: Config) -> dict[str, str]:
-    """Properties for a Java consumer or admin client, `bootstrap.servers` included.
-
-    Spark's source takes them with `kafka.` before each name. ConfigError where they cannot be told
-    to Java.
-    """
-    properties = config.kafka.properties
-    out = {name: text for name, text in properties.items() if name in JAVA or _is_unknown(name)}
-    if "security.protocol" in out:
-        out["security.protocol"] = out["security.protocol"].upper()
-    if out.get(IDENTIFICATION) == "none":
-        out[IDENTIFICATION] = ""
-    out |= credentials.java(properties)
-    return {"bootstrap.servers": config.kafka.bootstrap_servers, **out}
-
-
-def confluent(config: Config, **extra: Any) -> dict[str, Any]:
-    """Properties for a librdkafka producer, `bootstrap.servers` included, and those in ``extra``.
-
-    ConfigError where they cannot be told to librdkafka. For consumers and admin clients see
-    :func:`connection`.
-    """
-    properties = config.kafka.properties
-    known = LIBRDKAFKA | LIBRDKAFKA_PRODUCER
-    out: dict[str, Any] = {
-        name: text for name, text in properties.items() if name in known or _is_unknown(name)
-    }
-    out.pop("sasl.mechanism", None)
-    if out.get(IDENTIFICATION) == "":
-        out[IDENTIFICATION] = "none"
-    out |= credentials.librdkafka(properties)
-    credentials.drop_foreign_store(out, properties)
-    return {"bootstrap.servers": config.kafka.bootstrap_servers, **out, **extra}
-
-
-def without_producer_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Of librdkafka's properties those that every client takes, consumers too."""
-    return {name: value for name, value in settings.items() if name not in LIBRDKAFKA_PRODUCER}
-
-
-def kafka_python(config: Config) -> dict[str, Any]:
-    """Keyword arguments for kafka-python's clients; ConfigError where they cannot be told to it."""
-    return kafka_python_from(confluent(config))
-
-
-def kafka_python_from(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The same from librdkafka's properties."""
-    out = credentials.kafka_python(settings)
-    names = {"client.id": "client_id", "security.protocol": "security_protocol"}
-    out |= {to: settings[name] for name, to in names.items() if name in settings}
-    if "security_protocol" in out:
-        out["security_protocol"] = out["security_protocol"].upper()
-    out["bootstrap_servers"] = settings["bootstrap.servers"].split(",")
-    return out
 
 
 def validate(config: Config) -> None:
-    """ConfigError where one of the clients refuses the properties; connects to nobody."""
-    from confluent_kafka import KafkaException, Producer  # noqa: PLC0415  (a quick --help)
+    """ConfigError where the properties cannot work; connects to nobody."""
+    from streaming.kafka.choice import own_settings  # noqa: PLC0415
 
-    java(config)
-    # An address that nobody has, so that no connection is begun: names and values are the matter.
-    settings = confluent(config, **{"enable.idempotence": True, "bootstrap.servers": ""})
-    try:
-        Producer(settings, logger=quiet())
-    except KafkaException as error:
-        raise _refused(config, error) from error
+    own_settings(client_settings.words(config))
 
 
 def admin(config: Config, **extra: Any) -> Any:
@@ -103,7 +35,7 @@ def admin(config: Config, **extra: Any) -> Any:
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
     try:
-        return AdminClient(without_producer_settings(confluent(config, **extra)), logger=quiet())
+        return AdminClient(_of_clients(config, **extra), logger=quiet())
     except KafkaException as error:
         raise _refused(config, error) from error
 
@@ -123,9 +55,14 @@ def reader(config: Config, name: str, **extra: Any) -> Any:
         **extra,
     }
     try:
-        return Consumer(without_producer_settings(confluent(config, **settings)), logger=quiet())
+        return Consumer(_of_clients(config, **settings), logger=quiet())
     except KafkaException as error:
         raise _refused(config, error) from error
+
+
+def _of_clients(config: Config, **extra: Any) -> dict[str, Any]:
+    """What every client of librdkafka takes."""
+    return client_settings.without_producer_settings(client_settings.confluent(config, **extra))
 
 
 def _refused(config: Config, error: Any) -> ConfigError:
@@ -136,33 +73,27 @@ def _refused(config: Config, error: Any) -> ConfigError:
     )
 
 
-def wait_for_kafka(config: Config, limit_s: float) -> Any:
-    """Return Kafka's metadata as soon as it answers.
+def wait_for_kafka(config: Config, limit_s: float) -> Cluster:
+    """Return what Kafka has as soon as it answers.
 
     KafkaUnavailable where it does not within the limit (s), or sooner where one side refuses the
     other's name, password or certificate, with what the connection met; ConfigError where the
     properties cannot work.
     """
-    from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
+    from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    validate(config)
-    deadline = time.monotonic() + limit_s
-    met: dict[str, str] = {}
-    client = admin(config, error_cb=lambda error: met.update({error.name(): error.str()}))
-    while True:
-        try:
-            left_s = deadline - time.monotonic()
-            return client.list_topics(timeout=min(ASK_SECONDS_MAX, max(0.5, left_s)))
-        except KafkaException as error:
-            client.poll(0)  # calls error_cb
-            if time.monotonic() < deadline and not _is_refused(met):
-                continue
-            why = config.hide(_most_telling(met) or error.args[0].str())
-            raise KafkaUnavailable(
-                f"Kafka at {config.kafka.bootstrap_servers} does not answer ({why}).",
-                "Nothing was changed.",
-                "Check kafka.bootstrap_servers, the network and the security settings.",
-            ) from error
+    from streaming.kafka import admin  # noqa: PLC0415
+
+    try:
+        with admin.opened(client_settings.words(config), limit_s) as brokers:
+            return admin.cluster_of(brokers, limit_s)
+    except KafkaError as error:
+        raise KafkaUnavailable(
+            f"Kafka at {config.kafka.bootstrap_servers} does not answer "
+            f"({config.hide(admin.reason(error))}).",
+            "Nothing was changed.",
+            "Check kafka.bootstrap_servers, the network and the security settings.",
+        ) from error
 
 
 def is_listening(config: Config) -> bool:
@@ -173,22 +104,6 @@ def is_listening(config: Config) -> bool:
             socket.create_connection((host.strip("[]"), int(port)), LISTENING_SECONDS_MAX).close()
             return True
     return False
-
-
-def _is_refused(met: dict[str, str]) -> bool:
-    """Whether asking again cannot help.
-
-    What a broker says of our certificate comes after the handshake, as the end of a connection.
-    """
-    return "_AUTHENTICATION" in met or any("certificate" in said for said in met.values())
-
-
-def _most_telling(met: dict[str, str]) -> str:
-    """Of librdkafka's errors by name the one that names the cause, without address and times."""
-    for name in ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT"):
-        if name in met:
-            return re.sub(r"^\S+?: |:? \(after \d+ms in state \w+.*\)$", "", met[name])
-    return ""
 
 
 def is_record(message: Any) -> bool:
@@ -256,7 +171,3 @@ def quiet() -> Any:
     heard = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
     logger.setLevel(logging.DEBUG if heard else logging.CRITICAL)
     return logger
-
-
-def _is_unknown(name: str) -> bool:
-    return name not in KNOWN and name not in OWNED

@@ -7,13 +7,14 @@ starts (`narrower`).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from streaming.config import Config
 from streaming.errors import ConfigError
-from streaming.kafka import connection
+from streaming.kafka import client_settings
 
 SECONDS_MAX = 30
 RECORD_BYTES_DEFAULT = 1_048_588
@@ -197,35 +198,32 @@ def settings(config: Config, there: Iterable[str]) -> dict[str, str]:
 
 def read(config: Config, topics: Iterable[str]) -> dict[str, Limits]:
     """The limits of topics, without those that are missing or that this user may not ask about."""
-    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
+    from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    asked = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(topics)]
-    return {name: Limits.of(found) for name, found in _described(config, asked).items()}
+    from streaming.kafka import admin  # noqa: PLC0415
+
+    wanted = sorted(topics)
+    found: dict[str, dict[str, str]] = {}
+    if wanted:
+        with (
+            contextlib.suppress(KafkaError),
+            admin.opened(client_settings.words(config), SECONDS_MAX) as brokers,
+        ):
+            found = admin.settings_of(brokers, wanted)
+    return {name: Limits.of(each) for name, each in found.items()}
 
 
 def _of_brokers(config: Config) -> frozenset[str]:
     """The names of topics' settings that a broker has defaults for."""
-    from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415
+    from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    brokers = sorted(connection.wait_for_kafka(config, SECONDS_MAX).brokers)[:1]
-    asked = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
-    found = _described(config, asked).values()
-    return frozenset(name.removeprefix(OF_BROKERS) for each in found for name in each)
-
-
-def _described(config: Config, resources: list[Any]) -> dict[str, dict[str, str]]:
-    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from streaming.kafka import admin  # noqa: PLC0415
 
     found: dict[str, dict[str, str]] = {}
-    if not resources:
-        return found
-    admin = connection.admin(config)  # has to live until the answer is there
-    for resource, future in admin.describe_configs(resources).items():
-        try:
-            entries = future.result(SECONDS_MAX)
-        except (KafkaException, TimeoutError):
-            continue  # missing, or no right to ask
-        found[resource.name] = {
-            name: entry.value for name, entry in entries.items() if entry.value is not None
-        }
-    return found
+    with (
+        contextlib.suppress(KafkaError),
+        admin.opened(client_settings.words(config), SECONDS_MAX) as brokers,
+    ):
+        first = min(admin.cluster_of(brokers).brokers)
+        found = admin.settings_of(brokers, [str(first)], admin.BROKER)
+    return frozenset(name.removeprefix(OF_BROKERS) for each in found.values() for name in each)

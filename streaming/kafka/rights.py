@@ -10,18 +10,13 @@ pass: a refusal then comes with the work.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 from streaming.config import Config
-from streaming.errors import ConfigError, KafkaRefused
-from streaming.kafka import connection
+from streaming.errors import KafkaRefused
+from streaming.kafka import client_settings
 
-SECONDS_MAX = 10
-AT_ONCE_MAX = 8
 BY_ROLE = {
     "input": ("Read",),
     "commands": ("Read",),
@@ -63,98 +58,33 @@ def require(config: Config, names: Iterable[str]) -> None:
 
 def missing(config: Config, names: Iterable[str]) -> list[Right]:
     """Rights that these pipelines need and this user has not; topics that are missing left out."""
+    from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
+
+    from streaming.kafka import admin  # noqa: PLC0415
+
     chosen = list(names)
     exactly_once = config.service.delivery == "exactly-once"
-    admin = connection.admin(config)  # has to live until the answers are there
-    on_topics = list(_on_topics(config, chosen, admin, exactly_once=exactly_once))
-    if not exactly_once:  # who repeats keeps no progress in Kafka
-        return on_topics
-    return [*on_topics, *_on_groups(config, chosen), *_on_ids(config, chosen)]
+    prefixes = [f"{config.service.name}.{name}" for name in chosen]
+    lacking: list[Right] = []
+    with contextlib.suppress(KafkaError), admin.opened(client_settings.words(config)) as brokers:
+        wanted = _wanted(config, chosen, exactly_once=exactly_once)
+        for topic, allowed in admin.allowed_on(brokers, wanted).items():
+            lacking += [Right(each, "Topic", topic) for each in sorted(wanted[topic] - allowed)]
+        if exactly_once:  # who repeats keeps no progress in Kafka
+            for prefix in prefixes:
+                if not admin.may_read_group(brokers, f"{prefix}.rights"):
+                    lacking.append(Right("Read", "Group", f"{prefix}.*"))
+            for prefix in prefixes:
+                if not admin.may_write_as(brokers, f"{prefix}.rights"):
+                    lacking.append(Right("Write", "TransactionalId", f"{prefix}.*"))
+    return lacking
 
 
-def _on_topics(
-    config: Config, names: list[str], admin: Any, *, exactly_once: bool
-) -> Iterator[Right]:
-    from confluent_kafka import KafkaError, TopicCollection  # noqa: PLC0415  (a quick --help)
-
+def _wanted(config: Config, names: list[str], *, exactly_once: bool) -> dict[str, set[str]]:
+    """The operations on each topic."""
     wanted: dict[str, set[str]] = {}
     for name in names:
         for role, topic in config.pipelines[name].topics():
             operations = BY_ROLE[role] if role != "events" or exactly_once else ("Write",)
             wanted.setdefault(topic, set()).update(operations)
-    answers = admin.describe_topics(
-        TopicCollection(sorted(wanted)),
-        include_authorized_operations=True,
-        request_timeout=SECONDS_MAX,
-    )
-    for topic, answer in answers.items():
-        description, error = _outcome(answer)
-        if error == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            allowed = set()
-        elif description is None or description.authorized_operations is None:
-            continue
-        else:
-            allowed = {each.name.capitalize() for each in description.authorized_operations}
-        lacking = wanted[topic] - allowed
-        yield from (Right(operation, "Topic", topic) for operation in sorted(lacking))
-
-
-def _on_groups(config: Config, names: list[str]) -> Iterator[Right]:
-    """Whether the groups can be described; to read a group implies that.
-
-    Who asks for a group's coordinator needs that right. librdkafka's admin client is not asked:
-    where a coordinator moves or goes away meanwhile, it ends the process.
-    """
-    from kafka.errors import GroupAuthorizationFailedError, KafkaError  # noqa: PLC0415
-    from kafka.protocol.metadata import FindCoordinatorRequest  # noqa: PLC0415
-
-    from streaming.kafka.brokers import GROUP, Brokers  # noqa: PLC0415
-
-    with contextlib.suppress(ConfigError):  # kafka-python cannot be told these properties
-        brokers = Brokers(connection.kafka_python(config))
-        try:
-            for prefix in [f"{config.service.name}.{name}" for name in names]:
-                group = f"{prefix}.rights"
-                request = partial(
-                    FindCoordinatorRequest, key=group, key_type=GROUP.value, max_version=3
-                )
-                answer = brokers.ask(request, lambda _: ())
-                if answer.error_code == GroupAuthorizationFailedError.errno:
-                    yield Right("Read", "Group", f"{prefix}.*")
-        except KafkaError:
-            return  # a refusal then comes with the work
-        finally:
-            brokers.close()
-
-
-def _on_ids(config: Config, names: list[str]) -> Iterator[Right]:
-    """Whether a producer may be begun; all at once, as each waits for a coordinator."""
-    from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: PLC0415
-
-    def refused(prefix: str) -> bool:
-        settings = connection.confluent(config, **{"transactional.id": f"{prefix}.rights"})
-        try:
-            Producer(settings, logger=connection.quiet()).init_transactions(SECONDS_MAX)
-        except KafkaException as error:
-            code = error.args[0].code()
-            return bool(code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return False
-
-    prefixes = [f"{config.service.name}.{name}" for name in names]
-    with ThreadPoolExecutor(AT_ONCE_MAX) as threads:
-        answers = list(threads.map(refused, prefixes))
-    for prefix, is_refused in zip(prefixes, answers, strict=True):
-        if is_refused:
-            yield Right("Write", "TransactionalId", f"{prefix}.*")
-
-
-def _outcome(answer: Future[Any]) -> tuple[Any, int | None]:
-    """What an answer says, and the code of its error; None for what there is not in time."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
-    try:
-        return answer.result(SECONDS_MAX), None
-    except KafkaException as error:
-        return None, int(error.args[0].code())
-    except TimeoutError:
-        return None, None
+    return wanted

@@ -1,7 +1,8 @@
-"""Tokens for kafka-python's OAUTHBEARER, from the properties that librdkafka gets its own by.
+"""Tokens for SASL's OAUTHBEARER, from librdkafka's words (`streaming.kafka.credentials`).
 
 Unsecured ones as librdkafka and Java make them (RFC 7515, algorithm "none"), for trying things out;
-or those of an identity provider, by client credentials (RFC 6749, section 4.4).
+those of an identity provider, by client credentials (RFC 6749, section 4.4); or a file's, which
+somebody else keeps new.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from kafka.errors import KafkaConnectionError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streaming.errors import ConfigError
+from streaming.kafka import tls
 
+OAUTH = "sasl.oauthbearer."
+ENDPOINT = f"{OAUTH}token.endpoint.url"
 LIFE_SECONDS = 3600
 ASK_SECONDS_MAX = 10
 RENEW_SECONDS = 30
@@ -32,7 +38,7 @@ class Unsecured(AbstractTokenProvider):  # type: ignore[misc]
         self.words = words
 
     def token(self) -> str:
-        """A new one."""
+        """Return a new one."""
         now = int(time.time())
         claim = self.words.get("principalClaimName", "sub")
         life = int(self.words.get("lifeSeconds", LIFE_SECONDS))
@@ -42,56 +48,102 @@ class Unsecured(AbstractTokenProvider):  # type: ignore[misc]
         return ".".join((_encoded({"alg": "none"}), _encoded(claims), ""))
 
 
+class OfFile(AbstractTokenProvider):  # type: ignore[misc]
+    """A token that stands in a file."""
+
+    def __init__(self, address: str, extensions: Mapping[str, str]) -> None:
+        super().__init__()
+        self.path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path))
+        self._extensions = dict(extensions)
+
+    def token(self) -> str:
+        """Return what the file has now; KafkaConnectionError where it cannot be read."""
+        try:
+            return self.path.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise KafkaConnectionError(f"no token: {error}") from error
+
+    def extensions(self) -> dict[str, str]:
+        """Return what goes with each token."""
+        return self._extensions
+
+
 class OfProvider(AbstractTokenProvider):  # type: ignore[misc]
     """Tokens of an identity provider, each used until shortly before its end."""
 
-    def __init__(self, endpoint: str, client: str, secret: str, scope: str) -> None:
+    def __init__(
+        self, words: Mapping[str, str], client: str, secret: str, extensions: Mapping[str, str]
+    ) -> None:
         super().__init__()
-        self.endpoint = endpoint
+        self.words = dict(words)
         self.login = base64.b64encode(
             f"{urllib.parse.quote(client)}:{urllib.parse.quote(secret)}".encode()
         ).decode()
+        scope = words.get(f"{OAUTH}scope", "")
         self.form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        self._extensions = dict(extensions)
         self.known = ("", 0.0)
 
     def token(self) -> str:
-        """The one that is known, or a new one. OSError where the provider does not answer."""
+        """Return the one that is known, or a new one.
+
+        KafkaConnectionError, so that it is asked again, where the provider gives none.
+        """
         token, until = self.known
         if time.monotonic() < until:
             return token
+        try:
+            found = self._ask(self.words[ENDPOINT])
+            life = float(found.get("expires_in", LIFE_SECONDS))
+            self.known = (str(found["access_token"]), time.monotonic() + life - RENEW_SECONDS)
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise KafkaConnectionError(f"no token of {self.words[ENDPOINT]}: {error}") from error
+        return self.known[0]
+
+    def _ask(self, address: str) -> Any:
         request = urllib.request.Request(  # noqa: S310  (the user's own address)
-            self.endpoint,
+            address,
             urllib.parse.urlencode(self.form).encode(),
             {"Authorization": f"Basic {self.login}", "Accept": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=ASK_SECONDS_MAX) as answer:  # noqa: S310
-            told = json.load(answer)
-        life = float(told.get("expires_in", LIFE_SECONDS))
-        self.known = (str(told["access_token"]), time.monotonic() + life - RENEW_SECONDS)
-        return self.known[0]
+        context = tls.authority(self.words) if address.startswith("https:") else None
+        with urllib.request.urlopen(  # noqa: S310
+            request, timeout=ASK_SECONDS_MAX, context=context
+        ) as answer:
+            return json.load(answer)
+
+    def extensions(self) -> dict[str, str]:
+        """Return what goes with each token."""
+        return self._extensions
 
 
-def provider(given: Mapping[str, str]) -> AbstractTokenProvider:
-    """The provider that librdkafka's properties describe; ConfigError where they describe none."""
-    if given.get("enable.sasl.oauthbearer.unsecure.jwt") == "true":
-        pairs = (word.partition("=") for word in given.get("sasl.oauthbearer.config", "").split())
-        words = {name: value for name, _, value in pairs}
-        if "principal" in words:
-            return Unsecured(words)
+def provider(words: Mapping[str, str]) -> AbstractTokenProvider:
+    """Return the provider that the words describe; ConfigError where they describe none."""
+    if words.get("enable.sasl.oauthbearer.unsecure.jwt") == "true":
+        pairs = (word.partition("=") for word in words.get(f"{OAUTH}config", "").split())
+        claims = {name: value for name, _, value in pairs}
+        if "principal" in claims:
+            return Unsecured(claims)
         raise _none("sasl.oauthbearer.config has no principal=…")
-    oidc = "sasl.oauthbearer."
-    endpoint = given.get(f"{oidc}token.endpoint.url")
-    client, secret = given.get(f"{oidc}client.id"), given.get(f"{oidc}client.secret")
-    if given.get(f"{oidc}method", "").lower() == "oidc" and endpoint and client and secret:
-        return OfProvider(endpoint, client, secret, given.get(f"{oidc}scope", ""))
-    raise _none("there is no sasl.oauthbearer.method = oidc with an endpoint, client id and secret")
+    pairs = (word.partition("=") for word in words.get(f"{OAUTH}extensions", "").split(","))
+    extensions = {name: value for name, _, value in pairs if name}
+    endpoint = words.get(ENDPOINT, "")
+    if endpoint.startswith("file:"):
+        return OfFile(endpoint, extensions)
+    client, secret = words.get(f"{OAUTH}client.id"), words.get(f"{OAUTH}client.secret")
+    if endpoint and client and secret:
+        return OfProvider(words, client, secret, extensions)
+    raise _none(
+        "there is no sasl.oauthbearer.token.endpoint.url with sasl.oauthbearer.client.id and "
+        "sasl.oauthbearer.client.secret"
+    )
 
 
 def _none(why: str) -> ConfigError:
     return ConfigError(
         f"kafka.properties: no token can be had for SASL's OAUTHBEARER: {why}.",
         "Nothing was started.",
-        "Add librdkafka's properties for it (docs/operations.md).",
+        "Add what is missing (docs/operations.md).",
     )
 
 

@@ -6,11 +6,16 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
-from streaming.kafka import connection, limits
+from streaming.kafka import client_settings, connection, limits
+
+if TYPE_CHECKING:
+    from kafka.errors import KafkaError
+
+    from streaming.kafka.admin import NewTopic
 
 PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
@@ -52,7 +57,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
     else 8 (one of commands: 1), the brokers' own replication, and takes what inputs take.
     """
-    from confluent_kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
+    from streaming.kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     there = existing(config)
     wanted = [
@@ -64,11 +69,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
         return []
     common = limits.settings(config, there)
     new = [
-        NewTopic(
-            topic.name,
-            _partitions_of(topic, config, there),
-            config=_settings(topic.role, common),
-        )
+        NewTopic(topic.name, _partitions_of(topic, config, there), _settings(topic.role, common))
         for topic in wanted
     ]
     return make(config, new)
@@ -76,46 +77,40 @@ def create(config: Config, *, inputs: bool) -> list[str]:
 
 def make(
     config: Config,
-    new: Iterable[Any],
+    new: Iterable[NewTopic],
     remedy: str = "Create them yourself, or give this user the right to.",
 ) -> list[str]:
-    """Have Kafka make topics (confluent-kafka's NewTopic); the names of those that were not there.
+    """Have Kafka make topics; the names of those that were not there.
 
     KafkaUnavailable where it does not answer, KafkaRefused where it does not want to.
     """
-    from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+    from kafka.errors import KafkaError, TopicAlreadyExistsError  # noqa: PLC0415
 
-    admin = connection.admin(config)
-    futures = admin.create_topics(
-        list(new), request_timeout=SECONDS_MAX, operation_timeout=SECONDS_MAX
-    )
-    made: list[str] = []
-    refused: list[str] = []
-    error_type = KafkaUnavailable
-    refusals = (
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.INVALID_CONFIG,
-        KafkaError.TOPIC_EXCEPTION,  # a name that is none
-    )
-    for name, future in futures.items():
-        try:
-            future.result(SECONDS_MAX + 5)
-            made.append(name)
-        except (KafkaException, TimeoutError) as error:
-            code = error.args[0].code() if isinstance(error, KafkaException) else None
-            if code != KafkaError.TOPIC_ALREADY_EXISTS:
-                refused.append(f"{name} ({connection.reason(error)})")
-            if code in refusals:  # others pass: too few brokers at the moment, no answer
-                error_type = KafkaRefused
+    from streaming.kafka import admin  # noqa: PLC0415
+
+    wanted = list(new)
+    outcomes: dict[str, KafkaError | None]
+    try:
+        with admin.opened(client_settings.words(config)) as brokers:
+            outcomes = admin.create(brokers, wanted)
+    except KafkaError as error:
+        outcomes = {each.name: error for each in wanted}
+    made = [name for name, error in outcomes.items() if error is None]
+    refused = [
+        f"{name} ({admin.reason(error)})"
+        for name, error in outcomes.items()
+        if error is not None and not isinstance(error, TopicAlreadyExistsError)
+    ]
+    # Others pass: too few brokers at the moment, no answer.
+    is_refusal = any(isinstance(error, admin.REFUSALS) for error in outcomes.values())
+    error_type = KafkaRefused if is_refusal else KafkaUnavailable
     if refused:
         raise error_type(
             f"Topics could not be created: {config.hide(', '.join(refused))}.",
             f"Created: {', '.join(made) or 'none'}.",
             remedy,
         )
-    wait_for(config, set(futures))
+    wait_for(config, set(outcomes))
     return made
 
 
@@ -132,16 +127,16 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
 
     Raises KafkaUnavailable where it does not.
     """
-    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+    from kafka.errors import KafkaError  # noqa: PLC0415
 
-    places = [TopicPartition(topic, partition, at) for partition, at in sorted(offsets.items())]
-    admin = connection.admin(config)  # has to live until the answer is there
+    from streaming.kafka import admin  # noqa: PLC0415
+
     try:
-        for future in admin.delete_records(places).values():
-            future.result(SECONDS_MAX)
-    except (KafkaException, TimeoutError) as error:
+        with admin.opened(client_settings.words(config)) as brokers:
+            admin.delete_before(brokers, topic, offsets)
+    except KafkaError as error:
         raise KafkaUnavailable(
-            f"Old records of {topic} could not be deleted: {connection.reason(error)}.",
+            f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}.",
             "The topic grows meanwhile; nothing else is wrong.",
             "Give this user the right to delete there, or a retention to the topic that outlasts "
             "any stop of the service.",
@@ -210,27 +205,26 @@ def _lasting(look: Callable[[], list[Missing]]) -> list[Missing]:
 
 def existing(config: Config) -> dict[str, int]:
     """Partitions of every topic that Kafka has."""
-    cluster = connection.wait_for_kafka(config, SECONDS_MAX)
-    return {name: len(topic.partitions) for name, topic in cluster.topics.items()}
+    return connection.wait_for_kafka(config, SECONDS_MAX).topics
 
 
 def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     """For each (topic, partition) the offset after the last committed record."""
-    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+    from kafka.errors import KafkaError  # noqa: PLC0415
 
-    consumer = connection.reader(config, "ends")
-    offsets: dict[tuple[str, int], int] = {}
+    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka.bounds import LATEST, BoundsReader  # noqa: PLC0415
+
+    partitions(config, names)
     try:
-        for name, count in partitions(config, list(names)).items():
-            for partition in range(count):
-                offsets[name, partition] = end_of(consumer, TopicPartition(name, partition))
-    except KafkaException as error:
+        with admin.opened(client_settings.words(config)) as brokers:
+            found = BoundsReader(brokers, names)(LATEST)
+    except KafkaError as error:
+        why = config.hide(admin.reason(error))
         raise KafkaUnavailable(
-            f"The ends of {', '.join(names)} could not be read: {error.args[0].str()}."
+            f"The ends of {', '.join(names)} could not be read: {why}."
         ) from error
-    finally:
-        consumer.close()
-    return offsets
+    return {(name, at): each.offset for name, of in found.items() for at, each in of.items()}
 
 
 def end_of(consumer: Any, place: Any) -> int:

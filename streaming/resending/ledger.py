@@ -86,14 +86,14 @@ def record(origin: Place, reason: str, now: Place) -> dict[str, bytes]:
 
 def make(config: Config, topic: str) -> None:
     """Create the ledger's topic where it is missing."""
-    from confluent_kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
+    from streaming.kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     if topic in topics.existing(config):
         return
     remedy = f"Create {topic}: one partition, cleanup.policy=compact; or give this user the right."
     if not config.service.create_topics:
         raise ConfigError(f"The topic {topic} is missing.", "Nothing was sent.", remedy)
-    new = NewTopic(topic, num_partitions=1, config={"cleanup.policy": "compact"})
+    new = NewTopic(topic, 1, {"cleanup.policy": "compact"})
     topics.make(config, [new], remedy)
 
 

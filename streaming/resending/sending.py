@@ -19,7 +19,7 @@ from typing import Any
 from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.errors import ConfigError, Fenced, KafkaUnavailable
-from streaming.kafka import connection, topics
+from streaming.kafka import client_settings, connection, topics
 from streaming.resending import ledger
 from streaming.resending.choice import Choice, Place, Reject
 
@@ -146,7 +146,7 @@ class Resending:
             "partitioner": "murmur2_random",
         }
         self._producer = Producer(
-            connection.confluent(self.config, **settings), logger=connection.quiet()
+            client_settings.confluent(self.config, **settings), logger=connection.quiet()
         )
         self._ask("begin", self._producer.init_transactions, SECONDS_MAX)
 

@@ -9,13 +9,17 @@ so. With ``--accept-repeats`` it goes on: the progress of the lost batches is ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from streaming.disciplines.plan import Plan
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import same_input
 from streaming.sink import failures
 from streaming.sink.progress import NOTHING, BatchProgress
-from streaming.sink.writer import Producer, make_producer
+from streaming.sink.writer import make_producer
+
+if TYPE_CHECKING:
+    from streaming.sink.producer import BatchProducer
 
 
 def settle(
@@ -79,7 +83,7 @@ def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
     return logged is None or same_input(progress.digest, logged)
 
 
-def _take_back(producer: Producer, query: str, checkpoint: Checkpoint) -> None:
+def _take_back(producer: BatchProducer, query: str, checkpoint: Checkpoint) -> None:
     """Fence whoever writes, and say in a transaction that nothing after the checkpoint counts."""
     progress = BatchProgress(max(checkpoint.done(), 0), query, NOTHING)
     with producer.errors("take back its progress"):

@@ -118,7 +118,7 @@ class Pipeline:
         limits = self.speed.limits(self.config.service, self.progress)
         if self.accept_lost_input and self._accepted is None:
             self._accepted = Acceptance({*plan.reads}, self._say_lost)
-        self.source = source_of(self.session, self.config, plan, limits, self._accepted)
+        self.source = source_of(self.session, plan, limits, self._accepted)
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(

@@ -8,7 +8,7 @@ from typing import Any
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
-from streaming.kafka import connection
+from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.service.checkpoint import Identity
 from streaming.service.files import folder_of
@@ -26,8 +26,7 @@ def make_plan(
     ``new_topics``: settings of those that turn out to be missing.
     """
     settings, service = config.pipelines[name], config.service
-    producer = connection.confluent(config)
-    own = own_settings(producer)
+    words = client_settings.words(config)
     common: dict[str, Any] = {
         "service": service.name,
         "pipeline": name,
@@ -45,8 +44,8 @@ def make_plan(
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),
         "sync": service.sync,
-        "producer": producer,
-        "compression": own.compression if own is not None else "",
+        "producer": words,
+        "compression": own_settings(words).compression,
     }
     with config.faults_of(name):
         return DISCIPLINES[settings.discipline].plan(settings, identity.own, common)

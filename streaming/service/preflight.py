@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from streaming.config import Config
 from streaming.disciplines import operators
 from streaming.errors import ConfigError, SequencerError
-from streaming.kafka import connection
+from streaming.kafka import admin, client_settings, connection
 from streaming.service.cluster import Cluster
 from streaming.service.failures import PACK, as_sequencer_error
 from streaming.service.stopping import Stopping
@@ -55,7 +55,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Check:
-    """The function of a task. ``modules``: what workers need; ``kafka``: librdkafka's words."""
+    """The function of a task. ``modules``: of workers; ``kafka``: `client_settings.words`."""
 
     modules: tuple[str, ...]
     kafka: dict[str, Any]
@@ -83,16 +83,14 @@ class Check:
                     "executors to all brokers; advertised.listeners must hold for them, too."
                 )
                 return
-        from confluent_kafka import KafkaException  # noqa: PLC0415  (the driver needs none)
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+        from kafka.errors import KafkaError  # noqa: PLC0415  (where it runs)
 
         try:
-            AdminClient(self.kafka, logger=connection.quiet()).list_topics(
-                timeout=KAFKA_SECONDS_MAX
-            )
-        except KafkaException as error:
+            with admin.opened(self.kafka, KAFKA_SECONDS_MAX) as brokers:
+                admin.cluster_of(brokers, KAFKA_SECONDS_MAX)
+        except (KafkaError, SequencerError) as error:
             yield (
-                f"Kafka refuses executors ({error.args[0].str()}). Files that kafka.properties "
+                f"Kafka refuses executors ({admin.reason(error)}). Files that kafka.properties "
                 "name must be on every host; PEM texts need none."
             )
 
@@ -129,10 +127,9 @@ def require_fit(
     if cluster.local:
         return True
     tasks = max(1, cluster.cores())
-    settings = connection.without_producer_settings(connection.confluent(config))
-    there = connection.wait_for_kafka(config, KAFKA_SECONDS_MAX).brokers.values()
+    there = connection.wait_for_kafka(config, KAFKA_SECONDS_MAX).brokers
     modules = ("streaming.sink.sink", *operators(config.pipelines[name] for name in names))
-    check = Check(modules, settings, tuple((each.host, each.port) for each in there))
+    check = Check(modules, client_settings.words(config), tuple(there.values()))
     context = session.sparkContext
 
     def ask() -> list[Told]:

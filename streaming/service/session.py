@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
+from streaming.config.kafka_properties import passed_over
 from streaming.disciplines import operators
 from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
@@ -273,8 +274,9 @@ def _refused(error: Exception, config: Config) -> ConfigError:
 
 
 def remarks(config: Config) -> list[str]:
-    """What the configuration says to Spark in vain, or at a price; a line each."""
-    told = [
+    """What the configuration says in vain, or at a price; a line each."""
+    told = passed_over(config.kafka.properties)
+    told += [
         f"{name} = {config.spark[name]} is passed over: exactly-once and the order rest on {value}"
         for name, value in SESSION.items()
         if config.spark.get(name, value) != value

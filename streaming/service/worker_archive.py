@@ -28,8 +28,6 @@ WORKER_MODULES = (
     "streaming.service.preflight",
     "streaming.sink.sink",
     "streaming.sink.producer",
-    "streaming.sink.librdkafka",
-    "confluent_kafka.admin",
     "pandas",
     "pyspark.sql.pandas.serializers",
 )

@@ -8,24 +8,26 @@ it goes a token, by which a driver that starts again after a failure knows wheth
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from streaming.disciplines.plan import Plan
-from streaming.kafka.connection import quiet, without_producer_settings
+from streaming.kafka.choice import own_settings
 from streaming.sink import failures
-from streaming.sink.librdkafka import KAFKA_SECONDS_MAX, committed, noted_id, translated
+from streaming.sink.producer import BatchProducer
 
 
 class Claim:
     """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.id = plan.driver_id
         self.token = str(uuid.uuid4())
         self.taken = False
-        self._producer: Any = None
-        self._consumer: Any = None
+        self._producer = BatchProducer(
+            own_settings(plan.producer),
+            transactional_id=plan.driver_id,
+            group=plan.driver_id,
+            events=plan.events,
+            user=plan.pipeline,
+        )
 
     def take(self) -> None:
         """Fence whoever has it; a second time, Fenced where another has taken it meanwhile.
@@ -33,28 +35,16 @@ class Claim:
         KafkaUnavailable where Kafka does not let us. What Kafka says to who is fenced is not always
         that (its transaction may be ending just then), so who starts again may be.
         """
-        from confluent_kafka import Consumer, Producer  # noqa: PLC0415  (a quick --help)
-
-        connection = without_producer_settings(self.plan.producer)
-        consumer = {**connection, "group.id": self.id, "enable.auto.commit": False}
-        with translated("take the checkpoint", transactional=True):
-            self._consumer = Consumer(consumer, logger=quiet())
-            if self.taken and noted_id(committed(self._consumer, self.plan.events)) != self.token:
+        with self._producer.errors("take the checkpoint"):
+            if self.taken and self._producer.progress()[1] != self.token:
                 raise failures.fenced()
-            producer = {**self.plan.producer, "transactional.id": self.id}
-            self._producer = Producer(producer, logger=quiet())
-            self._producer.init_transactions(KAFKA_SECONDS_MAX)
+            self._producer.begin_session()
         self.renew(0)
         self.taken = True
 
     def renew(self, batch: int) -> None:
         """Make sure that it is still ours. Raises Fenced where it is not."""
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-        place = TopicPartition(self.plan.events, 0, batch, self.token)
-        with translated("keep the checkpoint", transactional=True):
-            self._producer.begin_transaction()
-            self._producer.send_offsets_to_transaction(
-                [place], self._consumer.consumer_group_metadata(), KAFKA_SECONDS_MAX
-            )
-            self._producer.commit_transaction(KAFKA_SECONDS_MAX)
+        with self._producer.errors("keep the checkpoint"):
+            self._producer.begin()
+            self._producer.send_progress(batch, self.token)
+            self._producer.finish()

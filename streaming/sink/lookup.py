@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 
+from kafka.errors import KafkaError
+
 from streaming.disciplines.plan import Plan
+from streaming.kafka import admin
 from streaming.sink import failures
 
-KAFKA_SECONDS_MAX = 60
+SECONDS_MAX = 60
+LOOK_AGAIN_SECONDS = 0.1
 
 _found: dict[str, int] = {}
 
 
 def look_up(plan: Plan, topic: str) -> int:
-    """The number of partitions; a missing topic is created where the plan says so.
+    """Return the number of partitions; a missing topic is created where the plan says so.
 
     Raises KafkaUnavailable where it is missing and stays so.
     """
-    from streaming.sink.librdkafka import translated  # noqa: PLC0415  (seldom needed)
-
     if topic not in _found:
-        doing = f"look up the topic {topic}"
-        with translated(doing, transactional=plan.delivery == "exactly-once"):
+        try:
             _found[topic] = _ask(plan, topic)
+        except KafkaError as error:
+            raise failures.unavailable(
+                f"look up the topic {topic}",
+                admin.reason(error),
+                transactional=plan.delivery == "exactly-once",
+            ) from error
     return _found[topic]
 
 
 def _ask(plan: Plan, topic: str) -> int:
-    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
-
-    from streaming.kafka.connection import quiet  # noqa: PLC0415
-
-    deadline = time.monotonic() + KAFKA_SECONDS_MAX
-    admin = AdminClient(dict(plan.producer), logger=quiet())
-    warned = False
-    while time.monotonic() < deadline:
-        there = admin.list_topics(timeout=KAFKA_SECONDS_MAX).topics
-        if topic in there and there[topic].partitions:
-            return len(there[topic].partitions)
-        if not plan.create_topics:
-            break
-        if not warned:
-            with contextlib.suppress(Exception):  # whoever was first; else the time runs out
-                new = NewTopic(topic, 1, config=plan.new_topics)
-                made = admin.create_topics([new], operation_timeout=30)
-                made[topic].result(KAFKA_SECONDS_MAX)
-            warned = True
-        time.sleep(0.1)
-    raise failures.missing_topic(topic, create=plan.create_topics)
+    deadline = time.monotonic() + SECONDS_MAX
+    with admin.opened(plan.producer) as brokers:
+        there = admin.cluster_of(brokers).topics
+        if topic not in there and plan.create_topics:
+            new = admin.NewTopic(topic, 1, plan.new_topics)
+            admin.create(brokers, [new])  # or somebody was first
+            while topic not in there and time.monotonic() < deadline:
+                time.sleep(LOOK_AGAIN_SECONDS)
+                there = admin.cluster_of(brokers).topics
+    if topic not in there:
+        raise failures.missing_topic(topic, create=plan.create_topics)
+    return there[topic]

@@ -33,7 +33,6 @@ from kafka.protocol.producer import (
 from numpy.typing import NDArray
 
 from streaming.arrow.record_batch import Batch, batches
-from streaming.disciplines.plan import Plan
 from streaming.kafka.brokers import (
     GROUP,
     LOOK_AGAIN_SECONDS,
@@ -63,15 +62,26 @@ TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 class BatchProducer:
-    """Writes for one state partition; methods in the order of `streaming.sink.sink`'s steps."""
+    """Writes batches, in transactions where it has an id for them.
 
-    def __init__(self, plan: Plan, partition: int, settings: ProducerSettings) -> None:
-        self.brokers = brokers_of(settings)
+    Methods in the order of `streaming.sink.sink`'s steps. ``group``: its committed offset of the
+    topic ``events`` is the progress. ``user``: of the connections (`brokers_of`).
+    """
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        transactional_id: str | None,
+        group: str,
+        events: str,
+        user: str = "",
+    ) -> None:
+        self.brokers = brokers_of(settings, user)
         self.settings = settings
-        self.group = plan.progress_group(partition)
-        self.events = plan.events
-        self.transactional = plan.delivery == "exactly-once"
-        self.id = plan.transactional_id(partition) if self.transactional else None
+        self.group = group
+        self.events = events
+        self.id = transactional_id
+        self.transactional = transactional_id is not None
         self.producer = (-1, -1)
         self.outbox: Outbox
         self.added: set[Place] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,58 +19,15 @@ from streaming.sink import failures
 from streaming.sink.lookup import look_up
 from streaming.sink.progress import NOTHING, BatchProgress, Part
 
+if TYPE_CHECKING:
+    from streaming.sink.producer import BatchProducer
+
 NEVER = -2
 
 _writers: dict[str, Writer] = {}
 """This worker's producers by transactional id. One is used again only for the batch after its own
 (if another worker wrote in between, that one has fenced this), and only if each of its requests was
 answered."""
-
-
-class Producer(Protocol):
-    """What carries out the steps: `producer.BatchProducer` or `librdkafka.RecordProducer`."""
-
-    transactional: bool
-
-    def begin_session(self) -> None:
-        """Fence whoever had the transactional id; what they left open is aborted."""
-
-    def progress(self) -> tuple[int, str]:
-        """The offset that the group committed, and its metadata; below 0 where there is none."""
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-
-    def write(
-        self,
-        topic: str,
-        table: pa.Table,
-        partitions: NDArray[np.int32],
-        added: Sequence[tuple[str, pa.Array]],
-    ) -> None:
-        """Send rows, in order; ``added`` are columns of headers behind the rows' own."""
-
-    def put(self, topic: str, encoded: Iterable[Batch]) -> None:
-        """Send what operators encoded, in order. TypeError where it takes rows only."""
-
-    def send_progress(self, batch: int, metadata: str) -> None:
-        """Commit the batch's number, within the transaction."""
-
-    def finish(self) -> None:
-        """Commit the transaction; where there are none, wait until all is acknowledged."""
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether the next transaction may be of the same session."""
-
-    def abort(self) -> None:
-        """End an open transaction as aborted, if that can be done at once."""
-
-    def close(self) -> None:
-        """Give up; what was not committed is aborted by the successor."""
-
-    def errors(self, doing: str) -> contextlib.AbstractContextManager[None]:
-        """Kafka's errors as ours, with what they mean for the batch."""
 
 
 class Writer:
@@ -166,11 +123,11 @@ class Writer:
         partitions: NDArray[np.int32],
         added: Sequence[tuple[str, pa.Array]],
     ) -> None:
-        """Send rows, in order, to a topic's partitions (see `Producer.write`)."""
+        """Send rows, in order, to a topic's partitions (see `BatchProducer.write`)."""
         self.producer.write(topic, table, partitions, added)
 
     def put(self, topic: str, encoded: Iterable[Batch]) -> None:
-        """Send what operators encoded, in order (see `Producer.put`)."""
+        """Send what operators encoded, in order (see `BatchProducer.put`)."""
         self.producer.put(topic, encoded)
 
     def _renew_session(self, context: BatchContext, part: Part) -> None:
@@ -214,19 +171,21 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | No
     return writer
 
 
-def make_producer(plan: Plan, partition: int) -> Producer:
-    """A producer; which one is decided by the properties alone (see `streaming.kafka.choice`).
+def make_producer(plan: Plan, partition: int) -> BatchProducer:
+    """Return the producer of a state partition, which has no session yet.
 
-    Its modules are imported where they are needed: `worker_daemon` has those of the usual one.
+    The driver, which writes as one more partition, has a thread for each pipeline.
     """
-    settings = own_settings(plan.producer)
-    if settings is not None:
-        from streaming.sink.producer import BatchProducer  # noqa: PLC0415
+    from streaming.sink.producer import BatchProducer  # noqa: PLC0415  (see `worker_daemon`)
 
-        return BatchProducer(plan, partition, settings)
-    from streaming.sink.librdkafka import RecordProducer  # noqa: PLC0415
-
-    return RecordProducer(plan, partition)
+    is_driver = partition == plan.state_partitions
+    return BatchProducer(
+        own_settings(plan.producer),
+        plan.transactional_id(partition) if plan.delivery == "exactly-once" else None,
+        plan.progress_group(partition),
+        plan.events,
+        user=plan.pipeline if is_driver else "",
+    )
 
 
 def close_writers() -> None:

@@ -1,22 +1,18 @@
 """The service's own way from Kafka: record batches read by Python's workers, packed for shards.
 
 `fetching` asks brokers; `ranges` says what a batch reads, and which task; `reader` tells that to
-the driver, and to workers; `stream` is what Spark sees of it. What the service cannot read so,
-Spark's own source reads: see `kafka.choice`.
+the driver, and to workers; `stream` is what Spark sees of it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.arrow.pack import PACKED
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.source import Limits, Reading, Source
-from streaming.kafka import connection
-from streaming.kafka.choice import reads_itself
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,42 +23,22 @@ if TYPE_CHECKING:
 
 
 def source_of(
-    spark: SparkSession,
-    config: Config,
-    plan: Plan,
-    limits: Limits,
-    accepted: Acceptance | None = None,
+    spark: SparkSession, plan: Plan, limits: Limits, accepted: Acceptance | None = None
 ) -> Source:
     """Where a pipeline's records come from; ``limits``: of its inputs in a batch.
 
     ``accepted``: losses of input.
     """
-    options = {f"kafka.{name}": value for name, value in connection.java(config).items()}
-    own = reads_itself(config.kafka.properties, plan.producer)
-    return make_source(spark, plan, options, limits, own=own, accepted=accepted)
+    ended = threading.Event()
+    frame = partial(_frame, spark, plan, ended, accepted)
+    return Source(spark, limits, frame, partial(_ticks, spark, plan, ended), ended)
 
 
 def has_rows(config: Config) -> bool:
-    """Whether Spark's own source reads anything, and so makes a row of each record."""
-    own = reads_itself(config.kafka.properties, connection.confluent(config))
-    return not own or any(
+    """Whether Spark evaluates expressions, and so has rows of each record."""
+    return any(
         DISCIPLINES[settings.discipline].rows(settings) for settings in config.pipelines.values()
     )
-
-
-def make_source(
-    spark: SparkSession,
-    plan: Plan,
-    options: Mapping[str, str],
-    limits: Limits,
-    *,
-    own: bool,
-    accepted: Acceptance | None = None,
-) -> Source:
-    """The same; ``options`` are those of Spark's Kafka source, which reads if ``own`` is not."""
-    ended = threading.Event()
-    frame = partial(_frame, spark, plan, ended, accepted) if own else None
-    return Source(spark, options, limits, partial(_ticks, spark, plan, ended), ended, frame)
 
 
 def _frame(

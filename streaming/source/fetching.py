@@ -21,10 +21,10 @@ from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, for_code
 from kafka.protocol.consumer import FetchRequest
 
 from streaming.arrow.fetched import Fetched, fetched
+from streaming.kafka.bounds import EARLIEST, READ_COMMITTED, BoundsReader, epoch_ends
 from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
 from streaming.kafka.leaders import PartitionRequests
 from streaming.kafka.topology import id_of
-from streaming.source.bounds import EARLIEST, READ_COMMITTED, BoundsReader, epoch_ends
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss, lost
 from streaming.source.ranges import Range
 

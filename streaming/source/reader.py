@@ -42,16 +42,14 @@ _offset_bytes: dict[Place, float] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Topics with their numbers, and librdkafka's ``properties`` of the cluster."""
+    """Topics with their numbers; ``properties`` of the cluster are `client_settings.words`."""
 
     topics: Mapping[str, int]
     properties: Mapping[str, Any] = field(repr=False)
 
     def settings(self) -> ProducerSettings:
         """What our own connections go by."""
-        settings = own_settings(self.properties)
-        assert settings is not None  # noqa: S101  (or Spark's own source reads)
-        return settings
+        return own_settings(self.properties)
 
     @contextlib.contextmanager
     def errors(self, what: str, brokers: Brokers) -> Iterator[None]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
-from streaming.kafka import connection
+from streaming.kafka import client_settings
 
 READ_SECONDS_MAX = 3600
 QUIET_SECONDS_MAX = 60
@@ -62,7 +62,7 @@ class Topics:
         self.progress = progress
         try:
             self._consumer = KafkaConsumer(
-                **connection.kafka_python(config),
+                **client_settings.kafka_python(config),
                 isolation_level="read_committed",
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",

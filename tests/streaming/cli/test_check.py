@@ -57,10 +57,18 @@ def test_check_tries_custom_labels(here, config, tmp_path, monkeypatch):
     assert "pipelines.p.labels: labels_of_check:nobody cannot be imported" in err
 
 
+def test_check_names_properties_that_have_no_effect(here, config):
+    given = {"linger.ms": 5, "client.rack": "a", "client.id": "me"}
+    code, out, err = here("check", config(kafka={"properties": given}), "--json")
+    assert code == 0, err
+    assert "kafka.properties: no effect in this service: client.rack, linger.ms\n" in err
+    assert json.loads(out)["kafka"]["without_effect"] == ["client.rack", "linger.ms"]
+
+
 def test_check_refuses_properties_that_no_client_takes(here, config):
     code, _, err = here("check", config(kafka={"properties": {"security.protocol": "NONE"}}))
     assert code == 2
-    assert "kafka.properties are refused" in err
+    assert "'NONE' is none; write one of" in err
 
 
 def test_run_refuses_what_check_refuses(here, config):

@@ -1,82 +1,133 @@
-"""`[kafka] properties`: what each client is told, whichever client's words were used."""
+"""`[kafka] properties`: what our connections and librdkafka are told, in whichever words it is written."""
 
 from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.config.properties import JAVA, LIBRDKAFKA, LIBRDKAFKA_PRODUCER, OWNED
+from streaming.config.kafka_properties import (
+    NO_EFFECT,
+    NOT_SERVED,
+    NUMBERS,
+    OWNED,
+    UNDERSTOOD,
+    fault,
+    without_effect,
+)
 from streaming.errors import ConfigError
-from streaming.kafka import connection
+from streaming.kafka import client_settings, connection
 from tests.streaming.kafka.clients import config, told
 
 LOGIN = "org.apache.kafka.common.security"
+OIDC = "sasl.oauthbearer."
 
 
 def test_nothing_given_is_nothing_told():
-    for client in (connection.java, connection.confluent, connection.kafka_python):
+    for client in (client_settings.words, client_settings.confluent, client_settings.kafka_python):
         assert told(client, {}) == {}
 
 
-def test_the_rest_goes_to_who_knows_it():
+def test_what_is_understood_and_what_has_no_effect():
     given = {
         "security.protocol": "ssl",
         "client.id": "me",
+        "compression.codec": "ZSTD",
+        "request.timeout.ms": 5000,
         "linger.ms": 7,
         "socket.keepalive.enable": True,
         "fetch.max.bytes": 1000,
-        "default.api.timeout.ms": 5,
+        "client.rack": "a",
         "acks": "all",
-        "queued.min.messages": 9,
     }
-    assert told(connection.java, given) == {
+    words = {
         "security.protocol": "SSL",
         "client.id": "me",
-        "fetch.max.bytes": "1000",
-        "default.api.timeout.ms": "5",
+        "compression.type": "zstd",
+        "request.timeout.ms": "5000",
     }
-    assert told(connection.confluent, given) == {
-        "security.protocol": "ssl",
+    assert told(client_settings.words, given) == words
+    assert told(client_settings.confluent, given) == words
+    assert client_settings.without_producer_settings(client_settings.confluent(config(given))) == {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "SSL",
         "client.id": "me",
-        "linger.ms": "7",
-        "socket.keepalive.enable": "true",
     }
-    assert "linger.ms" not in connection.without_producer_settings(
-        connection.confluent(config(given))
-    )
-    assert told(connection.kafka_python, given) == {"security_protocol": "SSL", "client_id": "me"}
+    own = told(client_settings.kafka_python, given)
+    assert own.pop("ssl_context").check_hostname
+    assert own == {"security_protocol": "SSL", "client_id": "me", "request_timeout_ms": 5_000}
+    assert without_effect(given) == [
+        "client.rack",
+        "fetch.max.bytes",
+        "linger.ms",
+        "socket.keepalive.enable",
+    ]
 
 
-def test_what_none_is_known_to_know_goes_to_both():
-    given = {"something.very.new": "x"}
-    assert told(connection.java, given) == given
-    assert told(connection.confluent, given) == given
+def test_all_numbers_reach_our_connections():
+    own = told(client_settings.kafka_python, dict.fromkeys(NUMBERS, 1234))
+    assert own == {
+        name.replace(".", "_"): 1234 for name in NUMBERS if name != "transaction.timeout.ms"
+    }
 
 
 def test_more_can_be_added():
-    assert connection.confluent(config({}), **{"group.id": "g"})["group.id"] == "g"
+    assert client_settings.confluent(config({}), **{"group.id": "g"})["group.id"] == "g"
 
 
-@pytest.mark.parametrize("name", sorted(LIBRDKAFKA | LIBRDKAFKA_PRODUCER))
+@pytest.mark.parametrize(
+    "name", sorted(client_settings.AS_WRITTEN - set(client_settings.OF_JAVA_ALONE))
+)
 def test_librdkafka_knows_the_names(name):
     """Of the version that is installed; a newer one may know more."""
     from confluent_kafka import KafkaException, Producer
 
-    told = ""
+    why = ""
     try:
         Producer({name: "\x01"}, logger=connection.quiet())
     except KafkaException as error:
-        told = str(error)
-    assert "No such configuration property" not in told
+        why = str(error)
+    assert "No such configuration property" not in why
 
 
-def test_the_service_s_own_settings_are_passed_to_nobody():
-    assert not set(OWNED) & (JAVA | LIBRDKAFKA | LIBRDKAFKA_PRODUCER)
+def test_a_name_has_one_meaning():
+    sets = [UNDERSTOOD, NO_EFFECT, set(NOT_SERVED), set(OWNED)]
+    assert sum(map(len, sets)) == len(set().union(*sets))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("bootstrap.servers", "a:1", "kafka.bootstrap_servers instead"),
+        ("acks", "1", "the guarantees need"),
+        ("ssl.engine.factory.class", "x", "can load no such plug-in"),
+        ("fetch.max.byte", "1", "no client of Kafka knows it; did you mean fetch.max.bytes?"),
+        ("something.very.new", "x", "no client of Kafka knows it; leave it out"),
+        ("request.timeout.ms", "soon", "must be a whole number of milliseconds"),
+        ("request.timeout.ms", "0", "must be a whole number of milliseconds"),
+        ("security.protocol", "TLS", '"SASL_SSL"'),
+        ("sasl.mechanism", "SCRAM", '"SCRAM-SHA-512"'),
+        ("compression.type", "brotli", '"snappy"'),
+        ("sasl.oauthbearer.grant.type", "urn:ietf:params:oauth:grant-type:jwt-bearer", "write one"),
+    ],
+)
+def test_what_is_refused(name, text, why):
+    assert why in fault(name, text)
+    with pytest.raises(ConfigError, match="kafka.properties"):
+        config({name: text})
+
+
+def test_what_stands_for_a_default_passes():
+    for name, text in {"acks": "ALL", "isolation.level": "read_committed"}.items():
+        assert fault(name, text) is None
 
 
 # Names and passwords
 
 PASSWORDS = ["simple", 'a"b', "a\\b", "a b;c=d", "ä€", "it's", "\\", '"', "$1", "x'y\"z"]
+
+
+def quoted(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @pytest.mark.parametrize("password", PASSWORDS)
@@ -89,32 +140,41 @@ PASSWORDS = ["simple", 'a"b', "a\\b", "a b;c=d", "ä€", "it's", "\\", '"', "$1
     ],
 )
 @pytest.mark.parametrize("word", ["sasl.mechanism", "sasl.mechanisms"])
-def test_passwords_go_there_and_back(password, mechanism, module, word):
+def test_passwords_in_both_words(password, mechanism, module, word):
+    user = "u\\ser"
     given = {
-        "security.protocol": "SASL_SSL",
-        word: mechanism,
-        "sasl.username": "u\\ser",
+        "security.protocol": "SASL_PLAINTEXT",
+        word: mechanism.lower(),
+        "sasl.username": user,
         "sasl.password": password,
     }
-    for_java = told(connection.java, given)
-    assert set(for_java) == {"security.protocol", "sasl.mechanism", "sasl.jaas.config"}
-    assert for_java["sasl.mechanism"] == mechanism
-    assert for_java["sasl.jaas.config"].startswith(f"{LOGIN}.{module} required username=")
-    expected = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": mechanism,
-        "sasl.username": "u\\ser",
-        "sasl.password": password,
+    of_java = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f"{LOGIN}.{module} required username={quoted(user)} "
+        f"password={quoted(password)};",
     }
-    assert told(connection.confluent, given) == expected
-    assert told(connection.confluent, for_java) == expected  # Java's words give the same
-    assert told(connection.java, for_java) == for_java
-    assert told(connection.kafka_python, for_java) == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "u\\ser",
-        "sasl_plain_password": password,
-    }
+    for properties in (given, of_java, {**of_java, **given}):
+        assert told(client_settings.words, properties) == {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": mechanism,
+            "sasl.username": "u\\ser",
+            "sasl.password": password,
+        }
+        assert told(client_settings.kafka_python, properties) == {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": "u\\ser",
+            "sasl_plain_password": password,
+        }
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sent"), [("PLAIN", "a=b,c"), ("SCRAM-SHA-256", "a=3Db=2Cc")]
+)
+def test_what_has_a_meaning_in_scram_s_messages_is_escaped(mechanism, sent):
+    given = {"sasl.mechanism": mechanism, "sasl.username": "a=b,c", "sasl.password": "p"}
+    assert told(client_settings.kafka_python, given)["sasl_plain_username"] == sent
 
 
 @pytest.mark.parametrize(
@@ -127,10 +187,8 @@ def test_passwords_go_there_and_back(password, mechanism, module, word):
     ],
 )
 def test_the_ways_to_write_jaas(text):
-    given = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": text}
-    out = told(connection.confluent, given)
+    out = told(client_settings.words, {"sasl.mechanism": "PLAIN", "sasl.jaas.config": text})
     assert (out["sasl.username"], out["sasl.password"]) == ("u", "p")
-    assert told(connection.java, given) == given
 
 
 @pytest.mark.parametrize(
@@ -138,35 +196,98 @@ def test_the_ways_to_write_jaas(text):
     [
         ({"sasl.username": "u", "sasl.mechanism": "PLAIN"}, "no sasl.password"),
         ({"sasl.username": "u", "sasl.password": "geheim"}, "no sasl.mechanism"),
+        ({"sasl.mechanism": "PLAIN"}, "no sasl.username"),
         (
             {"sasl.mechanism": "PLAIN", "sasl.jaas.config": "X required geheim;"},
             "names no username and password",
         ),
     ],
 )
-@pytest.mark.parametrize("client", [connection.java, connection.confluent, connection.kafka_python])
-def test_half_a_login(client, properties, lacks):
+def test_half_a_login(properties, lacks):
     with pytest.raises(ConfigError, match=lacks) as refused:
-        client(config(properties))
+        client_settings.words(config(properties))
     assert "geheim" not in str(refused.value)
 
 
-def test_other_mechanisms_keep_their_words():
+def test_kerberos_in_both_words():
+    pytest.importorskip("gssapi")
+    module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true"
+    of_java = {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.jaas.config": f'{module} keyTab="/k" principal="me@R" serviceName=broker;',
+    }
     given = {
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.jaas.config": f'{LOGIN}.oauthbearer.OAuthBearerLoginModule required clientId="c";',
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": "c",
-        "sasl.oauthbearer.token.endpoint.url": "https://x",
+        "sasl.mechanisms": "GSSAPI",
+        "sasl.kerberos.keytab": "/k",
+        "sasl.kerberos.principal": "me@R",
+        "sasl.kerberos.service.name": "broker",
     }
-    assert told(connection.confluent, given) == {
+    for properties in (of_java, given, {**of_java, **given}):
+        assert told(client_settings.words, properties) == given
+        login = told(client_settings.kafka_python, properties)["sasl_kerberos_name"]
+        assert (login.service, login.principal, login.keytab) == ("broker", "me@R", "/k")
+    plain = told(client_settings.kafka_python, {"sasl.mechanism": "GSSAPI"})["sasl_kerberos_name"]
+    assert (plain.service, plain.principal, plain.keytab) == ("kafka", None, None)
+
+
+def test_without_gssapi_kerberos_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"needs Python's gssapi.*spark-sequencer\[kerberos\]"):
+        client_settings.kafka_python(config({"sasl.mechanism": "GSSAPI"}))
+
+
+def test_tokens_of_a_provider_in_both_words():
+    url = "https://provider/token"
+    expected = {
         "sasl.mechanisms": "OAUTHBEARER",
-        **{name: given[name] for name in given if name.startswith("sasl.oauthbearer.")},
+        f"{OIDC}method": "oidc",
+        f"{OIDC}token.endpoint.url": url,
+        f"{OIDC}client.id": "c",
+        f"{OIDC}client.secret": "geheim",
+        f"{OIDC}scope": "kafka",
+        f"{OIDC}extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
     }
-    assert told(connection.java, given) == {
-        name: given[name]
-        for name in ("sasl.mechanism", "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url")
+    of_java = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.login.callback.handler.class": f"{LOGIN}.oauthbearer.OAuthBearerLoginCallbackHandler",
+        f"{OIDC}token.endpoint.url": url,
+        "sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required clientId='c' "
+        "clientSecret='geheim' scope='kafka' extension_logicalCluster='lkc-1' "
+        "extension_identityPoolId='pool-2';",
     }
+    newer = {
+        "sasl.mechanism": "OAUTHBEARER",
+        f"{OIDC}token.endpoint.url": url,
+        f"{OIDC}client.credentials.client.id": "c",
+        f"{OIDC}client.credentials.client.secret": "geheim",
+        f"{OIDC}scope": "kafka",
+        f"{OIDC}extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
+    }
+    for properties in (of_java, newer, expected):
+        assert told(client_settings.words, properties) == expected
+        provider = told(client_settings.kafka_python, properties)["sasl_oauth_token_provider"]
+        assert provider.extensions() == {"logicalCluster": "lkc-1", "identityPoolId": "pool-2"}
+
+
+def test_a_token_that_nobody_signs_in_both_words():
+    of_java = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="alice";',
+    }
+    expected = {
+        "sasl.mechanisms": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        f"{OIDC}config": "principal=alice",
+    }
+    assert told(client_settings.words, of_java) == expected
+    assert told(client_settings.words, {**of_java, **expected}) == expected
+
+
+def test_a_handler_of_java_s_that_cannot_be_loaded():
+    handler = {"sasl.login.callback.handler.class": "com.example.Handler"}
+    with pytest.raises(ConfigError, match=r"cannot load com\.example\.Handler"):
+        client_settings.words(config({"sasl.mechanism": "OAUTHBEARER", **handler}))
 
 
 # Before anything starts
@@ -175,27 +296,27 @@ def test_other_mechanisms_keep_their_words():
 @pytest.mark.parametrize(
     "properties",
     [
-        {"security.protocol": "NONSENSE"},
-        {"linger.ms": "soon"},
-        {"max.in.flight": 6},  # too many to keep the order through retries
-        {"something.very.new": "x"},
         {"ssl.ca.location": "/nowhere/ca.pem", "security.protocol": "SSL"},
+        {"security.protocol": "SSL", "ssl.cipher.suites": "nonsense"},
+        {"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1"},
+        {"sasl.mechanism": "OAUTHBEARER"},
     ],
 )
-def test_what_a_client_refuses_is_told_without_kafka(properties):
+def test_what_cannot_work_is_told_without_kafka(properties):
     with pytest.raises(ConfigError, match=r"kafka\.properties"):
         connection.validate(config(properties))
 
 
-def test_what_no_client_refuses_is_valid(pem):
+def test_what_can_work_is_valid(pem):
     connection.validate(config({}))
     connection.validate(config({"security.protocol": "SSL", "ssl.ca.location": str(pem.authority)}))
+    both = {"ssl.enabled.protocols": "TLSv1.2,TLSv1.3", "ssl.cipher.suites": "HIGH"}
+    connection.validate(config({"security.protocol": "SASL_SSL", **both}))
 
 
 def test_a_secret_in_the_wrong_place_is_not_repeated():
-    given = {"security.protocol": "${SECRET}"}
-    with pytest.raises(ConfigError, match=r"refused: .*\*\*\*") as refused:
-        connection.validate(config(given, environ={"SECRET": "geheim"}))
+    with pytest.raises(ConfigError, match=r"security.protocol.*\*\*\*") as refused:
+        config({"security.protocol": "${SECRET}"}, environ={"SECRET": "geheim"})
     assert "geheim" not in str(refused.value)
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from urllib.parse import parse_qs
 
 import pytest
+from kafka.errors import KafkaConnectionError
 
 from streaming.errors import ConfigError
 from streaming.kafka import tokens
@@ -26,6 +27,7 @@ class Endpoint(BaseHTTPRequestHandler):
 
     asked: ClassVar[list] = []
     life = 3600
+    answer = None
 
     def do_POST(self):
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -33,7 +35,7 @@ class Endpoint(BaseHTTPRequestHandler):
         told = {"access_token": f"token {len(self.asked)}", "expires_in": self.life}
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(json.dumps(told).encode())
+        self.wfile.write(self.answer or json.dumps(told).encode())
 
     def log_message(self, *_):
         pass
@@ -63,6 +65,43 @@ def test_a_provider_is_asked_again_when_a_token_ends(endpoint):
     assert [short.token(), short.token()] == ["token 2", "token 3"]
 
 
+def test_what_goes_with_a_token(endpoint):
+    address, _ = endpoint
+    words = {**OIDC, "sasl.oauthbearer.token.endpoint.url": address}
+    words["sasl.oauthbearer.extensions"] = "logicalCluster=lkc-1,identityPoolId=pool=2"
+    source = tokens.provider(words)
+    assert source.extensions() == {"logicalCluster": "lkc-1", "identityPoolId": "pool=2"}
+    assert (
+        tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address}).extensions() == {}
+    )
+
+
+@pytest.mark.parametrize("answer", [b'{"error": "unauthorized"}', b"[]", b"<html>"])
+def test_a_provider_that_gives_no_token_is_asked_again(endpoint, answer):
+    address, handler = endpoint
+    handler.answer = answer
+    source = tokens.provider({**OIDC, "sasl.oauthbearer.token.endpoint.url": address})
+    with pytest.raises(KafkaConnectionError, match=rf"no token of {address}: "):
+        source.token()
+    handler.answer = None
+    assert source.token() == "token 2"
+    with pytest.raises(KafkaConnectionError, match="Connection refused"):
+        tokens.provider(
+            {**OIDC, "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:9/token"}
+        ).token()
+
+
+def test_a_token_in_a_file(tmp_path):
+    path = tmp_path / "to ken"
+    source = tokens.provider({"sasl.oauthbearer.token.endpoint.url": path.as_uri()})
+    with pytest.raises(KafkaConnectionError, match=r"no token: .*No such file"):
+        source.token()
+    path.write_text("first\n")
+    assert source.token() == "first"
+    path.write_text("second")
+    assert source.token() == "second"
+
+
 def test_a_token_that_nobody_signed():
     given = {
         "enable.sasl.oauthbearer.unsecure.jwt": "true",
@@ -79,8 +118,8 @@ def test_a_token_that_nobody_signed():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({}, "there is no sasl.oauthbearer.method"),
-        (OIDC, "with an endpoint"),
+        ({}, "there is no sasl.oauthbearer.token.endpoint.url"),
+        (OIDC, "there is no sasl.oauthbearer.token.endpoint.url"),
         ({"enable.sasl.oauthbearer.unsecure.jwt": "true"}, "no principal"),
     ],
 )

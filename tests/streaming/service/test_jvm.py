@@ -111,7 +111,6 @@ def test_the_users_collector_and_options_stand():
         ({"channel": "upper(cast(key as string))"}, {}, True),
         ({"label": "offset"}, {}, True),
         ({"label": "header('x')"}, {}, False),
-        ({}, {"max.poll.records": "10"}, True),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""Both producers against a real broker: batches are there once, in order, or not at all."""
+"""The producer against a real broker: batches are there once, in order, or not at all."""
 
 import random
 import threading
@@ -11,37 +11,33 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka.errors import KafkaConnectionError
 
+from streaming.arrow.compression import COMPRESSIONS
+from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable
 from streaming.kafka import brokers
 from streaming.kafka.brokers import Brokers
+from streaming.kafka.choice import brokers_of, own_settings
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.topics import end_of
 from streaming.service.histories import settle
 from streaming.sink import outbox
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
-from streaming.sink.librdkafka import RecordProducer
-from streaming.sink.producer import BatchProducer
 from streaming.sink.progress import Part
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import Writer, writer_for
+from streaming.source.fetching import Fetching
+from streaming.source.ranges import Range
 from tests.kafka_helpers import SECONDS_MAX, create_topics, read_all
 
-KINDS = {BatchProducer: {}, RecordProducer: {"linger.ms": "5"}}
 PARTITIONS = 3
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
-def kind(request):
-    """The class of a producer: the properties decide which one writes."""
-    return request.param
-
-
 @pytest.fixture
-def plan(broker, topic_prefix, kind):
-    return make_plan(broker, topic_prefix, KINDS[kind])
+def plan(broker, topic_prefix):
+    return make_plan(broker, topic_prefix, {})
 
 
 def make_plan(broker, prefix, properties, **more):
@@ -96,10 +92,9 @@ def numbers(count):
     return [list(range(p, count, PARTITIONS)) for p in range(PARTITIONS)]
 
 
-def test_batch_after_batch(plan, kind):
+def test_batch_after_batch(plan):
     for batch in range(4):
         writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
-        assert isinstance(writer.producer, kind)
         write(writer, batch, 100 * batch, 100)
     assert values(plan) == numbers(400)
 
@@ -234,8 +229,28 @@ def wait_for_the_broker_to_end_it(broker, topic):
         consumer.close()
 
 
-def test_without_transactions(broker, topic_prefix, kind):
-    plan = make_plan(broker, topic_prefix, KINDS[kind], delivery="at-least-once")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_every_compression_can_be_read(broker, topic_prefix, compression):
+    """The broker looks into each batch, too: with Java's library."""
+    plan = make_plan(broker, topic_prefix, {"compression.type": compression})
+    write(writer_for(plan, 0, BatchContext("q", 0, False)), 0, 0, 5_000)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic_prefix})
+    consumer.assign([TopicPartition(plan.output, 0, 0)])
+    found, first = [], numbers(5_000)[0]
+    while len(found) < len(first):
+        left = len(first) - len(found)
+        found += [int(message.value()) for message in consumer.consume(left, 30)]
+    consumer.close()
+    assert found == first
+    expected = numbers(5_000)[1]
+    connections = brokers_of(own_settings(plan.producer))
+    fetched = Fetching(connections, [Range(plan.output, 0, 1, 0, len(expected))])
+    read = [table["value"].to_pylist() for table in tables(fetched, 2**20)]
+    assert [int(value) for values in read for value in values] == expected
+
+
+def test_without_transactions(broker, topic_prefix):
+    plan = make_plan(broker, topic_prefix, {}, delivery="at-least-once")
     for batch in range(3):
         writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
         write(writer, batch, 50 * batch, 50)
@@ -289,7 +304,7 @@ def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, m
         assert Writer(plan, 0).begin_session(BatchContext("q", 1))
 
 
-def test_what_librdkafka_cannot_write_two_clients_read(broker, topic_prefix):
+def test_odd_headers_keys_and_values_are_read_by_two_clients(broker, topic_prefix):
     plan = make_plan(broker, topic_prefix, {})
     headers = [("a\0b", b"1"), ("é" * 100, None), ("", b""), ("same", b"1"), ("same", b"\xff\0")]
     pairs = [{"key": name, "value": value} for name, value in headers]

@@ -1,4 +1,4 @@
-"""The sink's own producer through TLS and passwords."""
+"""The service's producer and reader through TLS, passwords, tokens and tickets."""
 
 import dataclasses
 from pathlib import Path
@@ -7,19 +7,27 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import HEADERS
 from streaming.config.load import parse_config
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import KafkaUnavailable
-from streaming.kafka import connection
-from streaming.sink.producer import BatchProducer
+from streaming.kafka import client_settings
+from streaming.kafka.bounds import LATEST, BoundsReader
+from streaming.kafka.choice import brokers_of, own_settings
+from streaming.sink import writer as writers
 from streaming.sink.writer import writer_for
+from streaming.source.fetching import Fetching
+from streaming.source.ranges import Range
+from tests import kerberos
 from tests.kafka_helpers import create_topics, read_all
 
 TABLE = pa.table(
     {"key": [b"k"], "value": [b"v"], "headers": pa.nulls(1, HEADERS), "timestamp": [7]}
 )
 WAYS = {
+    "a token": ("oauth", "", False),
+    "a ticket": ("kerberos", "", False),
     "TLS": ("ssl", "", False),
     "a certificate": ("mutual", "", False),
     "a certificate in texts": ("mutual", "", True),
@@ -48,21 +56,27 @@ def make_plan(secure_broker, prefix, way, mechanism, *, texts):
         rejects="rejects",
         events=events,
         partitions={out: 1, events: 1},
-        producer=connection.confluent(parse_config(tables, {}, "test")),
+        producer=client_settings.words(parse_config(tables, {}, "test")),
     )
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_transaction_through(secure_broker, topic_prefix, way):
     name, mechanism, texts = WAYS[way]
+    if name == "kerberos" and (lacks := kerberos.missing()):
+        pytest.skip(f"there is no {lacks} for a realm of Kerberos")
     plan = make_plan(secure_broker, topic_prefix, name, mechanism, texts=texts)
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
-    assert isinstance(writer.producer, BatchProducer)
     with writer.batch(BatchContext("q", 0)):
         writer.write(plan.output, TABLE, np.zeros(1, np.int32), [])
     (found,) = read_all(secure_broker.bootstrap, plan.output)
     assert (found.key, found.value, found.timestamp) == (b"k", b"v", 7)
+    writers._writers.clear()
     assert writer_for(plan, 0, BatchContext("q", 0, True)) is None, "the progress was committed"
+    connections = brokers_of(own_settings(plan.producer))
+    assert BoundsReader(connections, [plan.output])(LATEST)[plan.output][0].offset == 2
+    fetched = Fetching(connections, [Range(plan.output, 0, 0, 0, 1)])
+    assert [table["value"].to_pylist() for table in tables(fetched, 2**20)] == [[b"v"]]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

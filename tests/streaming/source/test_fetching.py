@@ -12,9 +12,10 @@ from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.source import Limits
 from streaming.errors import InputDamaged, InputLost
+from streaming.kafka import bounds
 from streaming.kafka import brokers as kafka_brokers
-from streaming.source import bounds, fetching
-from streaming.source.bounds import EARLIEST, LATEST, BoundsReader
+from streaming.kafka.bounds import EARLIEST, LATEST, BoundsReader
+from streaming.source import fetching
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares

@@ -13,8 +13,9 @@ from confluent_kafka.admin import AdminClient
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.source import Limits
 from streaming.errors import InputLost
+from streaming.kafka import bounds
 from streaming.kafka.topology import Topology, id_of, id_text
-from streaming.source import bounds, fetching, reader, watching
+from streaming.source import fetching, reader, watching
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, Loss, lost
 from streaming.source.positions import begin_of, logs_in, offsets_in

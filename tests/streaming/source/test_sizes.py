@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from streaming.disciplines.source import Limits
+from streaming.kafka.bounds import LATEST
 from streaming.source import reader, sizes
-from streaming.source.bounds import LATEST
 from streaming.source.positions import offsets_in
 from streaming.source.ranges import Range, ranges
 from streaming.source.reader import Inputs, KafkaReader
@@ -94,11 +94,3 @@ def test_sizes_are_looked_at_where_they_may_matter(broker, topic, batch_of, monk
     monkeypatch.setattr(reader, "LOOK_RECORDS", 100)
     assert batch_of(Limits(1_000, 200_000_000)) == 100
     assert len(looked) == 2
-
-
-def test_spark_s_source_takes_records_for_1_000_bytes():
-    assert Limits(500_000, 200_000_000).without_size() == 200_000
-    assert Limits(50, 200_000, 150, lambda: 120).without_size() == 120
-    assert Limits(1_000, 200_000_000).without_size() == 1_000
-    assert Limits(500_000, 1).without_size() == 1
-    assert Limits(500_000).without_size() == 500_000
