@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
+from streaming.clients.connecting import connected
 from streaming.clients.deliveries import (
     READERS,
     Delivery,
@@ -148,6 +149,12 @@ class OrderedConsumer(Generic[D]):
                 "Nothing was read.",
                 f"Write one of {', '.join(READERS)}.",
             )
+        if isinstance(topics, str):
+            raise ConfigError(
+                f"topics is the text {topics!r}, where a list of topics is meant.",
+                "Nothing was read.",
+                f"Write [{topics!r}].",
+            )
         settings = {
             "group.id": group,
             "isolation.level": "read_committed",
@@ -156,7 +163,7 @@ class OrderedConsumer(Generic[D]):
         }
         given = {"partition.assignment.strategy": COOPERATIVE, **kafka, **settings}
         self._cooperative = given["partition.assignment.strategy"] == COOPERATIVE
-        self._consumer = Consumer(given)
+        self._consumer = connected(Consumer, given)
         self._consumer.subscribe(
             list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._doubt
         )

@@ -8,9 +8,10 @@ from typing import Any, Self
 
 from sequencer.labels import LinearLabels
 from sequencer.proxy import LabelProxy
+from streaming.clients.connecting import connected
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
-from streaming.errors import KafkaUnavailable, SequencerError
+from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 
 CHANNELS_MAX = 1_000_000
 DESTINATIONS_MAX = 10_000
@@ -32,7 +33,7 @@ class Sender:
         from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
 
         settings = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-        self._producer = Producer({**settings, **kafka})
+        self._producer = connected(Producer, {**settings, **kafka})
         self._topic = topic
         self._failed: list[str] = []
 
@@ -173,6 +174,8 @@ class CausalSender(Sender):
         reads: OrderedConsumer[Any] | None = None,
         causes: str = "causes",
     ) -> None:
+        if not sender:
+            raise ConfigError("A sender needs a name.", "Nothing was connected.", "Name it.")
         super().__init__(kafka, topic)
         self.sender = to_bytes(sender)
         self._reads = reads

@@ -1,0 +1,31 @@
+"""Making librdkafka's clients: quiet ones, whose faults are sentences."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from streaming.errors import ConfigError
+
+
+def connected(client: Any, settings: dict[str, Any]) -> Any:
+    """Return a confluent-kafka client; ConfigError where librdkafka refuses the properties.
+
+    Its own lines, which say every second that a broker is away, go to the logger
+    "streaming.librdkafka", and are heard where that is set to DEBUG.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    logger = logging.getLogger("streaming.librdkafka")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        return client(settings, logger=logger)
+    except (KafkaException, TypeError, ValueError) as error:
+        known = isinstance(error, KafkaException)
+        why = error.args[0].str() if known else str(error)
+        raise ConfigError(
+            f"Kafka's client refuses its properties: {why}.",
+            "Nothing was connected.",
+            "Names and values are librdkafka's.",
+        ) from error
