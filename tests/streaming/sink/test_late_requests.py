@@ -2,6 +2,8 @@
 
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink.progress import Part
-from streaming.sink.writer import writer_for
+from streaming.sink.writer import Writer, writer_for
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies
 
@@ -162,3 +164,18 @@ def test_a_batch_that_may_still_arrive_leaves_its_transaction_open(broker, proxi
     answers.wait()
     assert values(broker, plan, isolation="read_uncommitted")[-1] == "a"
     assert values(broker, plan) == ["a"]
+
+
+def test_drivers_of_two_pipelines_write_at_once(broker, plan):
+    """Each has a thread of its own in one process, and both write to the same cluster."""
+    plans = [replace(plan, pipeline=name, state_partitions=0) for name in ("p", "q")]
+    assert len({id(Writer(own, 0).producer.brokers) for own in plans}) == 2
+
+    def work(own):
+        for batch in range(20):
+            write(own, batch, f"{own.pipeline}{batch}")
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(work, plans))
+    found = values(broker, plan)
+    assert len(found) == len(set(found)) == 40
