@@ -33,9 +33,9 @@ from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPl
 from streaming.disciplines.source import BATCH_RECORDS
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import read_in
-from streaming.service.pipeline import Speed
 from streaming.service.query import Carrier, Progress, build, start
 from streaming.service.session import WELL_COMPILED, spark_session, start_jvm
+from streaming.service.speed import Speed
 from streaming.source import source_of
 
 STOCK = {
@@ -201,7 +201,7 @@ class Ordered:
         checkpoint = Checkpoint(*folder.rsplit("/", 1))
         self.carrier = carrier = Carrier(plan, progress, checkpoint, self.note)
         given = self.given
-        limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress.kept)
+        limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress)
         source = source_of(self.session, plan, limits)
         frame = build(source, plan)
         query = start(frame, plan, folder, carrier, trigger_ms=0)
