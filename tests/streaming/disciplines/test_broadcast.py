@@ -36,6 +36,11 @@ class Numbers(BroadcastCore):
         yield "out", table.filter(pa.array(mine))
         self.clock += len(work.records)
 
+    def unspend(self, counts):
+        raise NotImplementedError  # nothing is refused here
+
+    origin = destinations = unspend
+
     def dump(self):
         return json.dumps(self.clock).encode()
 

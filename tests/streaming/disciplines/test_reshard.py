@@ -152,7 +152,7 @@ def described_channels(plan, states):
         for key, state in states.items()
     ]
     found = [each for shard in shards for each in describe_channels(shard, plan.rules)]
-    return sorted(found, key=lambda each: each["channel"]), Totals.sum(
+    return sorted(found, key=lambda each: json.dumps(each["channel"])), Totals.sum(
         shard.totals for shard in shards
     )
 

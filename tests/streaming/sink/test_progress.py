@@ -2,10 +2,16 @@
 
 import pytest
 
-from streaming.sink.progress import BatchProgress
+from streaming.sink.progress import BatchProgress, Part
+
+PARTS = (
+    None,
+    Part(),
+    Part(whole=0b1011, cut={2: (12, 0), 40: (1, 2**32 - 1)}, total=10**9, forgotten=True),
+)
 
 
-@pytest.mark.parametrize("part", [None, 0, 12])
+@pytest.mark.parametrize("part", PARTS)
 def test_it_comes_back(part):
     progress = BatchProgress(42, "0b7c-41d2", "5f0e.77c0", part)
     assert BatchProgress.from_text(42, progress.to_text()) == progress

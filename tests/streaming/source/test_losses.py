@@ -213,7 +213,8 @@ def test_ids_are_those_that_kafka_shows(broker, topic, brokers):
     text = brokers.topology.ids[topic]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (described,) = admin.describe_topics(TopicCollection([topic])).values()
-    assert text == str(described.result(SECONDS_MAX).topic_id)
+    shown = str(described.result(SECONDS_MAX).topic_id)  # librdkafka has the other alphabet
+    assert text == shown.translate(str.maketrans("+/", "-_"))
     assert id_text(id_of(text)) == text
     assert id_text(id_of("")) == ""
 
