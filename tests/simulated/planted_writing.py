@@ -204,9 +204,8 @@ def nobody_is_fenced(put):
     put(BatchProducer, "__init__", wrong)
 
 
-@plant
-def a_fenced_writer_says_it_has_written(put):
-    """Who is fenced takes the successor for itself."""
+def without(put, error):
+    """Pass over an error that ends the writing of a batch."""
     batch = writer.Writer.batch
 
     @contextmanager
@@ -214,26 +213,22 @@ def a_fenced_writer_says_it_has_written(put):
         try:
             with batch(self, *arguments):
                 yield
-        except Fenced:
+        except error:
             return
 
     put(writer.Writer, "batch", wrong)
+
+
+@plant
+def a_fenced_writer_says_it_has_written(put):
+    """Who is fenced takes the successor for itself."""
+    without(put, Fenced)
 
 
 @plant
 def a_failed_batch_is_taken_for_written(put):
     """An error of Kafka's ends the writing, not the batch."""
-    batch = writer.Writer.batch
-
-    @contextmanager
-    def wrong(self, *arguments):
-        try:
-            with batch(self, *arguments):
-                yield
-        except SequencerError:
-            return
-
-    put(writer.Writer, "batch", wrong)
+    without(put, SequencerError)
 
 
 @plant
