@@ -62,7 +62,7 @@ bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, la
 bench-peers: $(READY) ## channels beside Flink, Kafka Streams and plain Python (20 minutes; a JDK, Maven)
 	@$(BIN)/python bench/compare.py
 
-bench-sink: $(READY) ## what the sink costs for a record, beside librdkafka (a minute)
+bench-sink: $(READY) ## what the sink costs for a record, compressed and not (a minute)
 	@$(BIN)/python bench/sink.py
 
 bench-groups: $(READY) ## the same for 8, 16, 32 and 64 groups (20 minutes)

@@ -22,8 +22,6 @@ from streaming.sink.writer import writer_for
 
 CHANNELS = 10_000
 WAYS = {
-    "librdkafka, not compressed": {"linger.ms": "5", "compression.type": "none"},
-    "librdkafka, lz4": {"linger.ms": "5", "compression.type": "lz4"},
     "record batches, not compressed": {"compression.type": "none"},
     "record batches, lz4": {},
 }
