@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak chaos coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures clean
+.PHONY: help setup demo test check test-only soak chaos mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,7 +36,7 @@ test: check test-only ## lint, types and all tests in their short form
 SHORT := -n 4 --max-worker-restart 0
 # Hundreds of processes import the same modules: compiled once, also where the environment wants no
 # bytecode.
-test-only soak chaos coverage: export PYTHONDONTWRITEBYTECODE :=
+test-only soak chaos mutations coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)
@@ -44,8 +44,11 @@ test-only: $(READY)
 soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
 	@$(BIN)/python -m pytest -m slow
 
-chaos: $(READY) ## kill and pause a service's processes, a table of what came of it (CHAOS="--seed 2 --times 3")
+chaos: $(READY) ## faults of processes, network, brokers, files: a table of what came of them (CHAOS="--seed 2 --times 3")
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.run $(CHAOS)
+
+mutations: $(READY) ## up to 10,000,000 damaged record batches: an error with its place, never a hang; ends after some 1,200,000, as zstd keeps memory
+	@$(BIN)/python -m pytest -s -m slow tests/streaming/wire/test_mutated.py
 
 coverage: $(READY) ## lines and branches that the short form of the tests reaches, Spark's workers left out
 	@$(BIN)/python -m pytest $(SHORT) --cov --cov-report=term --quiet

@@ -33,10 +33,11 @@ from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPl
 from streaming.disciplines.source import BATCH_RECORDS
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import read_in
-from streaming.service.query import Carrier, Progress, build, start
-from streaming.service.session import WELL_COMPILED, spark_session, start_jvm
+from streaming.service.query import Carrier, Progress, build
 from streaming.service.speed import Speed
 from streaming.source import source_of
+from streaming.spark.queries import start
+from streaming.spark.session import WELL_COMPILED, spark_session, start_jvm
 
 STOCK = {
     "spark.python.unix.domain.socket.enabled": "false",
@@ -204,7 +205,7 @@ class Ordered:
         limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress)
         source = source_of(self.session, plan, limits)
         frame = build(source, plan)
-        query = start(frame, plan, folder, carrier, trigger_ms=0)
+        query = start(frame, plan.pipeline, folder, carrier, trigger_ms=0)
         carrier.begin(str(query.id))
         return query
 

@@ -8,24 +8,42 @@ GROUPS_MAX = 100_000
 
 
 class ChangeError(ValueError):
-    """A change of groups that was refused; no group was changed. `reason` is a word for it."""
+    """A change of groups that was refused; no group was changed.
 
-    def __init__(self, reason: str, text: str) -> None:
+    `reason` is a word for it. `version`: the group's, where that was the reason.
+    """
+
+    def __init__(self, reason: str, text: str, version: int | None = None) -> None:
         super().__init__(text)
         self.reason = reason
+        self.version = version
 
 
 def require_change(op: str, group: str, members: Collection[str], groups: Container[str]) -> None:
     """ChangeError where a group of ``groups`` cannot be removed or set, or a new one added.
 
-    ``op`` is one of `add`, `set`, `remove`.
+    ``op`` is one of `add`, `set`, `remove`, `join` and `leave`; the last two name one member.
     """
     if op == "add" and group in groups:
         raise ChangeError("group-exists", f"{group} exists; use set to change its members")
     if op != "add" and group not in groups:
         raise ChangeError("unknown-group", f"there is no group {group}; add it first")
-    if op != "remove" and not members:
+    if op != "remove":
+        require_members(group, len(members))
+
+
+def require_members(group: str, count: int) -> None:
+    """ChangeError where a group would have nobody in it."""
+    if not count:
         raise ChangeError("no-members", f"{group} would have no members; remove it instead")
+
+
+def require_version(group: str, version: int, expected: int | None) -> None:
+    """ChangeError where somebody changed a group since whoever asks looked at it."""
+    if expected not in (None, version):
+        raise ChangeError(
+            "version-moved", f"{group} has version {version}, not {expected}", version
+        )
 
 
 def require_room(count: int, groups_max: int) -> None:

@@ -21,3 +21,11 @@ def sync(path: str | Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def sync_all(folder: Path) -> None:
+    """Wait until the disk has all that is in a folder, and the names in it. Raises OSError."""
+    for where, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync(Path(where, name))
+        sync(where)

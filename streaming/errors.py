@@ -107,9 +107,13 @@ INPUT_LOST = (
 class StateFormatError(SequencerError):
     """The checkpoint was written by another version."""
 
-    def __init__(self, found: int, known: int) -> None:
+    def __init__(self, what: str, found: object, known: int) -> None:
+        stated = "states no format" if found is None else f"has format {found}"
         super().__init__(
-            f"The checkpoint's state has format {found}; this version reads format {known}.",
+            f"{what} was written by another version: it {stated}; this version reads format "
+            f"{known}.",
             "Nothing was changed.",
-            "Go on with the version that wrote it, or start with a new checkpoint folder.",
+            "Go on with the version that wrote it, or let that version work through its input, "
+            "then start this one with a new checkpoint folder and new topics (docs/operations.md, "
+            '"A checkpoint of another version").',
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from streaming.kafka.embedded import free_port
-from streaming.service.jvm import spark_home
+from streaming.spark.jvm import spark_home
 
 HOST = "127.0.0.1"
 START_SECONDS_MAX = 120

@@ -84,6 +84,22 @@ class KafkaCluster:
             f"preferred leaders of {topic}",
         )
 
+    def until_in_sync(self) -> None:
+        """Wait until every replica of every topic has all."""
+        until(
+            lambda: all(
+                len(each.isrs) == len(each.replicas) and each.leader != -1
+                for topic in self.admin.list_topics(timeout=SECONDS_MAX).topics.values()
+                for each in topic.partitions.values()
+            ),
+            "replicas in sync",
+        )
+
+    def elect_all_preferred(self) -> None:
+        """Give every partition of every topic its preferred leader."""
+        self.until_in_sync()
+        self.admin.elect_leaders(ElectionType.PREFERRED, None).result(SECONDS_MAX)
+
     def _partitions(self, topic: str) -> dict[int, Any]:
         return dict(self.admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions)
 

@@ -30,7 +30,7 @@ def descendants(pid):
 
 def python_daemons(pid):
     """What the service's fork server forked."""
-    (server,) = [p for p in children(pid) if "streaming.service.fork_server" in command_line(p)]
+    (server,) = [p for p in children(pid) if "streaming.spark.fork_server" in command_line(p)]
     return children(server)
 
 

@@ -215,7 +215,7 @@ class Proxies:
         node: int | None = None,
     ) -> Rule:
         """Keep requests, or answers, until the rule is released."""
-        return self._add(_hold, api, limit, answers, node)
+        return self.add(_hold, api, limit, answers, node)
 
     def lose(
         self,
@@ -226,7 +226,7 @@ class Proxies:
         node: int | None = None,
     ) -> Rule:
         """Cut the connection where a request, or an answer, would pass: it gets lost."""
-        return self._add(_lose, api, limit, answers, node)
+        return self.add(_lose, api, limit, answers, node)
 
     def delay(
         self,
@@ -242,11 +242,11 @@ class Proxies:
             rule.released.wait(seconds)
             return True
 
-        return self._add(act, api, 0, answers, node)
+        return self.add(act, api, 0, answers, node)
 
     def watch(self, api: str | None = None, *, answers: bool = False) -> Rule:
         """Only note what passes."""
-        return self._add(lambda *_: True, api, 0, answers, None)
+        return self.add(lambda *_: True, api, 0, answers, None)
 
     def cut(self, node: int | None = None) -> None:
         """End the connections to a broker, or to all, for their clients."""
@@ -306,7 +306,7 @@ class Proxies:
     def _of(self, node: int | None) -> list[Proxy]:
         return [each for each in list(self._proxies.values()) if node in (None, each.node)]
 
-    def _add(
+    def add(
         self,
         act: Callable[[Rule, Connection, Message], bool],
         api: str | None,

@@ -23,7 +23,7 @@ from pyarrow import fs
 from streaming.errors import SequencerError, StorageUnavailable
 from streaming.kafka.embedded import HOST, free_port
 from streaming.kafka.jars import cache_root, fetched, java, pyspark_folder
-from streaming.service.files import Files
+from streaming.storage.files import Files
 
 MOTO = "moto[server]==5.2.5"
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"

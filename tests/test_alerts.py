@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streaming.service.figures import METRICS, Collector
-from streaming.service.lag_watch import LagWatch
+from streaming.service.metrics.figures import METRICS, Collector
+from streaming.service.metrics.lag_watch import LagWatch
 
 ROOT = Path(__file__).parents[1]
 PAGE = "docs/operations.md"

@@ -42,10 +42,12 @@ PURE = {
 LAYERS = [
     {"terminal"},
     {"errors", "crashes", "durable", "logs"},
-    {"arrow", "settings", "clients", "graph", "simulate"},
+    {"stopping", "arrow", "settings", "clients", "graph", "simulate"},
+    {"wire"},
     {"disciplines"},
     {"config"},
-    {"kafka"},
+    {"kafka", "storage"},
+    {"spark"},
     {"sink", "source", "resending"},
     {"service"},
     {"verify"},
@@ -53,6 +55,27 @@ LAYERS = [
     {"cli"},
 ]
 """The rooms of `streaming`, the lowest first."""
+
+FOREIGN = {
+    "spark": {
+        "py4j": set(),
+        "pyspark": {
+            "pyspark",
+            "pyspark.errors",
+            "pyspark.sql",
+            "pyspark.sql.streaming",
+            "pyspark.sql.streaming.state",
+        },
+    },
+    "wire": {"kafka": {"kafka", "kafka.errors"}},
+}
+"""Packages of others that one room may import whole; beside them, modules that all may import."""
+
+PRIVATE = {
+    "spark": {"_gateway", "_jdf", "_jsc", "_jsparkSession", "_jvm"},
+    "wire": {"_rbuffer", "_sock", "_sock_recv"},
+}
+"""Attributes of those packages' objects that one room may ask for."""
 
 
 def imports(path):
@@ -102,6 +125,34 @@ def test_streaming_imports_lower_layers_only():
         for each in imports(path):
             if each.startswith("streaming.") and (other := each.split(".")[1]) in layer:
                 assert layer[other] < layer[mine] or other == mine, f"{name} imports {each}"
+
+
+def modules_imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def attributes(path):
+    tree = ast.walk(ast.parse(path.read_text()))
+    return {node.attr for node in tree if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize("room", FOREIGN)
+def test_what_is_private_to_others_has_one_door(room):
+    """An upgrade of theirs is then a matter of one room, and of its `test_internals.py`."""
+    wrong = []
+    for name, path in modules("streaming"):
+        if name.split(".")[1:2] == [room]:
+            continue
+        for each in modules_imported(path):
+            public = FOREIGN[room].get(each.split(".")[0])
+            if public is not None and each not in public:
+                wrong.append(f"{name} imports {each}")
+        wrong += [f"{name} asks for {each}" for each in attributes(path) & PRIVATE[room]]
+    assert not wrong, f"only streaming/{room}/ may: {wrong}"
 
 
 def test_sequencer_works_where_nothing_else_is_installed():

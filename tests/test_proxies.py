@@ -5,7 +5,7 @@ from confluent_kafka import Producer
 from kafka.errors import KafkaError
 from kafka.protocol.metadata import MetadataRequest
 
-from streaming.kafka.brokers import Brokers
+from streaming.wire.brokers import Brokers
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies, until
 

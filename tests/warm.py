@@ -148,7 +148,8 @@ class Kept:
     """The first command's JVM and session, given to those that follow; ended at the end."""
 
     def __init__(self) -> None:
-        from streaming.service import run, session
+        from streaming.service import run
+        from streaming.spark import session
 
         self.usual = (session.start_jvm, session.spark_session)
         self.stack = ExitStack()

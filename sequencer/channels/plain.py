@@ -182,9 +182,10 @@ class Channel:
 
     def expire(self, now_ms: int) -> None:
         """Apply the gap policy to gaps that are old enough at ``now_ms``."""
-        while self.held and self.rules.gap is not Gap.WAIT:
+        ends_ms = self.rules.gap_ends_ms
+        while self.held and ends_ms is not None:
             since_ms = min(message.since_ms for message in self.held.values())
-            if now_ms - since_ms < self.rules.gap_after_ms:
+            if now_ms - since_ms < ends_ms:
                 return
             if self.rules.gap is Gap.FAIL:
                 first = self.rules.labels.at(self.frontier)

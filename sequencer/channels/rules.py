@@ -67,6 +67,11 @@ class Rules:
             raise ValueError("gap_after_ms must be 0 or more, retire_after_ms 1 or more")
 
     @property
+    def gap_ends_ms(self) -> int | None:
+        """How long a message waits for a gap before the policy acts; None for ever."""
+        return None if self.gap is Gap.WAIT else self.gap_after_ms
+
+    @property
     def search(self) -> int:
         """Labels past the frontier that are looked at to recognise a label of a custom sequence."""
         return 2 * self.window + CUSTOM_SEARCH_MIN

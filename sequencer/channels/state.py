@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sequencer.channels.rules import Rules
+
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -99,6 +101,17 @@ class ShardState:
         """The per-channel numbers by name."""
         return {name: getattr(self, name) for name in COLUMNS}
 
+    def renewed(self, since_ms: int) -> ShardState:
+        """The same where channels that began before ``since_ms`` begin anew, then."""
+        older = self.incarnation < since_ms
+        if not older.any():
+            return self
+        return replace(
+            self,
+            sequence=np.where(older, 0, self.sequence),
+            incarnation=np.where(older, since_ms, self.incarnation),
+        )
+
     def without(self, gone: Bools) -> ShardState:
         """The same without the channels of the mask ``gone``, which hold nothing."""
         keep = ~gone
@@ -117,15 +130,18 @@ class ShardState:
             ),
         )
 
-    def due_ms(self, gap_after_ms: int | None, retire_after_ms: int) -> int | None:
-        """The batch time from which a step without input would change something, None for never."""
+    def due_ms(self, rules: Rules) -> int | None:
+        """Return the batch time from which a step without input would change something.
+
+        None for never. The one rule of timers: the service sets them by it, `replay` fires them.
+        """
         due: list[int] = []
         idle = np.ones(len(self), dtype=np.bool_)
         idle[self.held.channel] = False
         if idle.any():
-            due.append(int(self.active_ms[idle].min()) + retire_after_ms)
-        if gap_after_ms is not None and len(self.held):
-            due.append(int(self.held.since_ms.min()) + gap_after_ms)
+            due.append(int(self.active_ms[idle].min()) + rules.retire_after_ms)
+        if rules.gap_ends_ms is not None and len(self.held):
+            due.append(int(self.held.since_ms.min()) + rules.gap_ends_ms)
         return min(due, default=None)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sequencer.channels.outcome import Reason
 from sequencer.channels.plain import Channel, Results, Waiting
 from sequencer.channels.rows import Rows, Table, of_channel
-from sequencer.channels.rules import Gap, Rules
+from sequencer.channels.rules import Rules
 from sequencer.channels.state import COLUMNS, Bools, Int64s, Skipped
 from sequencer.sorting import order_by
 
@@ -57,12 +57,12 @@ class PlainChannels:
         Returns a mask of the channels that were opened for it.
         """
         due = np.zeros(len(self.table.keys), dtype=np.bool_)
-        if self.rules.gap is Gap.WAIT:
+        if self.rules.gap_ends_ms is None:
             return due
         for code, channel in self.channels.items():
             channel.expire(self.now_ms)
             self.tag(code)
-        old_enough = quiet.since_ms <= self.now_ms - self.rules.gap_after_ms
+        old_enough = quiet.since_ms <= self.now_ms - self.rules.gap_ends_ms
         due[quiet.channel[old_enough]] = True
         for code in np.flatnonzero(due).tolist():
             self._open(code, of_channel(quiet, code)).expire(self.now_ms)

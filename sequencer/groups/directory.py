@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sequencer.change import GROUPS_MAX, require_change, require_room
+from sequencer.change import (
+    GROUPS_MAX,
+    require_change,
+    require_members,
+    require_room,
+    require_version,
+)
 from sequencer.ragged import Ints
 
 
@@ -82,22 +88,38 @@ class Directory:
         )
         return directory
 
-    def change(self, op: str, name: str, members: Collection[str], now_ms: int) -> Group:
-        """Add a group, set its members, or remove it; the group as it is now, or was.
+    def change(
+        self,
+        op: str,
+        name: str,
+        members: Collection[str],
+        now_ms: int,
+        if_version: int | None = None,
+    ) -> Group:
+        """Add a group, set its members, let one join or leave, or remove it.
 
-        ChangeError where that is refused.
+        Returns the group as it is now, or was. Who joins and is a member, or leaves and is none,
+        changes nothing. ChangeError where a change is refused, also where the group's version is
+        not ``if_version``.
         """
         require_change(op, name, members, self.groups)
         if op == "add":
             require_room(len(self.groups), self.groups_max)
-        self._forget(now_ms)
+        else:
+            require_version(name, int(self.version[self.number(name)]), if_version)
         if op == "remove":
+            self._forget(now_ms)
             return self._remove(name, now_ms)
-        places = self._places(members)
         if op == "add":
-            return self._add(name, places)
+            self._forget(now_ms)
+            return self._add(name, self._places(members))
         group = self.groups[name]
-        group.members, group.first = places, False
+        after = self._after(op, group.members, members)
+        if op != "set" and np.array_equal(after, group.members):
+            return group
+        require_members(name, len(after))
+        self._forget(now_ms)
+        group.members, group.first = after, False
         self.version[group.number] += 1
         self.start[group.number] = self.count[group.number]
         return group
@@ -147,11 +169,24 @@ class Directory:
             self.versions_floor = max(self.versions_floor, gone.version + 1)
             self.counts_floor = max(self.counts_floor, gone.count)
 
+    def _after(self, op: str, members: Ints, named: Collection[str]) -> Ints:
+        """The members of a group after `set`, `join` or `leave`."""
+        if op == "leave":
+            known = self._known_places()
+            gone = [known[name] for name in named if name in known]
+            return np.setdiff1d(members, np.array(gone, np.int64))
+        places = self._places(named)
+        return np.union1d(members, places) if op == "join" else places
+
     def _places(self, members: Collection[str]) -> Ints:
         """The subscribers' numbers; new ones get theirs in order of their names."""
+        known = self._known_places()
+        for name in sorted(set(members)):
+            if known.setdefault(name, len(self.subscribers)) == len(self.subscribers):
+                self.subscribers.append(name)
+        return np.array(sorted({known[name] for name in members}), np.int64)
+
+    def _known_places(self) -> dict[str, int]:
         if not self.places:
             self.places = {name: at for at, name in enumerate(self.subscribers)}
-        for name in sorted(set(members)):
-            if self.places.setdefault(name, len(self.subscribers)) == len(self.subscribers):
-                self.subscribers.append(name)
-        return np.array(sorted({self.places[name] for name in members}), np.int64)
+        return self.places

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,14 @@ REMOVED_GROUP = "removed-group"
 
 Mine = Callable[[Sequence[str]], NDArray[np.bool_]]
 """Which of some subscribers belong to the shard; for ever."""
+
+
+class Moved(NamedTuple):
+    """A group that was changed, and who entered and left it: subscribers, ascending."""
+
+    group: Group
+    entered: Ints
+    left: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +96,19 @@ class Shard:
         if self.stamped:
             self.circles = Circles.gathered(self.directory.names, groups, count)
 
-    def change(self, op: str, name: str, members: Collection[str], now_ms: int) -> Group:
-        """Change a group before the next messages. ChangeError where that is refused."""
+    def change(
+        self,
+        op: str,
+        name: str,
+        members: Collection[str],
+        now_ms: int,
+        if_version: int | None = None,
+    ) -> Moved:
+        """Change a group before the next messages; see `Directory.change`."""
         directory = self.directory
         there = directory.groups.get(name)
         before = there.members if there is not None else np.empty(0, np.int64)
-        group = directory.change(op, name, members, now_ms)
+        group = directory.change(op, name, members, now_ms, if_version)
         after = group.members if op != "remove" else np.empty(0, np.int64)
         new = directory.subscribers[len(self.grouped) :]
         self.grouped = np.append(self.grouped, np.zeros(len(new), np.int64))
@@ -109,7 +125,7 @@ class Shard:
             stale |= self._partners(group.number, after)
         for group_number in stale:
             self.lines.pop(group_number, None)
-        return group
+        return Moved(group, entered, left)
 
     def why(self, name: str, now_ms: int) -> str:
         """Why a message to a group that does not exist is rejected."""

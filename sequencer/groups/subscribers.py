@@ -65,6 +65,12 @@ class Subscribers:
         self.sequence[distinct] += counts
         return sequence, self.incarnation[distinct][place], distinct, place
 
+    def renew(self, since_ms: int) -> None:
+        """Begin the numbers of those who were born before ``since_ms`` anew, then."""
+        older = self.born & (self.incarnation < since_ms)
+        self.sequence[older] = 0
+        self.incarnation[older] = since_ms
+
     def idle(self, grouped: NDArray[np.bool_], since_ms: int) -> Ints:
         """Those born that are in no group (``grouped``) and got nothing after ``since_ms``."""
         return np.flatnonzero(self.born & ~grouped & (self.last_ms < since_ms))

@@ -21,7 +21,13 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from sequencer.change import GROUPS_MAX, require_change, require_room
+from sequencer.change import (
+    GROUPS_MAX,
+    require_change,
+    require_members,
+    require_room,
+    require_version,
+)
 from sequencer.overlaps.graph import Graph, build, require
 from sequencer.overlaps.overlaps import Pair, components
 from sequencer.overlaps.placement import place
@@ -147,14 +153,33 @@ class Directory:
         self.groups = {name: tuple(sorted(set(groups[name]))) for name in sorted(groups)}
         self._open(components(self.groups))
 
-    def change(self, op: str, group: str, members: Collection[str], now_ms: int) -> Change:
-        """Add a group, set its members, or remove it. ChangeError where that is refused."""
+    def change(
+        self,
+        op: str,
+        group: str,
+        members: Collection[str],
+        now_ms: int,
+        if_version: int | None = None,
+    ) -> Change:
+        """Add a group, set its members, let one join or leave, or remove it.
+
+        Who joins and is a member, or leaves and is none, changes nothing. ChangeError where a
+        change is refused, also where the group's view is not ``if_version``.
+        """
         require_change(op, group, members, self.groups)
-        if op == "remove":
-            return self._remove(group, now_ms)
         if op == "add":
             require_room(len(self.groups), self.groups_max)
-        self.groups[group] = tuple(sorted(set(members)))
+        else:
+            require_version(group, self.view_of[group], if_version)
+        if op == "remove":
+            return self._remove(group, now_ms)
+        before, after = set(self.groups.get(group, ())), set(members)
+        if op in ("join", "leave"):
+            after = before | after if op == "join" else before - after
+            if after == before:
+                return Change()
+        require_members(group, len(after))
+        self.groups[group] = tuple(sorted(after))
         self.removed.pop(group, None)
         part = next(part for part in components(self.groups) if group in part)
         return self._open([part])

@@ -76,9 +76,16 @@ class GroupShard:
         self.tables = tables(self.directory, self.place.shard, self.place.home)
         self._fresh(self.tables)
 
-    def change(self, op: str, group: str, members: Collection[str], now_ms: int) -> Change:
-        """Change the groups before the next batch. ChangeError where that is refused."""
-        change = self.directory.change(op, group, members, now_ms)
+    def change(
+        self,
+        op: str,
+        group: str,
+        members: Collection[str],
+        now_ms: int,
+        if_version: int | None = None,
+    ) -> Change:
+        """Change the groups before the next batch; see `Directory.change`."""
+        change = self.directory.change(op, group, members, now_ms, if_version)
         self.ended += change.ended
         self.stale = True
         return change

@@ -51,7 +51,7 @@ def to_body(batch: pa.RecordBatch) -> bytes:
     """The rows, compressed where they are large, with a checksum (CRC-32C) before them.
 
     Without their schema, which takes longer than the rows where these are few. Rows with blocks
-    (`streaming.arrow.blocks`) are compressed already.
+    (`streaming.wire.blocks`) are compressed already.
     """
     return b"".join(body_pieces(batch))
 

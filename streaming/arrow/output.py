@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from streaming.arrow.encoded import is_compressed
 from streaming.arrow.ipc import to_ipc
-from streaming.arrow.schemas import HEADERS, columns_in
+from streaming.arrow.schemas import HEADERS, columns_in, is_compressed
 from streaming.arrow.totals import Totals
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import from_body
+from streaming.arrow.ipc import body_pieces, from_body
 from streaming.arrow.pieces import of_lengths
 from streaming.arrow.schemas import RECORD
 
@@ -72,8 +72,44 @@ def packed(
     )
 
 
-def unpacked(packs: Sequence[bytes]) -> pa.Table:
-    """The records (RECORD) in packs, given in any order, in order of arrival."""
-    table = pa.Table.from_batches([from_body(pack, RECORD) for pack in packs], schema=RECORD)
-    place = (flat(table[name]).to_numpy() for name in ("topic", "partition", "offset"))
-    return table.take(pa.array(order_by(*place))).combine_chunks()
+def pack_by_shard(
+    rows: pa.Table,
+    shard: NDArray[Any],
+    keys: list[int],
+    values: Callable[[pa.Table], pa.Table] = lambda rows: rows,
+) -> pa.RecordBatch:
+    """Return rows of PACKED: one pack for each shard that has rows, in the order of the rows.
+
+    ``shard``: that of each row. ``values`` puts the values of the sorted rows in their form.
+    """
+    order = order_by(shard)
+    present, first = np.unique(shard[order], return_index=True)
+    if not len(present):
+        return packed(present, [], keys)
+    (batch,) = values(rows.take(pa.array(order))).combine_chunks().to_batches()
+    bounds = pairwise([*first.tolist(), len(order)])
+    return packed(present, [body_pieces(batch.slice(a, b - a)) for a, b in bounds], keys)
+
+
+def unpacked(packs: Sequence[bytes], schema: pa.Schema = RECORD) -> list[pa.Table]:
+    """Return the rows (``schema``, or the same with blocks) of packs as they come.
+
+    An empty table comes first. Their order is `order_of_arrival`.
+    """
+    tables = (pa.Table.from_batches([from_body(pack, schema)]) for pack in packs)
+    return [schema.empty_table(), *tables]
+
+
+def order_of_arrival(rows: pa.Table) -> NDArray[np.int64]:
+    """Return the rows of a batch by topic, partition and offset.
+
+    The one order in which a shard takes records and commands: packs come in any order, and a
+    repeated batch gives the same bytes.
+    """
+    return order_by(*(flat(rows[name]).to_numpy() for name in ("topic", "partition", "offset")))
+
+
+def in_order(packs: Sequence[bytes]) -> pa.Table:
+    """Return the records (RECORD) of packs in order of arrival."""
+    table = pa.concat_tables(unpacked(packs))
+    return table.take(pa.array(order_of_arrival(table))).combine_chunks()

@@ -30,7 +30,7 @@ TYPED_RECORD = RECORD.append(TIMESTAMP_TYPE)
 """The same as RECORD, for those who want to know that."""
 
 BLOCKS = {"value": [pa.field("block", pa.binary()), pa.field("size", pa.int32())]}
-"""What a table with blocks has in place of a column; see `streaming.arrow.blocks`."""
+"""What a table with blocks has in place of a column; see `streaming.wire.blocks`."""
 
 
 def with_blocks(schema: pa.Schema) -> pa.Schema:
@@ -54,3 +54,28 @@ PAYLOAD = pa.schema(
     [("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)]
 )
 """The input record; ``key`` is its sender, ``timestamp`` in ms."""
+
+ENCODED = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("count", pa.int32()),
+        ("first_ms", pa.int64()),
+        ("latest_ms", pa.int64()),
+        ("body", pa.binary()),
+        ("compression", pa.string()),
+        ("stamps", pa.binary()),
+    ]
+)
+"""Kafka's record batches on their way to the sink (`streaming.wire.encoded`), one in a row. The
+first row's ``stamps`` are the timestamps of all records (ms), encoded by `streaming.arrow.numbers`;
+null where they have Kafka's own."""
+
+
+def is_encoded(table: pa.Table) -> bool:
+    """Whether a table has batches, not records."""
+    return bool(table.schema.equals(ENCODED))
+
+
+def is_compressed(table: pa.Table) -> bool:
+    """Whether a table has batches that are compressed."""
+    return is_encoded(table) and "none" not in table["compression"].to_pylist()

@@ -14,6 +14,8 @@ from streaming.arrow.histograms import together
 class Totals:
     """A shard's counts since its state began; of records, but ``gaps`` counts events.
 
+    ``commands`` are those in the inputs, which ``seen`` does not count.
+
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
     ``histograms``: by name, as in `streaming.arrow.histograms`.
@@ -30,6 +32,7 @@ class Totals:
     rejected: dict[str, int] = field(default_factory=dict)
     undelivered: int = 0
     notices: int = 0
+    commands: int = 0
     held: int = 0
     blocked: int = 0
     channels: int = 0

@@ -11,12 +11,14 @@ import typer
 
 from streaming import logs
 from streaming.cli.advise import advise
+from streaming.cli.backup import backup
 from streaming.cli.broker import broker
 from streaming.cli.changes import group, node
 from streaming.cli.check import check
 from streaming.cli.clients import end_output
 from streaming.cli.demo import demo
 from streaming.cli.graph import graph
+from streaming.cli.init import init
 from streaming.cli.inspect import inspect
 from streaming.cli.log_format import LogFormatOption
 from streaming.cli.operate import reset, seed, skip
@@ -42,14 +44,14 @@ app = typer.Typer(
     name="sequencer",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
-    demo, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise, replay,
-    verify, graph, send, tail, broker, rescale, simulate,
+    demo, init, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise,
+    replay, verify, graph, send, tail, broker, rescale, backup, simulate,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(group, name="group")
@@ -92,8 +94,8 @@ def sequencer(
     Messages for people go to standard error, data to standard output. Exit status: 0 fine; 1 the
     work found a fault; 2 the input (configuration, arguments) is wrong; 130 after Ctrl-C.
 
-    A first try: sequencer demo. With a file of your own: sequencer check orders.toml, sequencer
-    topics orders.toml --create, sequencer run orders.toml.
+    A first try: sequencer demo. With topics of your own: sequencer init orders.toml, sequencer
+    check orders.toml, sequencer topics orders.toml --create, sequencer run orders.toml.
     """
 
 

@@ -37,7 +37,9 @@ def advise(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Say which gap time and buffer would have given up fewer than a chosen share of messages.
+    """Advise a gap time and a buffer for each channel pipeline.
+
+    With them, fewer than a chosen share of messages would have been given up.
 
     The channel pipelines of CONFIG measure while they run how far below the highest label of its
     channel a message comes, and how long others had waited for it; what they measured since the

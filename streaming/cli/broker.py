@@ -22,7 +22,7 @@ def broker(
         typer.Option("--property", help="A broker property, name=value; may be given often."),
     ] = None,
 ) -> None:
-    """Run an embedded Kafka broker (KRaft, one process) until Ctrl-C or SIGTERM.
+    """Run an embedded Kafka broker until Ctrl-C or SIGTERM.
 
     A real Apache Kafka from Maven Central's jars; it needs Java 17 or newer and nothing else. It is
     for trying out, demos and tests: one broker, no replication. Standard output has its address.

@@ -15,7 +15,6 @@ from streaming.terminal import printable
 if TYPE_CHECKING:
     from streaming.config import Config
 
-ANSWER_SECONDS_MAX = 10
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark hides them
 
 
@@ -48,7 +47,7 @@ def check(
     settings.check()
     connection.validate(settings)
     if ask_rights:
-        connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+        connection.wait_for_kafka(settings)
         rights.require(settings, settings.pipelines)
     _compare_topics(settings)
     whole = understood(settings)
@@ -68,7 +67,7 @@ def _compare_topics(settings: Config) -> None:
     why = f"Kafka at {settings.kafka.bootstrap_servers} does not answer."
     try:
         if connection.is_listening(settings):
-            connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+            connection.wait_for_kafka(settings)
             limits.require(settings, settings.pipelines)
             for line in limits.remarks(settings, settings.pipelines):
                 print(line, file=sys.stderr)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from streaming.config import Config
 
 SECONDS_MAX = 30
-ANSWER_SECONDS_MAX = 10
 ADDRESS_DEFAULT = "localhost:9092"
 
 ConfigOption = Annotated[
@@ -43,7 +42,7 @@ def connect(config: Path | None, bootstrap: str | None) -> tuple[Config, dict[st
     else:
         overrides = {BOOTSTRAP: bootstrap} if bootstrap else {}
         settings = load_config(config, {**os.environ, **overrides})
-    cluster = connection.wait_for_kafka(settings, ANSWER_SECONDS_MAX)
+    cluster = connection.wait_for_kafka(settings)
     return settings, cluster.topics
 
 

@@ -38,7 +38,7 @@ def graph(
         bool, typer.Option("--json", help="The graph for programs, not a picture.")
     ] = False,
 ) -> None:
-    """Draw the groups of a pipeline of discipline "group" and their overlaps, as SVG.
+    """Draw the groups of a pipeline and their overlaps, as SVG.
 
     Shown are the groups of CONFIG, the first membership, and the overlaps of two or more common
     subscribers. With sequencing = "network" also the nodes: the path of each group through its
@@ -61,9 +61,12 @@ def graph(
     settings = load_config(config)
     name, chosen = _chosen(settings, pipeline)
     if running:
-        from streaming.cli.memberships import now  # noqa: PLC0415
+        from streaming.cli import memberships  # noqa: PLC0415
 
-        groups, messages = now(settings, name)
+        there = memberships.now(settings, name)
+        groups = {group: listed.members for group, listed in there.items()}
+        counted = memberships.messages(settings, name)
+        messages = {group: counted[group] for group in groups}
     else:
         groups, messages = {group: list(members) for group, members in chosen.groups.items()}, None
     if chosen.sequencing == "batch":

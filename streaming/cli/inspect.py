@@ -32,7 +32,7 @@ def inspect(
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: all of it.")] = False,
 ) -> None:
-    """Show what a pipeline of CONFIG remembers, read from its checkpoint.
+    """Show what a pipeline remembers, read from its checkpoint.
 
     Works while the service runs and when it does not; what is shown is as the last batch left it.
     Channels: the next label, what is held since when, and which labels are missing, given up;
@@ -48,7 +48,7 @@ def inspect(
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.errors import ConfigError, JobFailed  # noqa: PLC0415
     from streaming.service.insight import look  # noqa: PLC0415
-    from streaming.service.session import local, spark_session  # noqa: PLC0415
+    from streaming.spark.session import local, spark_session  # noqa: PLC0415
 
     wanted = channel_named(channel, channel_base64)
     settings = load_config(config)

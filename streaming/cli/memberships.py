@@ -1,10 +1,13 @@
-"""What became of a pipeline's groups: read from its topics, for `sequencer graph --running`."""
+"""Groups and nodes of a pipeline as they are now: read from its topics, for people."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from streaming.service.checkpoint import Checkpoint
 from streaming.verify.records import Topics
@@ -12,28 +15,85 @@ from streaming.verify.records import Topics
 if TYPE_CHECKING:
     from streaming.config import Config
 
-CHANGED = ("group-added", "group-changed")
+CREATED, DESTROYED = "create-node", "destroy-node"
 
 
-def now(config: Config, name: str) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """The groups of a pipeline with their members, and how many messages each had.
+@dataclass(slots=True)
+class Listed:
+    """A group's version, None where no event has named it yet, and its members in order."""
+
+    version: int | None
+    members: list[str]
+
+
+def now(config: Config, name: str) -> dict[str, Listed]:
+    """Return the groups of a pipeline.
 
     A checkpoint's first membership counts more than the configuration's, as in the service.
     """
     pipeline = config.pipelines[name]
     pinned = Checkpoint.of(config, name).identity()
     first = pinned.own["groups"] if pinned is not None else pipeline.groups
-    groups = {group: list(members) for group, members in first.items()}
-    messages: Counter[str] = Counter()
+    begun = 0 if pipeline.transit_topic is None else None
+    groups = {group: Listed(begun, sorted(members)) for group, members in first.items()}
     with Topics(config, lambda _topic, _count: None) as topics:
         for record in topics.each(pipeline.events):  # a group's events lie in one partition
-            event = json.loads(record.value or b"{}")
-            if event.get("event") in CHANGED:
-                groups[event["group"]] = event["members"]
-            elif event.get("event") == "group-removed":
-                groups.pop(event["group"], None)
-        for topic in pipeline.input:
+            _follow(groups, json.loads(record.value or b"{}"))
+    return groups
+
+
+def messages(config: Config, name: str) -> Counter[str]:
+    """Return how many messages a pipeline's inputs have for each group that they name."""
+    counts: Counter[str] = Counter()
+    with Topics(config, lambda _topic, _count: None) as topics:
+        for topic in config.pipelines[name].input:
             for record in topics.each(topic):
                 _, group = record.header("group")
-                messages[(group or b"").decode(errors="replace")] += 1
-    return groups, {group: messages[group] for group in groups}
+                counts[(group or b"").decode(errors="replace")] += 1
+    return counts
+
+
+def nodes(config: Config, name: str) -> dict[str, str]:
+    """Return the nodes of a pipeline with their owners."""
+    pipeline = config.pipelines[name]
+    with Topics(config, lambda _topic, _count: None) as topics:
+        events = [json.loads(each.value or b"{}") for each in topics.each(pipeline.events)]
+    owners: dict[str, str] = {}
+    for event in _in_order(events, pipeline.commands):
+        if event["op"] == CREATED:
+            owners[event["node"]] = event["owner"]
+        else:
+            owners.pop(event["node"], None)
+    return owners
+
+
+def _in_order(events: Iterable[dict[str, Any]], commands: str) -> list[dict[str, Any]]:
+    """Creations and destructions that were done, as they took effect.
+
+    Answers lie in any partition; those of a batch have one time, and its commands come first.
+    """
+    done = [
+        event
+        for event in events
+        if event.get("event") == "command-done" and event.get("op") in (CREATED, DESTROYED)
+    ]
+    place = itemgetter("topic", "partition", "offset")
+    return sorted(done, key=lambda each: (each["at"], each["topic"] != commands, place(each)))
+
+
+def _follow(groups: dict[str, Listed], event: dict[str, Any]) -> None:
+    """Do to groups what an event says of one."""
+    kind, name = event.get("event"), str(event.get("group"))
+    if kind == "group-removed":
+        groups.pop(name, None)
+    elif kind == "group-moved" and name in groups:
+        groups[name].version = event["version"]
+    elif kind in ("group-added", "group-changed"):
+        members = set(groups[name].members) if name in groups else set()
+        members = set(event["members"]) if "members" in event else members
+        members = (members | {*_one(event, "joined")}) - {*_one(event, "left")}
+        groups[name] = Listed(event["version"], sorted(members))
+
+
+def _one(event: dict[str, Any], field: str) -> list[str]:
+    return [event[field]] if field in event else []

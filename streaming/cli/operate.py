@@ -20,7 +20,9 @@ def skip(
         ),
     ] = None,
 ) -> None:
-    """Give up labels that a channel waits for, so that what is held behind them is delivered.
+    """Give up labels that a channel waits for.
+
+    What is held behind them is delivered.
 
     Name one channel, or with --blocked all that have waited so long. Each run of labels given up is
     announced on the events topic; the answer to the command stands there, too.
@@ -38,7 +40,9 @@ def seed(
     question: ChannelQuestion,
     label: Annotated[str, typer.Option("--label", help="The label that shall be next.")],
 ) -> None:
-    """Make LABEL the next label of a channel, also of one that nobody knows yet.
+    """Make LABEL the next label of a channel.
+
+    The channel need not be known yet.
 
     Labels that are left out are announced as given up. A label that is not ahead is refused.
 
@@ -52,7 +56,9 @@ def seed(
 
 @spread
 def reset(question: ChannelQuestion) -> None:
-    """Forget a channel: what it holds is rejected, what comes next begins at the first label.
+    """Forget a channel and reject what it holds.
+
+    What comes next begins at the first label.
 
     Its numbers begin again under a higher incarnation.
 

@@ -16,7 +16,7 @@ def pack(
         "var/workers.tar.gz"
     ),
 ) -> None:
-    """Pack what the executors of a cluster need to run CONFIG into one archive.
+    """Pack what a cluster's executors need into one archive.
 
     Packages, this service and the modules of custom labels; Python itself and Spark are the hosts'
     own. Build it on a machine like the executors' (system, processor, Python's version), and again
@@ -28,7 +28,7 @@ def pack(
     Example: sequencer pack orders.toml -o var/workers.tar.gz
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
-    from streaming.service import worker_archive  # noqa: PLC0415
+    from streaming.spark import worker_archive  # noqa: PLC0415
 
     size = worker_archive.build(load_config(config), output)
     print(f"{output}: {size / 2**20:.0f} MiB. For [spark] in {config}:", file=sys.stderr)

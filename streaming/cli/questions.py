@@ -30,6 +30,11 @@ from streaming.cli.asking import (
 )
 from streaming.errors import ConfigError
 
+ByOption = Annotated[
+    str | None, typer.Option("--by", help="Who asks; it stands in the answer.", envvar="USER")
+]
+WhyOption = Annotated[str | None, typer.Option("--why", help="Why; it stands in the answer.")]
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -37,15 +42,19 @@ class Question:
 
     config: ConfigFile
     pipeline: PipelineOption = None
+    by: ByOption = None
+    why: WhyOption = None
     limit: LimitOption = LIMIT_SECONDS
     as_json: JsonOption = False
 
     def ask(self, discipline: str, command: dict[str, Any]) -> None:
-        """Send the command, and show the answer."""
+        """Send the command without the fields that are None, and show the answer."""
         from streaming.kafka.asking import ask  # noqa: PLC0415  (a quick --help)
 
+        whole = {**command, "by": self.by, "why": self.why}
+        given = {name: value for name, value in whole.items() if value is not None}
         settings, name = load_pipeline(self.config, self.pipeline, discipline)
-        tell(ask(settings, name, command, None, self.limit), as_json=self.as_json)
+        tell(ask(settings, name, given, None, self.limit), as_json=self.as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +71,8 @@ class ChannelQuestion:
         ),
     ] = None
     pipeline: PipelineOption = None
-    by: Annotated[
-        str | None, typer.Option("--by", help="Who asks; it stands in the answer.", envvar="USER")
-    ] = None
-    why: Annotated[str | None, typer.Option("--why", help="Why; it stands in the answer.")] = None
+    by: ByOption = None
+    why: WhyOption = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing; tell what would be done.")
     ] = False

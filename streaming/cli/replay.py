@@ -34,7 +34,7 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Run a channel pipeline's recorded input through other settings, and tell the difference.
+    """Run recorded input through other settings and compare.
 
     The input is read once, from its begin to its end as it is now, and goes twice through the
     service's own step: with the settings of CONFIG, and with --set. Time is that of the records'

@@ -16,7 +16,9 @@ def rescale(
     ],
     to: Annotated[str, typer.Option("--to", help="The new checkpoint: a folder or URI.")],
 ) -> None:
-    """Move the state of a stopped service into a new checkpoint with more or fewer partitions.
+    """Move a stopped service's state into a new checkpoint.
+
+    The new checkpoint has more or fewer shards and partitions.
 
     What is held, given up, counted and remembered goes on, and nothing is delivered twice or lost.
     The new checkpoint is read back and compared before the old one is closed; until then the old
@@ -34,7 +36,7 @@ def rescale(
     from streaming.logs import say  # noqa: PLC0415
     from streaming.service.rescale import Target  # noqa: PLC0415
     from streaming.service.rescale import rescale as move  # noqa: PLC0415
-    from streaming.service.session import local, spark_session, start_jvm  # noqa: PLC0415
+    from streaming.spark.session import local, spark_session, start_jvm  # noqa: PLC0415
 
     settings = load_config(config)
     root = to.rstrip("/")

@@ -59,7 +59,7 @@ def resend(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The counts as JSON.")] = False,
 ) -> None:
-    """Send rejected records back to the input that they came from, each once.
+    """Send rejected records back to their input, each once.
 
     The record is what it was: key, value, own headers and timestamp, to the same partition; the
     reject stays where it is. What was sent is noted in the topic REJECTS.resent, in the transaction

@@ -42,7 +42,9 @@ def run(
     ] = False,
     _log_format: RunLogFormatOption = None,
 ) -> None:
-    """Run the pipelines of CONFIG until stopped (or, with --once, until all input is done).
+    """Run the pipelines of CONFIG until stopped.
+
+    With --once: until all input is done.
 
     Kafka is waited for, also when it goes away meanwhile. Ctrl-C or SIGTERM finishes the running
     batch and stops; kill -9 loses and repeats nothing either. A pipeline whose input is lost or
@@ -57,13 +59,13 @@ def run(
     Example: sequencer run orders.toml
     """
     from streaming import crashes, logs  # noqa: PLC0415  (a quick --help)
-    from streaming.service.stopping import Stopping  # noqa: PLC0415
+    from streaming.stopping import Stopping  # noqa: PLC0415
 
     crashes.arm()
     stopping = Stopping()
     with logs.only_json(), stopping.listening():  # what follows takes some seconds
         from streaming.config import load_config  # noqa: PLC0415
-        from streaming.service.session import start_jvm  # noqa: PLC0415
+        from streaming.spark.session import start_jvm  # noqa: PLC0415
 
         settings = load_config(config)
         names = settings.named(pipeline or [])

@@ -48,12 +48,12 @@ def simulate(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Results for programs.")] = False,
 ) -> None:
-    """Simulate the ordering of overlapping groups, in one process, without Kafka or Spark.
+    """Simulate the ordering of overlapping groups.
 
     The group protocol by message runs on simulated machines in a network of 10,000 routers; a
     service (sequencing = "network") runs it by batch, and tests hold both together. Without options
-    all figures are measured, some minutes of work; tables go to standard output, each with what
-    the paper ("Decentralized Message Ordering for Publish/Subscribe Systems") says beside it.
+    all figures are measured, some minutes of work; tables go to standard output, each with what the
+    paper ("Decentralized Message Ordering for Publish/Subscribe Systems") says beside it.
 
     Figures: 1 groups that come and go, and their sequencers; 2 latency stretch; 3 sequencing nodes
     by groups; 4 nodes and overlaps by occupancy; hosts: fewer hosts, and groups of neighbours;

@@ -24,6 +24,7 @@ ROWS = (
     "delivered",
     "undelivered",
     "notices",
+    "commands",
     "rejected",
     "dropped",
     "held",
@@ -51,7 +52,9 @@ def status(
         bool, typer.Option("--watch", help=f"Again every {WATCH_SECONDS} s, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Show what the pipelines of CONFIG have done since their checkpoint began.
+    """Show what the pipelines of CONFIG have done.
+
+    Totals count from the beginning of the checkpoint.
 
     Works while the service runs and when it does not; the figures are those of the last batch.
     Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,

@@ -18,7 +18,9 @@ def topics(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """List the topics that CONFIG needs, or create the missing ones (idempotent).
+    """List or create the topics that CONFIG needs.
+
+    Topics that exist are left as they are.
 
     A new topic gets as many partitions as its pipeline's first input has, else 8 (one of commands:
     1), and the brokers' own replication factor and retention. A run creates missing outputs itself,

@@ -26,7 +26,7 @@ def verify(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Read the input and output topics of CONFIG and judge the order from them alone.
+    """Judge the order from the input and output topics alone.
 
     Checked: sequences without a hole; bytes, headers and timestamps untouched; every input record
     delivered, rejected with a reason that fits, dropped as a duplicate, or held. Channels: labels

@@ -4,12 +4,19 @@
 gives, `lines` what it holds each delivery against.
 """
 
-from streaming.clients.deliveries import Delivery, GroupDelivery, MulticastDelivery, Notice
+from streaming.clients.deliveries import (
+    ChangeNotice,
+    Delivery,
+    GroupDelivery,
+    MulticastDelivery,
+    Notice,
+)
 from streaming.clients.lines import Disorder, Hole
 from streaming.clients.reading import OrderedConsumer
 from streaming.clients.sending import GroupPublisher, LabelledProducer, MulticastSender
 
 __all__ = [
+    "ChangeNotice",
     "Delivery",
     "Disorder",
     "GroupDelivery",

@@ -15,6 +15,7 @@ Stamp = tuple[str, str, int]
 
 COUNTS = ("sequence", "incarnation")
 GROUP = ("sender", "group-sequence", "group-version", "stamps")
+NOTICE = ("notice", "detail")
 MULTICAST = ("from", "destination", "timestamp", "handles", "handles-invalid", "notice")
 OPTIONAL = {"stamps", "handles", "handles-invalid", "notice"}
 
@@ -90,14 +91,31 @@ class Notice(Delivery):
     node: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeNotice(Delivery):
+    """A group of the subscriber was changed, or ended; its key is the subscriber.
+
+    ``word``: `joined`, `left` or `removed`. ``detail``: the event of the change.
+    """
+
+    word: str
+    detail: Mapping[str, Any]
+
+
 def channel_delivery(record: dict[str, Any], headers: Headers, prefix: str) -> Delivery:
     """A delivery of discipline `channel`."""
     added, own = _added(headers, prefix, ())
     return Delivery(**record, headers=own, **_counts(added))
 
 
-def group_delivery(record: dict[str, Any], headers: Headers, prefix: str) -> GroupDelivery:
-    """A delivery of discipline `group`."""
+def group_delivery(
+    record: dict[str, Any], headers: Headers, prefix: str
+) -> GroupDelivery | ChangeNotice:
+    """A delivery of discipline `group`, or the notice of a change."""
+    if [name for name, _ in headers] == [prefix + name for name in (*NOTICE, *COUNTS)]:
+        told, own = _added(headers, prefix, NOTICE)
+        word, detail = (told["notice"] or b"").decode(), json.loads(told["detail"] or b"none")
+        return ChangeNotice(**record, headers=own, **_counts(told), word=word, detail=detail)
     added, own = _added(headers, prefix, GROUP)
     group = next((value for name, value in reversed(own) if name == "group"), None) or b""
     return GroupDelivery(
@@ -146,7 +164,7 @@ READERS: Mapping[str, Callable[[dict[str, Any], Headers, str], Any]] = {
 
 def read(
     discipline: str, record: dict[str, Any], headers: Headers, prefix: str
-) -> Delivery | GroupDelivery | MulticastDelivery | Notice:
+) -> Delivery | GroupDelivery | MulticastDelivery | Notice | ChangeNotice:
     """The delivery that a record is; SequencerError where it is none of the discipline's."""
     try:
         found: Delivery = READERS[discipline](record, headers, prefix)

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from streaming.clients.deliveries import Delivery, GroupDelivery, MulticastDelivery, Notice
+from streaming.clients.deliveries import (
+    ChangeNotice,
+    Delivery,
+    GroupDelivery,
+    MulticastDelivery,
+    Notice,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +70,13 @@ class GroupLine:
     overlaps: dict[tuple[str, str], int] = field(default_factory=dict)
     handles: set[str] = field(default_factory=set)
 
-    def follow(self, delivery: GroupDelivery) -> Iterator[str]:
+    def follow(self, delivery: GroupDelivery | ChangeNotice) -> Iterator[str]:
         """(`group-version`, `group-sequence`) rises in a group, the number in an overlap.
 
         An overlap's numbers may begin again with the first message of a new version.
         """
+        if isinstance(delivery, ChangeNotice):
+            return
         group, here = delivery.group, (delivery.group_version, delivery.group_sequence)
         before = self.groups.get(group, (-1, -1))
         if here <= before:

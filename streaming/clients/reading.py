@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, over
 from streaming.clients.connecting import connected
 from streaming.clients.deliveries import (
     READERS,
+    ChangeNotice,
     Delivery,
     GroupDelivery,
     MulticastDelivery,
@@ -106,7 +107,7 @@ class OrderedConsumer(Generic[D]):
 
     @overload
     def __init__(
-        self: OrderedConsumer[GroupDelivery],
+        self: OrderedConsumer[GroupDelivery | ChangeNotice],
         kafka: dict[str, Any],
         topics: Sequence[str],
         *,

@@ -106,7 +106,8 @@ def at_address(address: str) -> Config:
 def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str) -> Config:
     """The configuration in parsed TOML tables; ``source`` names it in errors."""
     faults = [unknown(key, TABLES, []) for key in tables if key not in TABLES]
-    service = _table(Service, tables.get("service", {}), ["service"], faults)
+    written = _filled(tables.get("service", {}), environ, ["service"], faults)
+    service = _table(Service, written, ["service"], faults)
     kafka, secrets = _kafka(tables.get("kafka", {}), environ, faults)
     spark = _spark(tables.get("spark", {}), environ, faults)
     secrets += properties.secrets(tables.get("spark"), spark)
@@ -136,6 +137,19 @@ def _table(
         return None
 
 
+def _filled(values: Any, environ: Mapping[str, str], path: list[str], faults: list[str]) -> Any:
+    """The table with the variables in its texts filled in."""
+    if not isinstance(values, dict):
+        return values
+    filled = {
+        key: properties.fill(value, environ, key_path([*path, key]), faults)
+        if isinstance(value, str)
+        else value
+        for key, value in values.items()
+    }
+    return {key: value for key, value in filled.items() if value is not None}
+
+
 def _kafka(
     values: Any, environ: Mapping[str, str], faults: list[str]
 ) -> tuple[Kafka | None, tuple[str, ...]]:
@@ -145,7 +159,7 @@ def _kafka(
     raw = values.get("properties", {})
     filled = properties.read(raw, environ, faults)
     secrets = properties.secrets(raw, filled)
-    filled_in = {**values, "properties": filled}
+    filled_in = {**_filled(values, environ, ["kafka"], faults), "properties": filled}
     if address := environ.get(BOOTSTRAP):
         filled_in["bootstrap_servers"] = address
     mine: list[str] = []

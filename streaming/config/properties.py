@@ -15,8 +15,8 @@ SECRET = re.compile(
 )
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SPARK_VARIABLE = re.compile(r"\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*)\}")
-"""What else stands in `${…}` there, Spark replaces itself."""
+SPARK_VARIABLE = re.compile(r"\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*|[A-Z_][A-Z0-9_]*:[^}]*)\}")
+"""What else stands in `${…}` there, `${env:…}` for instance, Spark replaces itself."""
 
 FILE = "file:"
 FILE_BYTES_MAX = 1_000_000
@@ -77,7 +77,7 @@ def fill(
     faults: list[str],
     variables: re.Pattern[str] = VARIABLE,
 ) -> str | None:
-    """The text with each ``${NAME}`` and ``${file:/path}`` filled in.
+    """The text with each ``${NAME}``, ``${NAME:default}`` and ``${file:/path}`` filled in.
 
     None where one cannot be; what is wrong goes to ``faults``, under the key's ``path``.
     """
@@ -96,11 +96,16 @@ def _value(name: str, environ: Mapping[str, str]) -> str:
     """What stands for a variable; ValueError where nothing does."""
     if name.startswith(FILE):
         return _file(name.removeprefix(FILE))
+    name, colon, default = name.partition(":")
     if not VARIABLE_NAME.fullmatch(name):
-        raise ValueError(f"${{{name}}} names no variable; write ${{NAME}} or ${{file:/path}}")
-    if name not in environ:
-        raise ValueError(f"the environment has no {name}; set it before the start")
-    return environ[name]
+        raise ValueError(
+            f"${{{name}}} names no variable; write ${{NAME}}, ${{NAME:default}} or ${{file:/path}}"
+        )
+    if name not in environ and not colon:
+        raise ValueError(
+            f"the environment has no {name}; set it before the start, or write ${{{name}:default}}"
+        )
+    return environ.get(name, default)
 
 
 def _file(path: str) -> str:

@@ -22,3 +22,8 @@ def operators(pipelines: Iterable[Any]) -> list[str]:
             for name in DISCIPLINES[pipeline.discipline].operators(pipeline)
         }
     )
+
+
+def has_rows(pipelines: Iterable[Any]) -> bool:
+    """Whether Spark evaluates expressions for one of these, and so has rows of each record."""
+    return any(DISCIPLINES[pipeline.discipline].rows(pipeline) for pipeline in pipelines)

@@ -23,31 +23,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import body_pieces
+from streaming.arrow.ipc import body_pieces, to_line
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
-from streaming.arrow.pack import packed, unpacked
-from streaming.arrow.partitioner import murmur2
+from streaming.arrow.pack import in_order, packed
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.plan import Plan, batch_context
 from streaming.disciplines.refused import NOTHING_REFUSED, Name, Refused
-from streaming.disciplines.shards import (
-    STATE_FORMAT,
-    Core,
-    ShardOperator,
-    core_of,
-    state_keys,
-    text_of,
-)
+from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.source import Source
+from streaming.disciplines.state_row import STATE, StateRow, blob_of
 from streaming.disciplines.undelivered import Dropping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
-
-STATE = "format int, clock_ms long, core binary, totals string"
-
-Row = tuple[int, int, bytes, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +62,19 @@ class BroadcastWork:
     commands: pa.Table
     now_ms: int
 
+    def row_of(self, place: Mapping[str, Any], plan: BroadcastPlan) -> int:
+        """Return the record at a place (topic, partition, offset).
+
+        Below 0: a command of the commands topic, counted from their end.
+        """
+        wanted = (plan.reads.index(place["topic"]), place["partition"], place["offset"])
+        for table, shift in ((self.records, 0), (self.commands, len(self.commands))):
+            columns = [flat(table[name]).to_numpy() for name in ("topic", "partition", "offset")]
+            same = [column == each for column, each in zip(columns, wanted, strict=True)]
+            for row in np.flatnonzero(np.all(same, axis=0)).tolist():
+                return int(row - shift)
+        raise ValueError(f"nothing of the batch is at {place}")
+
 
 class BroadcastCore(Core):
     """One shard that gets every record, and works out what concerns its keys."""
@@ -91,6 +93,10 @@ class BroadcastCore(Core):
     @abstractmethod
     def origin(self, work: BroadcastWork, name: Name) -> int:
         """Return the record that a delivery of the batch is of; see `undelivered.Counting`."""
+
+    def is_notice(self, work: BroadcastWork, name: Name) -> bool:
+        """Whether a delivery is not of a message, but tells of a command."""
+        return self.origin(work, name) < 0
 
     @abstractmethod
     def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
@@ -112,18 +118,17 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
         self.begin()
         self.refused = Refused.of(batch_context().decisions)
         packs = [blob for frame in frames for blob in frame["rows"]]
-        row = state.get if state.exists else None
+        row = StateRow(*state.get) if state.exists else StateRow()
         after = yield from self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())
         state.update(after)
 
     def step(
-        self, key: int, packs: Sequence[bytes], row: tuple[Any, ...] | None, now_ms: int
-    ) -> Generator[pd.DataFrame, None, Row]:
-        """Take a batch's packs, in any order: rows of OUTPUT; returns the new row of STATE."""
+        self, key: int, packs: Sequence[bytes], row: StateRow, now_ms: int
+    ) -> Generator[pd.DataFrame, None, StateRow]:
+        """Take a batch's packs, in any order: rows of OUTPUT; returns the new state."""
         shard = self.shards[key]
-        row = row or state_row(0, b"", "{}")
-        now_ms = max(now_ms, row[1])
-        core = self.take(shard, *core_of(row))
+        now_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
+        core = self.take(shard, blob_of(row.core), row.totals)
         wrote_before, wrote = core.totals.batches > 0, False
         work = read_packs(packs, len(self.plan.inputs), now_ms)
         for topic, table in self._without_refused(core, work):
@@ -132,7 +137,7 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
                 yield rows
         core.totals.batches += wrote
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
-        return state_row(now_ms, self.keep(shard, core), core.totals.to_json())
+        return StateRow(now_ms, core.totals.to_json(), to_line(self.keep(shard, core)))
 
     def _without_refused(self, core: BroadcastCore, work: BroadcastWork) -> Iterator[Write]:
         """What a shard writes, but for what Kafka refused in earlier runs of the batch."""
@@ -141,11 +146,6 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
         for topic, table in chain(kept, dropping.close(work)):
             is_rejects = topic == self.plan.rejects
             yield topic, self.refused.stripped(table, work.now_ms) if is_rejects else table
-
-
-def state_row(clock_ms: int, core: bytes, totals: str) -> Row:
-    """A row of STATE."""
-    return STATE_FORMAT, clock_ms, b"", text_of(core, totals)
 
 
 def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
@@ -166,14 +166,9 @@ def pack_for_all(table: pa.Table, keys: list[int]) -> pa.RecordBatch:
 
 def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> BroadcastWork:
     """The work in a batch's packs, given in any order; ``inputs``: how many topics have records."""
-    table = unpacked(packs)
+    table = in_order(packs)
     first = int(np.searchsorted(flat(table["topic"]).to_numpy(), inputs))
     return BroadcastWork(table.slice(0, first), table.slice(first), now_ms)
-
-
-def homes(names: pa.Array, shards: int) -> NDArray[np.int64]:
-    """The shard of each subscriber or peer (binary, no nulls); the same for ever."""
-    return (murmur2(names) & np.int32(0x7FFFFFFF)).astype(np.int64) % shards
 
 
 def record_homes(records: pa.Table, shards: int) -> NDArray[np.int64]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
+from streaming.arrow.columns import flat, last_headers
 from streaming.disciplines.plan import Plan
 
 COMMAND_BYTES_MAX = 1_000_000
 NAME_BYTES_MAX = 249
 ID_BYTES_MAX = 10_000
+SIGNED = ("by", "why")
+"""Fields of a command that stand in its answer."""
 
 
 class Refused(Exception):  # noqa: N818  (an answer, no fault)
@@ -35,6 +40,36 @@ def read_object(value: bytes | None) -> dict[str, Any]:
     return command
 
 
+def read_request(value: bytes | None, op: str | None) -> dict[str, Any]:
+    """Return a command's JSON object; of a record of an input its header names the operation."""
+    request = read_object(value)
+    return request if op is None else {**request, "op": op}
+
+
+def asked_in(records: pa.Table, allowed: Collection[str]) -> dict[int, str]:
+    """Return the rows of inputs (RECORD) that are commands, ascending, with their operations.
+
+    These are the records whose last header `op` names one that is ``allowed``.
+    """
+    if not allowed or not len(records):
+        return {}
+    ((ops, _),) = last_headers(flat(records["headers"]), ["op"])
+    coded = ops.dictionary_encode()
+    names = [name.decode(errors="replace") for name in coded.dictionary.to_pylist()]
+    codes = coded.indices.fill_null(-1).to_pylist()
+    named = {code: name for code, name in enumerate(names) if name in allowed}
+    return {row: named[code] for row, code in enumerate(codes) if code in named}
+
+
+def stretches(count: int, asked: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Yield the rows between commands (half-open); a command, if any, stands where one ends."""
+    first = 0
+    for row in asked:
+        yield first, row
+        first = row + 1
+    yield first, count
+
+
 def own_id(request: dict[str, Any]) -> str | None:
     """The id that the command gives itself, if it is a text, and not too long for an answer."""
     command_id = request.get("id")
@@ -45,6 +80,22 @@ def own_id(request: dict[str, Any]) -> str | None:
     ):
         return None
     return command_id
+
+
+def signature(request: Mapping[str, Any]) -> dict[str, str]:
+    """Return who gave a command and why (`by`, `why`), as far as it says so.
+
+    Raises Refused where one of them is no text, or too long for an answer.
+    """
+    for name in SIGNED:
+        if name not in request:
+            continue
+        text = request[name]
+        if not isinstance(text, str) or not is_unicode(text):
+            raise Refused(f"bad-{name}", f"{name} is no text")
+        if len(text.encode()) > ID_BYTES_MAX:
+            raise Refused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
+    return {name: request[name] for name in SIGNED if name in request}
 
 
 def name_fault(name: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Reshard, rekeyed
+from streaming.disciplines.state_row import StateRow
 from streaming.settings.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 Described = list[dict[str, Any]]
 """A dictionary for each channel, subscriber or peer."""
 
-Reader = Callable[[Iterable[Any]], Iterable[dict[str, Any]]]
-"""From a row of the state store (the shard's key, then its state) to what it says."""
+Reader = Callable[[int, StateRow], Iterable[dict[str, Any]]]
+"""From a shard's key and its state to what the state says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,11 @@ class Fixed:
     """A part of a pipeline's identity: what a checkpoint began with.
 
     ``remedy``: what to do where the configuration says something else now; without one the
-    checkpoint's value is used, and ``instead`` says how to change it. ``before``: the value in
-    checkpoints that were made before it was kept.
+    checkpoint's value is used, and ``instead`` says how to change it.
     """
 
     remedy: str = ""
     instead: str = ""
-    before: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,10 @@ class Pace:
 class StateMove:
     """How a pipeline's state is moved to other shards (`sequencer rescale`).
 
-    ``schema``: of a shard's state, as SQL. ``timed``: whether shards have timers. ``exchanges``:
-    whether shards send each other messages, so that there must stay as many of them.
+    ``timed``: whether shards have timers. ``exchanges``: whether shards send each other messages,
+    so that there must stay as many of them.
     """
 
-    schema: str
     reshard: Reshard = rekeyed
     timed: bool = False
     exchanges: bool = False

@@ -11,34 +11,26 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import body_pieces
+from streaming.arrow.ipc import to_line
 from streaming.arrow.output import OUTPUT, Write, output_rows
-from streaming.arrow.pack import packed, unpacked
+from streaming.arrow.pack import in_order, pack_by_shard
 from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.disciplines.plan import ExchangePlan
-from streaming.disciplines.shards import (
-    STATE_FORMAT,
-    Core,
-    ShardOperator,
-    core_of,
-    state_keys,
-    text_of,
-)
+from streaming.disciplines.shards import Core, ShardOperator, state_keys
+from streaming.disciplines.state_row import STATE, StateRow, blob_of
 from streaming.errors import InputLost, StateFormatError
 
 if TYPE_CHECKING:
@@ -47,9 +39,7 @@ if TYPE_CHECKING:
 
     from streaming.disciplines.source import Source
 
-STATE = "format int, clock_ms long, links string, core binary, totals string"
-
-Route = Callable[[pa.Table], NDArray[np.int64]]
+Route = Callable[[pa.Table], NDArray[np.integer]]
 """The shard of each row of a table of input records."""
 
 CHUNK_FORMAT = 1
@@ -115,7 +105,7 @@ class Links:
         for value in values:
             form, source, number = _ENVELOPE.unpack_from(value)
             if form != CHUNK_FORMAT:
-                raise StateFormatError(form, CHUNK_FORMAT)
+                raise StateFormatError("A chunk in the transit topic", form, CHUNK_FORMAT)
             expected = self.taken.get(source, 0)
             if number > expected:
                 raise InputLost(
@@ -139,20 +129,22 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         """Step one shard; the state changes only with what is returned."""
         self.begin()
         packs = [blob for frame in frames for blob in frame["rows"]]
-        row = state.get if state.exists else None
+        row = StateRow(*state.get) if state.exists else StateRow()
         after, rows = self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())
         state.update(after)
         yield rows
 
     def step(
-        self, key: int, packs: Sequence[bytes], row: tuple[Any, ...] | None, now_ms: int
-    ) -> tuple[tuple[Any, ...], pd.DataFrame]:
-        """Take a batch's packs, in any order; the new row of STATE and rows of OUTPUT."""
+        self, key: int, packs: Sequence[bytes], row: StateRow, now_ms: int
+    ) -> tuple[StateRow, pd.DataFrame]:
+        """Take a batch's packs, in any order; the new state and rows of OUTPUT.
+
+        The links stand in the state on a line before the core's.
+        """
         shard = self.shards[key]
-        row = row or (STATE_FORMAT, 0, "[[],[]]", b"", "{}")
-        core = self.take(shard, *core_of(row))
-        now_ms = max(now_ms, row[1])
-        links = Links.from_json(row[2])
+        core = self.take(shard, blob_of(row.core), row.totals)
+        now_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
+        links = Links.from_json(row.core.partition("\n")[0] or "[[],[]]")
         outcome = core.step(self._work(packs, links, now_ms))
         sealed = [
             (target, links.seal(shard, target, chunk))
@@ -161,11 +153,11 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         ]
         writes = [*outcome.writes, (self.plan.transit, self._transit(sealed))]
         rows = output_rows(key, writes, core.totals)
-        text = text_of(self.keep(shard, core), core.totals.to_json())
-        return (STATE_FORMAT, now_ms, links.to_json(), b"", text), rows
+        text = f"{links.to_json()}\n{to_line(self.keep(shard, core))}"
+        return StateRow(now_ms, core.totals.to_json(), text), rows
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
-        table = unpacked(packs)
+        table = in_order(packs)
         topic = flat(table["topic"]).to_numpy()
         bounds = np.searchsorted(topic, [len(self.plan.inputs), len(self.plan.inputs) + 1])
         records, commands, transit = (
@@ -221,14 +213,4 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
             np.repeat(np.arange(plan.shards), len(commands)),
         )
     )
-    order = order_by(shard)
-    present, first = np.unique(shard[order], return_index=True)
-    rows = table.take(pa.array(row[order])).combine_chunks().to_batches()
-    bounds = pairwise([*first.tolist(), len(order)])
-    packs = [body_pieces(rows[0].slice(a, b - a)) for a, b in bounds]
-    return packed(present, packs, state_keys(plan))
-
-
-def home(name: bytes, shards: int) -> int:
-    """The shard of a subscriber, peer or sender; all shards agree on it, for ever."""
-    return zlib.crc32(name) % shards
+    return pack_by_shard(table.take(pa.array(row)), shard, state_keys(plan))

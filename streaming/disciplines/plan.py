@@ -32,16 +32,19 @@ class Plan:
     """What plans of every discipline have.
 
     ``inputs`` are sorted: a record's topic travels as its number in this list. ``partitions`` gives
-    the number of partitions of each topic written to. ``create_topics``: whether a topic that turns
-    out to be missing is created, with the settings ``new_topics``. ``folder``: the checkpoint's,
-    where it is a folder that all workers see; ``sync``: whether the disk has what is written there
-    before it counts. ``compression``: how operators encode record batches; empty where the sink has
-    to. ``decided``: the fields, in words of JSON, that batches decide by (see :meth:`decisions`).
-    ``part_records_max``, ``part_bytes_max``: a transaction of the sink's takes about so much.
+    for each topic written to over how many partitions its keys are spread. ``create_topics``:
+    whether a topic that turns out to be missing is created, with the settings ``new_topics``.
+    ``folder``: the checkpoint's, where it is a folder that all workers see; ``sync``: whether the
+    disk has what is written there before it counts. ``compression``: how operators encode record
+    batches; empty where the sink has to. ``decided``: the fields, in words of JSON, that batches
+    decide by (see :meth:`decisions`). ``part_records_max``, ``part_bytes_max``: a transaction of
+    the sink's takes about so much.
+    ``renewed_ms``: keys that began before have a new incarnation, which begins then; decided by the
+    driver (`streaming.service.histories`).
     """
 
     discipline: ClassVar[str]
-    decided: ClassVar[tuple[str, ...]] = ("retire_after_ms",)
+    decided: ClassVar[tuple[str, ...]] = ("retire_after_ms", "partitions")
     service: str
     pipeline: str
     inputs: tuple[str, ...]
@@ -61,6 +64,7 @@ class Plan:
     compression: str = ""
     part_records_max: int = 1_000_000
     part_bytes_max: int = 64 * 2**20
+    renewed_ms: int = 0
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
     @property
@@ -77,13 +81,13 @@ class Plan:
         return {**fields, "header_prefix": self.headers.prefix}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
-        """Return this plan with a batch's decisions in place of its own.
-
-        Decisions that an earlier version did not make stay the plan's.
-        """
+        """Return this plan with a batch's decisions in place of its own."""
         values = {**self.decisions(), **decisions}
         headers = Headers(values["header_prefix"])
-        return replace(self, headers=headers, **{name: values[name] for name in self.decided})
+        decided = {name: values[name] for name in self.decided}
+        return replace(
+            self, headers=headers, renewed_ms=values.get("renewed_ms", self.renewed_ms), **decided
+        )
 
     def delivers_to(self, topic: str) -> bool:
         """Whether what is written to a topic are deliveries."""

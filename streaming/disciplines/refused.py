@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from streaming.arrow.blocks import plain_values
 from streaming.arrow.columns import flat
 from streaming.disciplines.plan import Plan
+from streaming.wire.blocks import plain_values
 
 FINDING = "refused"
 OUTPUT, REJECTS = "output", "rejects"

@@ -1,7 +1,7 @@
 """State moved to other shards: what all disciplines share.
 
-A `Reshard` takes all rows of a pipeline's state, each the shard's key and then its state, and gives
-the rows under another plan. Every channel, subscriber and peer keeps what is known of it.
+A `Reshard` takes the states of all shards of a pipeline, each with the shard's key, and gives those
+under another plan. Every channel, subscriber and peer keeps what is known of it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_row import StateRow
 
-Row = tuple[Any, ...]
-"""The key of a shard, then the fields of its state."""
+Row = tuple[int, StateRow]
+"""The key of a shard, and its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +53,4 @@ def rekeyed(before: Plan, after: Plan, rows: Sequence[Row]) -> Resharded:
     old = shard_keys(before.shards, before.state_partitions)
     new = shard_keys(after.shards, after.state_partitions)
     moved = dict(zip(old, new, strict=True))
-    return Resharded([(moved[key], *state) for key, *state in rows], {})
+    return Resharded([(moved[key], state) for key, state in rows], {})

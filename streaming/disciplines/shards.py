@@ -1,26 +1,21 @@
 """Operators by shards: what groups and multicast share, however a batch reaches their shards.
 
-A `Core` is the discipline's part of one shard. Its state is a row of the state store: a format,
-more of the operator's own, then the core with its totals as text. (Spark keeps to the columns that
-a checkpoint began with; the core had one of its own, and older checkpoints are to be refused by
-their format.)
+A `Core` is the discipline's part of one shard. Its state is a row of Spark's state store, which has
+the same columns in every discipline (`StateRow`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from streaming.arrow.ipc import from_line, to_line
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Described, Reader
 from streaming.disciplines.plan import Plan, batch_context
 from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import StateFormatError
-
-STATE_FORMAT = 3
+from streaming.disciplines.state_row import StateRow, blob_of
 
 
 @dataclass(slots=True)
@@ -33,6 +28,11 @@ class Count:
     sequence: int
     incarnation: int
     last_ms: int
+
+    def renew(self, since_ms: int) -> None:
+        """Begin anew, if this began before ``since_ms``."""
+        if self.incarnation < since_ms:
+            self.sequence, self.incarnation = 0, since_ms
 
 
 class Core(ABC):
@@ -51,6 +51,10 @@ class Core(ABC):
     @abstractmethod
     def load(self, state: bytes) -> None:
         """Become what ``state`` was dumped from."""
+
+    @abstractmethod
+    def renew(self, since_ms: int) -> None:
+        """Begin the numbers of keys whose incarnation began before ``since_ms`` anew, then."""
 
 
 PlanType = TypeVar("PlanType", bound=Plan)
@@ -87,15 +91,14 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     def reader(self, describe: Callable[[Any], Described]) -> Reader:
         """Reads rows of the state store back, by what ``describe`` says of a core."""
 
-        def read(row: Iterable[Any]) -> Described:
-            key, *state = row
-            return describe(self.restored(key, tuple(state)))
+        def read(key: int, state: StateRow) -> Described:
+            return describe(self.restored(key, state))
 
         return read
 
-    def restored(self, key: int, row: tuple[Any, ...]) -> CoreType:
+    def restored(self, key: int, row: StateRow) -> CoreType:
         """The shard in a row of the state store, for a look at it."""
-        blob, _ = core_of(row)
+        blob = blob_of(row.core)
         core = self.core(self.shards[key])
         if blob:
             core.load(blob)
@@ -109,6 +112,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
             core = self.renewed(shard, core) if usable else self.core(shard)
             if blob:
                 core.load(blob)
+                core.renew(self.plan.renewed_ms)
         core.totals = Totals.from_json(totals)
         taken: CoreType = core
         return taken
@@ -126,20 +130,3 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
 def state_keys(plan: Plan) -> list[int]:
     """The state key of each shard."""
     return shard_keys(plan.shards, plan.state_partitions)
-
-
-def core_of(row: tuple[Any, ...]) -> tuple[bytes, str]:
-    """The core's bytes and its totals in a row of state.
-
-    Raises StateFormatError for one that this version does not read.
-    """
-    form, *_, text = row
-    if form != STATE_FORMAT:
-        raise StateFormatError(form, STATE_FORMAT)
-    totals, _, core = text.partition("\n")
-    return (from_line(core) if core else b""), totals
-
-
-def text_of(core: bytes, totals: str) -> str:
-    """The text that has both."""
-    return f"{totals}\n{to_line(core)}"

@@ -1,10 +1,12 @@
-"""Hashes as Spark has them: state keys spread evenly over the partitions, channels' shards."""
+"""Which shard has a name, and which state key a shard has."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from streaming.arrow.xxhash64 import shards_of
+from streaming.arrow.partitioner import partitions_of
 
 
 def shard_keys(shards: int, partitions: int) -> list[int]:
@@ -39,6 +41,15 @@ def _spark_hash_int(value: int, seed: int = 42) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
-def channel_shard(channel: bytes, shards: int) -> int:
-    """The shard of a channel."""
-    return int(shards_of(pa.array([channel], pa.binary()), shards)[0])
+def shards_of(names: pa.Array, shards: int) -> NDArray[np.int32]:
+    """Return the shard of each channel, subscriber, peer or sender (binary; null is empty).
+
+    A name has its shard for the life of a checkpoint, whoever asks. It is Kafka's partition of that
+    key among so many: a shard writes to few partitions where one number divides the other.
+    """
+    return partitions_of(names.fill_null(b"") if names.null_count else names, shards)
+
+
+def shard_of_name(name: bytes, shards: int) -> int:
+    """Return the shard of one name; see `shards_of`."""
+    return int(shards_of(pa.array([name], pa.binary()), shards)[0])

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 
 from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers, plain
-from streaming.arrow.encoded import HEADER
 from streaming.arrow.totals import Totals
 from streaming.disciplines.commands import place_of
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.refused import Name, Refused, Why, text_of
+from streaming.wire.encoded import HEADER
 
 
 class Work(Protocol):
@@ -53,6 +53,9 @@ class Counting(Protocol):
 
     def origin(self, work: Any, name: Name) -> int:
         """Return the record that a delivery is of; below 0 a command, counted from their end."""
+
+    def is_notice(self, work: Any, name: Name) -> bool:
+        """Whether a delivery is not of a message, but tells of a command."""
 
     def destinations(self, work: Any, record: int) -> Collection[str]:
         """Return who had to get a record."""
@@ -113,14 +116,15 @@ class Dropping:
         rejected: list[tuple[int, Why]] = []
         for name in self.dropped:
             why, record = self.named[name], self.core.origin(work, name)
+            is_notice = self.core.is_notice(work, name)
+            totals.notices -= is_notice
+            totals.delivered -= not is_notice
             if record < 0:
-                totals.notices -= 1
                 row = work.commands.slice(len(work.commands) + record, 1)
             else:
-                totals.delivered -= 1
                 row = work.records.slice(record, 1)
             _, to = plan.message_of(name)
-            if record >= 0 and self._is_nobody_s(name, self.core.destinations(work, record)):
+            if not is_notice and self._is_nobody_s(name, self.core.destinations(work, record)):
                 if to == min(self.core.destinations(work, record)):
                     rejected.append((record, why))
                     totals.reject(why[0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from streaming.kafka import client_settings, tls
 
 if TYPE_CHECKING:
-    from streaming.kafka.brokers import Brokers
+    from streaming.wire.brokers import Brokers
 
 TRANSACTION_TIMEOUT_MS = 60_000
+CONNECT_SECONDS_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProducerSettings:
-    """What the service's own producer goes by; ``connection`` are for `streaming.kafka.brokers`.
+    """What the service's own producer goes by; ``connection`` are for `streaming.wire.brokers`.
 
     The same properties give the same object.
     """
@@ -36,10 +38,23 @@ def brokers_of(settings: ProducerSettings, user: str = "") -> Brokers:
     Only one thread may use them at a time: in a process where several do, each names its ``user``.
     """
     if (settings, user) not in _clusters:
-        from streaming.kafka.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
+        from streaming.wire.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
 
         _clusters[settings, user] = Brokers(settings.connection)
     return _clusters[settings, user]
+
+
+@contextlib.contextmanager
+def opened(words: Mapping[str, Any], seconds: float = CONNECT_SECONDS_MAX) -> Iterator[Brokers]:
+    """Open connections of the caller's own; KafkaError where no broker answers in time."""
+    from streaming.wire.brokers import Brokers  # noqa: PLC0415  (a tenth of a second)
+
+    brokers = Brokers(own_settings(words).connection)
+    try:
+        brokers.connect(seconds)
+        yield brokers
+    finally:
+        brokers.close()
 
 
 def own_settings(words: Mapping[str, Any]) -> ProducerSettings:

@@ -91,7 +91,7 @@ def kafka_python_from(given: Mapping[str, str]) -> dict[str, Any]:
 
         out["sasl_oauth_token_provider"] = tokens.provider(given)
     if mechanism == "GSSAPI":
-        from streaming.kafka import kerberos  # noqa: PLC0415  (imports kafka-python)
+        from streaming.wire import kerberos  # noqa: PLC0415  (imports kafka-python)
 
         out["sasl_kerberos_name"] = kerberos.login(given)
     if out.get("security_protocol") in TLS:

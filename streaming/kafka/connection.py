@@ -5,18 +5,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from streaming import logs
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import client_settings
 
 if TYPE_CHECKING:
-    from streaming.kafka.admin import Cluster
+    from streaming.wire.admin import Cluster
 
 FLUSH_TURN_SECONDS = 0.1
 LISTENING_SECONDS_MAX = 2.0
+ANSWER_SECONDS_MAX = 10
+"""How long every command waits for Kafka's first answer."""
+REFUSED_SECONDS_MAX = 3
+"""Likewise, where all its addresses refuse connections."""
+ANNOUNCED_AFTER_SECONDS = 2
 
 
 def validate(config: Config) -> None:
@@ -73,19 +80,45 @@ def _refused(config: Config, error: Any) -> ConfigError:
     )
 
 
-def wait_for_kafka(config: Config, limit_s: float) -> Cluster:
-    """Return what Kafka has as soon as it answers.
+def wait_for_kafka(
+    config: Config, limit_s: float = ANSWER_SECONDS_MAX, *, announce: bool = True
+) -> Cluster:
+    """Return what Kafka has as soon as it answers; say after 2 s that it is waited for.
 
-    KafkaUnavailable where it does not within the limit (s), or sooner where one side refuses the
-    other's name, password or certificate, with what the connection met; ConfigError where the
-    properties cannot work.
+    KafkaUnavailable where it does not answer within the limit (s), or sooner where connections are
+    refused for 3 s, or one side refuses the other's name, password or certificate, with what the
+    connection met; ConfigError where the properties cannot work.
     """
+    timer = threading.Timer(
+        ANNOUNCED_AFTER_SECONDS,
+        logs.say,
+        [f"Waiting for Kafka at {config.kafka.bootstrap_servers} …"],
+        {"event": "kafka-waited-for"},
+    )
+    timer.daemon = True
+    if announce:
+        timer.start()
+    begun = time.monotonic()
+    try:
+        try:
+            return _cluster(config, min(limit_s, REFUSED_SECONDS_MAX))
+        except KafkaUnavailable:
+            spent = time.monotonic() - begun
+            if spent < REFUSED_SECONDS_MAX or spent >= limit_s or not is_listening(config):
+                raise
+            return _cluster(config, limit_s - spent)
+    finally:
+        timer.cancel()
+
+
+def _cluster(config: Config, limit_s: float) -> Cluster:
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
 
     try:
-        with admin.opened(client_settings.words(config), limit_s) as brokers:
+        with choice.opened(client_settings.words(config), limit_s) as brokers:
             return admin.cluster_of(brokers, limit_s)
     except KafkaError as error:
         raise KafkaUnavailable(

@@ -200,14 +200,15 @@ def read(config: Config, topics: Iterable[str]) -> dict[str, Limits]:
     """The limits of topics, without those that are missing or that this user may not ask about."""
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
 
     wanted = sorted(topics)
     found: dict[str, dict[str, str]] = {}
     if wanted:
         with (
             contextlib.suppress(KafkaError),
-            admin.opened(client_settings.words(config), SECONDS_MAX) as brokers,
+            choice.opened(client_settings.words(config), SECONDS_MAX) as brokers,
         ):
             found = admin.settings_of(brokers, wanted)
     return {name: Limits.of(each) for name, each in found.items()}
@@ -217,12 +218,13 @@ def _of_brokers(config: Config) -> frozenset[str]:
     """The names of topics' settings that a broker has defaults for."""
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
 
     found: dict[str, dict[str, str]] = {}
     with (
         contextlib.suppress(KafkaError),
-        admin.opened(client_settings.words(config), SECONDS_MAX) as brokers,
+        choice.opened(client_settings.words(config), SECONDS_MAX) as brokers,
     ):
         first = min(admin.cluster_of(brokers).brokers)
         found = admin.settings_of(brokers, [str(first)], admin.BROKER)

@@ -60,13 +60,14 @@ def missing(config: Config, names: Iterable[str]) -> list[Right]:
     """Rights that these pipelines need and this user has not; topics that are missing left out."""
     from kafka.errors import KafkaError  # noqa: PLC0415  (a quick --help)
 
-    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
 
     chosen = list(names)
     exactly_once = config.service.delivery == "exactly-once"
     prefixes = [f"{config.service.name}.{name}" for name in chosen]
     lacking: list[Right] = []
-    with contextlib.suppress(KafkaError), admin.opened(client_settings.words(config)) as brokers:
+    with contextlib.suppress(KafkaError), choice.opened(client_settings.words(config)) as brokers:
         wanted = _wanted(config, chosen, exactly_once=exactly_once)
         for topic, allowed in admin.allowed_on(brokers, wanted).items():
             lacking += [Right(each, "Topic", topic) for each in sorted(wanted[topic] - allowed)]

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka.errors import KafkaConnectionError
-from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streaming.errors import ConfigError
 from streaming.kafka import tls
+from streaming.wire.tokens import TokenProvider
 
 OAUTH = "sasl.oauthbearer."
 ENDPOINT = f"{OAUTH}token.endpoint.url"
@@ -30,7 +30,7 @@ RENEW_SECONDS = 30
 """A token is asked for again so long before it ends."""
 
 
-class Unsecured(AbstractTokenProvider):  # type: ignore[misc]
+class Unsecured(TokenProvider):
     """A token that says who we are, and that nobody has signed."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ class Unsecured(AbstractTokenProvider):  # type: ignore[misc]
         return ".".join((_encoded({"alg": "none"}), _encoded(claims), ""))
 
 
-class OfFile(AbstractTokenProvider):  # type: ignore[misc]
+class OfFile(TokenProvider):
     """A token that stands in a file."""
 
     def __init__(self, address: str, extensions: Mapping[str, str]) -> None:
@@ -68,7 +68,7 @@ class OfFile(AbstractTokenProvider):  # type: ignore[misc]
         return self._extensions
 
 
-class OfProvider(AbstractTokenProvider):  # type: ignore[misc]
+class OfProvider(TokenProvider):
     """Tokens of an identity provider, each used until shortly before its end."""
 
     def __init__(
@@ -117,7 +117,7 @@ class OfProvider(AbstractTokenProvider):  # type: ignore[misc]
         return self._extensions
 
 
-def provider(words: Mapping[str, str]) -> AbstractTokenProvider:
+def provider(words: Mapping[str, str]) -> TokenProvider:
     """Return the provider that the words describe; ConfigError where they describe none."""
     if words.get("enable.sasl.oauthbearer.unsecure.jwt") == "true":
         pairs = (word.partition("=") for word in words.get(f"{OAUTH}config", "").split())

@@ -15,7 +15,7 @@ from streaming.kafka import client_settings, connection, limits
 if TYPE_CHECKING:
     from kafka.errors import KafkaError
 
-    from streaming.kafka.admin import NewTopic
+    from streaming.wire.admin import NewTopic
 
 PARTITIONS_DEFAULT = 8
 SECONDS_MAX = 30
@@ -57,7 +57,7 @@ def create(config: Config, *, inputs: bool) -> list[str]:
     often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
     else 8 (one of commands: 1), the brokers' own replication, and takes what inputs take.
     """
-    from streaming.kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
+    from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     there = existing(config)
     wanted = [
@@ -86,12 +86,13 @@ def make(
     """
     from kafka.errors import KafkaError, TopicAlreadyExistsError  # noqa: PLC0415
 
-    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
 
     wanted = list(new)
     outcomes: dict[str, KafkaError | None]
     try:
-        with admin.opened(client_settings.words(config)) as brokers:
+        with choice.opened(client_settings.words(config)) as brokers:
             outcomes = admin.create(brokers, wanted)
     except KafkaError as error:
         outcomes = {each.name: error for each in wanted}
@@ -129,10 +130,11 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
     """
     from kafka.errors import KafkaError  # noqa: PLC0415
 
-    from streaming.kafka import admin  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
 
     try:
-        with admin.opened(client_settings.words(config)) as brokers:
+        with choice.opened(client_settings.words(config)) as brokers:
             admin.delete_before(brokers, topic, offsets)
     except KafkaError as error:
         raise KafkaUnavailable(
@@ -205,19 +207,20 @@ def _lasting(look: Callable[[], list[Missing]]) -> list[Missing]:
 
 def existing(config: Config) -> dict[str, int]:
     """Partitions of every topic that Kafka has."""
-    return connection.wait_for_kafka(config, SECONDS_MAX).topics
+    return connection.wait_for_kafka(config).topics
 
 
 def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     """For each (topic, partition) the offset after the last committed record."""
     from kafka.errors import KafkaError  # noqa: PLC0415
 
-    from streaming.kafka import admin  # noqa: PLC0415
-    from streaming.kafka.bounds import LATEST, BoundsReader  # noqa: PLC0415
+    from streaming.kafka import choice  # noqa: PLC0415
+    from streaming.wire import admin  # noqa: PLC0415
+    from streaming.wire.bounds import LATEST, BoundsReader  # noqa: PLC0415
 
     partitions(config, names)
     try:
-        with admin.opened(client_settings.words(config)) as brokers:
+        with choice.opened(client_settings.words(config)) as brokers:
             found = BoundsReader(brokers, names)(LATEST)
     except KafkaError as error:
         why = config.hide(admin.reason(error))

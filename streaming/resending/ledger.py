@@ -86,7 +86,7 @@ def record(origin: Place, reason: str, now: Place) -> dict[str, bytes]:
 
 def make(config: Config, topic: str) -> None:
     """Create the ledger's topic where it is missing."""
-    from streaming.kafka.admin import NewTopic  # noqa: PLC0415  (a quick --help)
+    from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
     if topic in topics.existing(config):
         return

@@ -1,1 +1,1 @@
-"""The running service: session, queries, checkpoints, restarts, the clean stop."""
+"""The running service: pipelines, checkpoints, decisions, restarts, the clean stop, backups."""

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,16 +20,26 @@ from pyarrow import fs
 from streaming import crashes
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
-from streaming.errors import ConfigError, JobFailed, SequencerError
-from streaming.service.files import local_path
-from streaming.service.spark_files import SparkFiles
+from streaming.disciplines.state_row import STATE_FORMAT
+from streaming.errors import (
+    ConfigError,
+    JobFailed,
+    SequencerError,
+    StateFormatError,
+    StorageUnavailable,
+)
+from streaming.source.positions import offsets_in
+from streaming.spark.spark_files import SparkFiles
+from streaming.storage.files import local_path
 
 IDENTITY = "identity.json"
+FORMAT = "format"
 QUERY = "metadata"
 """Spark's file with the id of the query."""
 STATUS = "status.json"
 WAITING = "waiting.json"
 DECISIONS = "decisions.json"
+LOCK = "lock"
 MOVED = "moved.json"
 MOVING = "moving.json"
 
@@ -58,7 +68,7 @@ class Checkpoint(SparkFiles):
 
     ``root`` is a folder or a Hadoop URI (file, hdfs, s3a, gs, …); ``spark``: Spark's properties,
     of which those of Hadoop say where that is and who we are there. ``synced``: whether a folder's
-    files are on its disk before anything rests on them (`streaming.service.syncing`).
+    files are on its disk before anything rests on them (`streaming.storage.syncing`).
     """
 
     def __init__(
@@ -111,7 +121,7 @@ class Checkpoint(SparkFiles):
     def write_identity(self, identity: Identity) -> None:
         """Fix it for the checkpoint's life."""
         plain = asdict(identity)
-        self._write(IDENTITY, {**plain.pop("own"), **plain})
+        self._write(IDENTITY, {FORMAT: STATE_FORMAT, **plain.pop("own"), **plain})
 
     def require_here(self) -> None:
         """ConfigError where the state was moved to another checkpoint, or not all the way here."""
@@ -189,14 +199,18 @@ class Checkpoint(SparkFiles):
             )
 
     def identity(self) -> Identity | None:
-        """What was pinned; None where the pipeline never ran."""
+        """What was pinned; None where the pipeline never ran.
+
+        StateFormatError where the checkpoint's state has another format than this version's.
+        """
         plain = self._read(IDENTITY)
         if plain is None:
             return None
-        known = {each.name for each in fields(Identity)} - {"own"}
-        fixed = DISCIPLINES[plain["discipline"]].fixed
-        own = {name: plain.get(name, part.before) for name, part in fixed.items()}
-        return Identity(**{name: plain[name] for name in known & plain.keys()}, own=own)
+        form = plain.pop(FORMAT, None)
+        if form != STATE_FORMAT:
+            raise StateFormatError(f"The checkpoint {self.location}", form, STATE_FORMAT)
+        own = {name: plain.pop(name) for name in DISCIPLINES[plain["discipline"]].fixed}
+        return Identity(**plain, own=own)
 
     def claim(self) -> None:
         """Hold the checkpoint for this process, until it ends; JobFailed where another holds it.
@@ -210,7 +224,7 @@ class Checkpoint(SparkFiles):
         if crashes.wants("unlocked"):
             return
         self._files.make_folder()
-        self._lock = Path(local_path(self.location), "lock").open("a+")  # noqa: SIM115  (held for life)
+        self._lock = Path(local_path(self.location), LOCK).open("a+")  # noqa: SIM115  (held for life)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -241,6 +255,22 @@ class Checkpoint(SparkFiles):
         """Replace it."""
         self._write(WAITING, {str(shard): text for shard, text in waiting.items()})
 
+    def remove_damaged_figures(self) -> list[str]:
+        """Remove the status and who waits where they cannot be read; returns which.
+
+        Nothing rests on them but what is shown, and each batch writes them anew.
+        """
+        found = []
+        for name in (STATUS, WAITING):
+            try:
+                self._read(name)
+            except StorageUnavailable:
+                raise
+            except SequencerError:
+                self._files.remove(name)
+                found.append(f"{self.location}/{name}")
+        return found
+
     def decisions(self) -> dict[str, Any]:
         """What :meth:`write_decisions` wrote last; empty where nothing was."""
         return self._read(DECISIONS) or {}
@@ -248,6 +278,13 @@ class Checkpoint(SparkFiles):
     def write_decisions(self, values: dict[str, Any]) -> None:
         """Replace them."""
         self._write(DECISIONS, values)
+
+    def read_up_to(self) -> dict[str, dict[str, int]]:
+        """Return the offsets, by topic and partition, at which the last batch done ended."""
+        found: dict[str, dict[str, int]] = {}
+        for end in self.ends_done():
+            found |= offsets_in(end) if isinstance(end, dict) else {}  # ticks are numbers
+        return found
 
     def forget(self, name: str) -> None:
         """Remove a folder inside, with what is in it."""

@@ -62,8 +62,9 @@ class Decisions:
     """Reads and writes a checkpoint's decisions; one for each start of a query, in the driver.
 
     ``planned``: the batch that was planned and not done when it started, -1 for none. ``entries``:
-    standing decisions, each with the batch from which they hold, in order. ``found``: a batch, and
-    its findings.
+    standing decisions, each with the batch from which they hold, in order. ``found``: a batch (its
+    number, and what the offset log has of it, hashed), and its findings. ``renewed_ms``: since when
+    all keys have a new incarnation; 0 where they never got one.
     """
 
     def __init__(self, checkpoint: BatchCheckpoint) -> None:
@@ -71,26 +72,43 @@ class Decisions:
         self.planned = checkpoint.batch_in_doubt()
         kept = checkpoint.decisions()
         self.entries: list[tuple[int, Values]] = [tuple(each) for each in kept.get("standing", [])]
-        self.found: tuple[int, Values] = tuple(kept.get("found", (-1, {})))
+        self.renewed_ms: int = kept.get("renewed_ms", 0)
+        self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
         """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
         entries = [entry for entry in self.entries if entry[0] <= batch]
         known = entries[-1][1] if entries else None
-        new: Values = json.loads(json.dumps(wanted))
+        new = self._renewed(json.loads(json.dumps(wanted)))
         if known is not None and (batch <= self.planned or known == new):
             return known
         self.entries = [*entries[-1:], (batch, new)]
         self._write()
         return new
 
+    def renew(self, now_ms: int) -> None:
+        """Give all keys a new incarnation from now on, also in a batch that was planned.
+
+        What others wrote of the batches that come now may have had other content.
+        """
+        self.renewed_ms = now_ms
+        known = [values for first, values in self.entries if first <= self.planned]
+        if known:
+            self.entries = [(self.planned, self._renewed(known[-1]))]
+        self._write()
+
+    def last(self) -> Values:
+        """Return the newest standing decisions; empty where no batch was planned yet."""
+        return self.entries[-1][1] if self.entries else {}
+
     def findings(self, batch: int) -> Values:
         """Return what was found while this batch was written before."""
-        return self.found[1] if self.found[0] == batch else {}
+        is_its = self.found[0] == batch and self.found[:2] == self._name(batch)
+        return self.found[2] if is_its else {}
 
     def add(self, batch: int, findings: Mapping[str, Any]) -> None:
         """Note findings of a batch, synced; a name that is there already gets the new value."""
-        self.found = (batch, {**self.findings(batch), **findings})
+        self.found = (*self._name(batch), {**self.findings(batch), **findings})
         self._write()
 
     def digest(self, batch: int, standing: Values) -> str:
@@ -98,8 +116,17 @@ class Decisions:
         decided = json.dumps(standing, sort_keys=True).encode()
         return f"{_hash(self.checkpoint.logged(batch))}.{_hash(decided)}"
 
+    def _name(self, batch: int) -> tuple[int, str]:
+        """Its number may have been another batch's, in a checkpoint that was put back."""
+        return batch, _hash(self.checkpoint.logged(batch))
+
     def _write(self) -> None:
-        self.checkpoint.write_decisions({"standing": self.entries, "found": self.found})
+        self.checkpoint.write_decisions(
+            {"standing": self.entries, "found": self.found, "renewed_ms": self.renewed_ms}
+        )
+
+    def _renewed(self, values: Values) -> Values:
+        return {**values, "renewed_ms": self.renewed_ms} if self.renewed_ms else values
 
 
 def same_input(digest: str, logged: bytes) -> bool:

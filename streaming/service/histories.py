@@ -3,17 +3,19 @@
 A checkpoint that was restored, or that lost its end with the host's power, is behind what was
 written from it. Its next batches have numbers that were used before, for other input: who takes
 them for written loses that input, and who does not repeats output. So the service stops, and says
-so. With ``--accept-repeats`` it goes on: the progress of the lost batches is taken back.
+so. With ``--accept-repeats`` it goes on: the progress of the lost batches is taken back, and all
+keys get new incarnations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streaming.disciplines.plan import Plan
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import same_input
+from streaming.service.decisions import Decisions, same_input
 from streaming.sink import failures
 from streaming.sink.progress import NOTHING, BatchProgress
 from streaming.sink.writer import make_producer
@@ -31,19 +33,24 @@ def settle(
     have, and KafkaUnavailable. (Progress that Kafka forgot matters only where a batch is in doubt,
     and is judged by the sink.)
     """
-    about = {"level": "warning", "pipeline": plan.pipeline}
     if checkpoint.lockable:
-        for name in checkpoint.mend():
-            say(
-                f"{plan.pipeline}: {name} in the checkpoint was not whole, as after a power cut. "
-                "It was removed; its batch begins again.",
-                event="mended",
-                **about,
-            )
+        _mend(plan, checkpoint, say)
     query = checkpoint.query()
-    if plan.delivery != "exactly-once" or not query:
+    if not query:
         return
-    lost = list(_lost(plan, checkpoint, query, accept_repeats=accept_repeats))
+    if plan.delivery != "exactly-once":
+        if accept_repeats:  # there is no progress that could tell
+            _renew(checkpoint)
+        return
+    behind, in_doubt = _lost(plan, checkpoint, query)
+    if not accept_repeats:
+        for partition, batch in behind.items():
+            raise failures.behind(plan, partition, batch)
+        return
+    if behind:
+        _renew(checkpoint)
+    # With new incarnations no part of a batch is as another partition may have written it.
+    lost = range(plan.state_partitions + 1) if behind else in_doubt
     for partition in lost:
         _take_back(make_producer(plan, partition), query, checkpoint)
     if lost:
@@ -51,26 +58,49 @@ def settle(
             f"{plan.pipeline}: goes on behind batch {checkpoint.done()}. What {len(lost)} state "
             "partitions may have written after it is repeated.",
             event="repeats-accepted",
-            **about,
+            level="warning",
+            pipeline=plan.pipeline,
         )
 
 
-def _lost(plan: Plan, checkpoint: Checkpoint, query: str, *, accept_repeats: bool) -> Iterator[int]:
-    """The state partitions whose progress is to be taken back; CheckpointBehind where it is not."""
-    in_doubt = checkpoint.batch_in_doubt() >= 0
+def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
+    for name in checkpoint.mend():
+        say(
+            f"{plan.pipeline}: {name} in the checkpoint was not whole, as after a power cut. "
+            "It was removed; its batch begins again.",
+            event="mended",
+            level="warning",
+            pipeline=plan.pipeline,
+        )
+
+
+def _lost(plan: Plan, checkpoint: Checkpoint, query: str) -> tuple[dict[int, int], list[int]]:
+    """Return the batches of state partitions that the checkpoint does not know, by partition.
+
+    And partitions that may have written the batch in doubt, or a part of it, and nobody can tell.
+    """
+    is_in_doubt = checkpoint.batch_in_doubt() >= 0
+    behind, in_doubt = {}, []
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         producer = make_producer(plan, partition)
         with producer.errors("read its progress"):
             progress = BatchProgress.from_text(*producer.progress())
         if progress is None or progress.query != query:
-            if accept_repeats and in_doubt:
-                yield partition
+            in_doubt += [partition] if is_in_doubt else []
         elif not _is_known(progress, checkpoint):
-            if not accept_repeats:
-                raise failures.behind(plan, partition, progress.batch)
-            yield partition
-        elif accept_repeats and progress.part is not None:
-            yield partition
+            behind[partition] = progress.batch
+        elif progress.part is not None:
+            in_doubt.append(partition)
+    return behind, in_doubt
+
+
+def _renew(checkpoint: Checkpoint) -> None:
+    """Go on as another history: what was written behind the checkpoint keeps its names.
+
+    The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
+    """
+    checkpoint.forget_later_state()
+    Decisions(checkpoint).renew(round(time.time() * 1000))
 
 
 def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:

@@ -11,9 +11,11 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Described
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Row
+from streaming.disciplines.state_row import StateRow
 from streaming.errors import JobFailed, StorageUnavailable
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.planning import make_plan
+from streaming.spark.session_access import state_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +40,7 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
         )
     plan = make_plan(config, name, identity, {})
     for _ in range(READS_MAX):
-        rows = state_rows(session, checkpoint.location)
+        rows = shard_states(session, checkpoint.location)
         try:
             return described(config, name, plan, rows)
         except StorageUnavailable as error:
@@ -46,18 +48,14 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
     raise StorageUnavailable(missing.message, "Nothing was changed.", missing.remedy) from missing
 
 
-def state_rows(session: SparkSession, location: str) -> list[Row]:
-    """All rows of a pipeline's state: the key of a shard, then the fields of its state."""
-    # Spark's reader asks the part of it that only streaming queries start.
-    session._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()  # noqa: SLF001
-    frame = session.read.format("statestore").load(location)
-    rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
-    return sorted(tuple(row) for row in rows)
+def shard_states(session: SparkSession, location: str) -> list[Row]:
+    """Return the states of a pipeline's shards, each with the shard's key."""
+    return [(key, StateRow(*state)) for key, *state in state_rows(session, location)]
 
 
 def described(config: Config, name: str, plan: Plan, rows: Iterable[Row]) -> Described:
     """What rows of state say under a plan; sorted by name."""
     discipline = DISCIPLINES[config.pipelines[name].discipline]
     read = discipline.describe(plan)
-    parts = [read(row) for row in rows]  # all at once, while their files are there
+    parts = [read(*row) for row in rows]  # all at once, while their files are there
     return sorted(chain.from_iterable(parts), key=lambda item: str(item[discipline.key]))

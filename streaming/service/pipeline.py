@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,17 +15,19 @@ from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.failures import as_sequencer_error
+from streaming.service.decisions import Decisions
 from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
-from streaming.service.query import Carrier, Progress, build, start
+from streaming.service.query import Carrier, Progress, build
 from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
 from streaming.source import source_of
 from streaming.source.losses import Acceptance
+from streaming.spark.failures import as_sequencer_error
+from streaming.spark.queries import start, stop_between_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,13 +36,7 @@ if TYPE_CHECKING:
     from streaming.disciplines.source import Source
 
 STOP_SECONDS_MAX = 30
-QUERY_SECONDS_MAX = 5
-"""Together with the session's end (`session`) these stay below the 60 s of a clean stop."""
-IDLE_SECONDS = 0.5
 OBSERVE_SECONDS = 2.0
-WORKING = ("Processing new data", "No new data but cleaning up state")
-"""What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
-for new offsets, which without a trigger interval is most of the time."""
 
 
 class Pipeline:
@@ -100,6 +94,14 @@ class Pipeline:
         plan = self._plan()
         accept = self.accept_repeats and self.starts == 0
         settle(plan, self.checkpoint, self.say, accept_repeats=accept)
+        for name in self.checkpoint.remove_damaged_figures():
+            self.say(
+                f"{self.name}: {name} was damaged, and is removed: it has only figures, which are "
+                "whole again when every shard has had a batch.",
+                event="figures-damaged",
+                level="warning",
+                pipeline=self.name,
+            )
         status = self.checkpoint.status()
         doubtful = self.checkpoint.batch_in_doubt()
         waiting = self.checkpoint.waiting()
@@ -122,7 +124,7 @@ class Pipeline:
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
         self.query = start(
-            frame, plan, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
+            frame, plan.pipeline, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
         self.starts += 1
         self.worked = time.time()
@@ -150,11 +152,29 @@ class Pipeline:
                     pipeline=self.name,
                 )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
-        partitions = topics.partitions(self.config, written)
+        partitions = self._spread(topics.partitions(self.config, written))
         new_topics = {}
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
         return make_plan(self.config, self.name, identity, partitions, new_topics)
+
+    def _spread(self, partitions: dict[str, int]) -> dict[str, int]:
+        """Return over how many partitions the keys of each topic are spread: as before.
+
+        A topic may have been given partitions since; keys that moved would be read in two places.
+        """
+        known = Decisions(self.checkpoint).last().get("partitions", {})
+        kept = {name: min(count, known.get(name, count)) for name, count in partitions.items()}
+        for name, count in kept.items():
+            if count < partitions[name]:
+                self.say(
+                    f"{self.name}: {name} has {partitions[name]} partitions now. Its keys stay in "
+                    f"the first {count}, where they are read; for more, write to another topic.",
+                    event="partitions-kept",
+                    level="warning",
+                    pipeline=self.name,
+                )
+        return kept
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]
@@ -245,20 +265,8 @@ class Pipeline:
 
     def wait_stopped(self, deadline: float) -> None:
         """Wait for :meth:`ask_to_stop` to have its way; by force at the deadline."""
-        query = self.query
-        if query is None:
-            return
-        idle_since = None
-        while query.isActive and time.monotonic() < deadline:
-            busy = query.status["message"] in WORKING
-            idle_since = None if busy else idle_since or time.monotonic()
-            if idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
-                break  # between batches: nothing runs that stopping could cut short
-            time.sleep(0.05)
-        # While Kafka is away this may wait for longer than a stop has; the JVM's end ends it then.
-        stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
-        stopper.start()
-        stopper.join(QUERY_SECONDS_MAX)
+        if self.query is not None:
+            stop_between_batches(self.query, deadline)
 
     def report(self, *, last: bool = False) -> None:
         """Say what was done, where anything changed."""
@@ -306,11 +314,6 @@ def state_partitions(config: Config, cores: int) -> int:
     service = config.service
     wanted = service.state_partitions or config.spark.get("spark.sql.shuffle.partitions")
     return max(1, min(service.shards, int(wanted or cores)))
-
-
-def _stop_quietly(query: StreamingQuery) -> None:
-    with contextlib.suppress(Exception):  # it failed meanwhile, or the JVM is gone
-        query.stop()
 
 
 def _shards(status: dict[str, Any]) -> dict[int, Totals]:

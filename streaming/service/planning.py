@@ -11,7 +11,7 @@ from streaming.disciplines.plan import Headers, Plan
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
 from streaming.service.checkpoint import Identity
-from streaming.service.files import folder_of
+from streaming.storage.files import folder_of
 
 
 def make_plan(

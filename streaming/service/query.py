@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streaming.arrow import output
 from streaming.arrow.ipc import to_ipc
@@ -24,16 +23,14 @@ from streaming.sink import failures
 from streaming.sink.claim import Claim
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import SUMMARY, Report, Sink, Written
+from streaming.spark.queries import collected, own_workers
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql import DataFrame
 
 BEGIN_SECONDS_MAX = 60
 REFUSED_TIMES_MAX = 3
 """So often the same may be refused: a reject as it is, without its value, without all of it."""
-_environment_lock = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -91,9 +88,9 @@ class BatchFailed(Exception):  # noqa: N818
 def build(source: Source, plan: Plan) -> DataFrame:
     """The pipeline's query with its sink; what is left to do in a batch is to have it run."""
     context = source.spark.sparkContext
-    with _own_workers(context):
+    with own_workers(context):
         ordered = DISCIPLINES[plan.discipline].build(source, plan)
-    with _own_workers(context, "sink"):
+    with own_workers(context, "sink"):
         return ordered.mapInArrow(Sink(plan), SUMMARY)
 
 
@@ -173,7 +170,7 @@ class Carrier:
         while True:
             spark = frame.sparkSession.sparkContext
             spark.setLocalProperty(CONTEXT, context.to_json())
-            reports = [Report.from_text(text) for text in _collected(frame)]
+            reports = [Report.from_text(text) for text in collected(frame)]
             for report in reports:
                 if not report.refused:
                     written.setdefault(report.partition, report.written)
@@ -237,69 +234,3 @@ class Carrier:
             raise failures.refused(error.refusals, self.plan) from error
         self.progress.wrote[self.plan.state_partitions] = context.batch
         crash_point("answers-6")
-
-
-def _collected(frame: DataFrame) -> list[str]:
-    """Run a batch's query; the texts that it comes to, one of each partition.
-
-    The frame that foreachBatch gets stands for an RDD. Asked through the frame, Spark would plan
-    once more, generate code and note another execution: a tenth of what a small batch takes. The
-    RDD's rows share their memory within a partition, so each may have one.
-    """
-    rows = frame._jdf.queryExecution().logical().rdd().collect()  # noqa: SLF001
-    return [row.getString(0) for row in rows]
-
-
-def begin_workers(spark: SparkSession, tasks: int) -> None:
-    """Start the Python workers of operators and sink, ``tasks`` of each, without waiting for them.
-
-    The first batch would wait for one kind after the other, while a core is idle.
-    """
-
-    def begin(*stage: str) -> None:
-        with contextlib.suppress(Exception):  # what is wrong, the first batch tells
-            with _own_workers(spark.sparkContext, *stage):
-                numbers = spark.range(0, tasks, 1, tasks).mapInArrow(_same, "id long")
-            numbers.collect()
-
-    for stage in ((), ("sink",)):
-        threading.Thread(target=begin, args=stage, daemon=True).start()
-
-
-def _same(batches: Iterator[Any]) -> Iterator[Any]:
-    return batches
-
-
-@contextlib.contextmanager
-def _own_workers(context: SparkContext, stage: str = "") -> Iterator[None]:
-    """Functions wrapped inside get Python workers of their own; without ``stage`` the usual ones.
-
-    Spark hands a task whichever idle worker has the same environment; the sink's producers live in
-    its workers, so these must not be mixed with those of other stages.
-    """
-    with _environment_lock:  # all pipelines of the session share it
-        usual: dict[str, Any] = context.environment
-        # A new dictionary: Spark may be walking through the old one in another thread.
-        context.environment = {**usual, **({"SEQUENCER_STAGE": stage} if stage else {})}
-        try:
-            yield
-        finally:
-            context.environment = usual
-
-
-def start(
-    frame: DataFrame,
-    plan: Plan,
-    checkpoint: str,
-    carrier: Carrier,
-    *,
-    trigger_ms: int,
-) -> StreamingQuery:
-    """Start the query; a batch begins every ``trigger_ms``, or when the one before is done."""
-    writer = (
-        frame.writeStream.queryName(plan.pipeline)
-        .foreachBatch(carrier)
-        .option("checkpointLocation", checkpoint)
-        .outputMode("append")
-    )
-    return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()

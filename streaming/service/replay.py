@@ -36,6 +36,7 @@ from streaming.disciplines.channels.pack import (
 )
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.plan import BatchContext
+from streaming.disciplines.state_row import StateRow
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics
 from streaming.service.checkpoint import Identity
@@ -54,7 +55,7 @@ class Replay:
     def __init__(self, plan: ChannelPlan, *, writes: bool) -> None:
         self.plan = replace(plan, delivery="at-least-once")
         self.writes = writes
-        self.shard = decode_shard(None, record_schema(plan))
+        self.shard = decode_shard(StateRow(), record_schema(plan))
         self._kept: list[Write] = []
         self._batch = 0
 
@@ -65,9 +66,7 @@ class Replay:
 
     def take(self, rows: Sequence[Row], now_ms: int) -> None:
         """Take what came until ``now_ms``; timers that were due before fire first."""
-        rules = self.plan.rules
-        gap_after_ms = None if rules.gap is Gap.WAIT else rules.gap_after_ms
-        while (due := self.shard.state.due_ms(gap_after_ms, rules.retire_after_ms)) is not None:
+        while (due := self.shard.state.due_ms(self.plan.rules)) is not None:
             if due >= now_ms:
                 break
             self._step([], due)

@@ -32,13 +32,14 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import StateMove
 from streaming.disciplines.plan import Plan
 from streaming.disciplines.reshard import Resharded
+from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.failures import as_sequencer_error
-from streaming.service.insight import described, state_rows
+from streaming.service.insight import described, shard_states
 from streaming.service.planning import make_plan
 from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import make_producer
+from streaming.spark.failures import as_sequencer_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +147,7 @@ def _move(
     before = _plan(config, name, identity)
     after = _plan(config, name, wanted, target.root)
     _require_done(old, before)
-    rows = state_rows(session, old.location)
+    rows = shard_states(session, old.location)
     try:
         moved = move.reshard(before, after, rows)
     except ValueError as error:
@@ -160,7 +161,7 @@ def _move(
     crash_point("rescale-written")
     new.forget(ROWS)
     new.take_place_of(old, wanted.state_partitions)
-    found = state_rows(session, new.location)
+    found = shard_states(session, new.location)
     _require_same(
         described(config, name, before, rows), described(config, name, after, found), name
     )
@@ -205,15 +206,16 @@ def _write(
 ) -> None:
     """Batch 0 of a checkpoint: a query like the pipeline's, which sets states in place of steps."""
     given = f"{location}/{ROWS}"
-    schema = f"shard int, {move.schema}"
-    session.createDataFrame(moved.rows, schema).write.parquet(given)
+    schema = f"shard int, {STATE}"
+    rows = [(key, *state) for key, state in moved.rows]
+    session.createDataFrame(rows, schema).write.parquet(given)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     timeout = "ProcessingTimeTimeout" if move.timed else "NoTimeout"
     frame = (
         session.readStream.schema(schema)
         .parquet(given)
         .groupBy("shard")
-        .applyInPandasWithState(Put(move.timed), OUT, move.schema, "append", timeout)
+        .applyInPandasWithState(Put(move.timed), OUT, STATE, "append", timeout)
     )
     query = (
         frame.writeStream.format("noop")
@@ -243,9 +245,7 @@ def _require_same(before: list[dict[str, Any]], after: list[dict[str, Any]], nam
 def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     """The counts go on; JobFailed where their sum is another."""
     status = old.status()
-    shards = {
-        str(row[0]): asdict(Totals.from_json(row[-1].partition("\n")[0])) for row in moved.rows
-    }
+    shards = {str(key): asdict(Totals.from_json(state.totals)) for key, state in moved.rows}
     was = Totals.sum(Totals(**each) for each in status["shards"].values())
     now = Totals.sum(Totals(**each) for each in shards.values())
     if replace(was, batches=0, shared=0) != replace(now, batches=0, shared=0):
@@ -256,4 +256,5 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
         )
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     new.write_waiting(moved.waiting)
+    new.write_decisions({"renewed_ms": old.decisions().get("renewed_ms", 0)})
     new.write_status({**status, "batch": 0, "at": at, "shards": shards})

@@ -19,16 +19,16 @@ from streaming.errors import (
 )
 from streaming.kafka import connection, limits, rights, topics
 from streaming.logs import count, say
-from streaming.service import preflight
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
-from streaming.service.health import Health
-from streaming.service.jvm import Jvm
 from streaming.service.metrics import served
+from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline, state_partitions
-from streaming.service.query import begin_workers
-from streaming.service.session import remarks, spark_session
-from streaming.service.stopping import Stopping
+from streaming.spark import preflight
+from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
+from streaming.spark.jvm import Jvm
+from streaming.spark.queries import begin_workers
+from streaming.spark.session import remarks, spark_session
+from streaming.stopping import Stopping
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,7 +213,7 @@ class Service:
         while not self.stopping.is_set():
             self.health.beat()
             try:
-                connection.wait_for_kafka(self.config, limit_s=3)
+                connection.wait_for_kafka(self.config, limit_s=3, announce=False)
             except KafkaUnavailable as error:
                 if not told:
                     say(f"{error.message} Waiting for it.", event="kafka-away", level="warning")

@@ -7,8 +7,9 @@ import time
 from kafka.errors import KafkaError
 
 from streaming.disciplines.plan import Plan
-from streaming.kafka import admin
+from streaming.kafka import choice
 from streaming.sink import failures
+from streaming.wire import admin
 
 SECONDS_MAX = 60
 LOOK_AGAIN_SECONDS = 0.1
@@ -35,7 +36,7 @@ def look_up(plan: Plan, topic: str) -> int:
 
 def _ask(plan: Plan, topic: str) -> int:
     deadline = time.monotonic() + SECONDS_MAX
-    with admin.opened(plan.producer) as brokers:
+    with choice.opened(plan.producer) as brokers:
         there = admin.cluster_of(brokers).topics
         if topic not in there and plan.create_topics:
             new = admin.NewTopic(topic, 1, plan.new_topics)

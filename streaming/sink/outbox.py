@@ -20,22 +20,20 @@ from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaTimeoutError, for_code
-from kafka.protocol.producer import ProduceRequest
 
-from streaming.arrow.record_batch import Batch, next_sequence
-from streaming.arrow.splitting import halves, unfinished
 from streaming.disciplines.refused import Refusal
-from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
-from streaming.kafka.leaders import PartitionRequests
 from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, sorted_out
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
+from streaming.wire.leaders import PartitionRequests
+from streaming.wire.produce import produce, results
+from streaming.wire.record_batch import Batch, next_sequence
+from streaming.wire.splitting import halves, unfinished
 
 REQUEST_BYTES_MAX = 8 * 2**20
-BROKER_SECONDS_MAX = 30
+BROKER_SHARE = 2 / 3
+"""Of the time until an answer is given up: a broker says before that it has none."""
 DUPLICATE = 46
 WRITTEN = (0, DUPLICATE)
-
-Topic = ProduceRequest.TopicProduceData
-Partition = Topic.PartitionProduceData
 
 
 @dataclass(slots=True)
@@ -94,7 +92,6 @@ class Outbox(PartitionRequests):
         return [place for place, batches in self.waiting.items() if batches]
 
     def _request(self, node: int, places: list[Place]) -> None:
-        topics: dict[str, list[Any]] = {}
         size = 0
         sent: dict[Place, bytes] = {}
         for place in places:
@@ -103,31 +100,21 @@ class Outbox(PartitionRequests):
                 break
             size += len(data)
             sent[place] = data
-            topics.setdefault(place[0], []).append(Partition(index=place[1], records=data))
-        request = ProduceRequest(
-            transactional_id=self.transactional_id,
-            acks=-1,
-            timeout_ms=BROKER_SECONDS_MAX * 1000,
-            topic_data=[
-                Topic(name=name, partition_data=partitions) for name, partitions in topics.items()
-            ],
-            max_version=11,
-        )
+        seconds = self.brokers.request_ms * BROKER_SHARE / 1000
+        request = produce(sent, self.transactional_id, seconds)
         self._ask(request, node, list(sent), partial(self._answered, sent))
 
     def _answered(self, sent: Mapping[Place, bytes], answer: Any) -> None:
-        for topic in answer.responses:
-            for each in topic.partition_responses:
-                place = (topic.name, each.index)
-                if each.error_code in WRITTEN:
-                    if self._is_first(place, sent[place]):
-                        self.waiting_bytes -= len(self.waiting[place].popleft())
-                elif each.error_code in FOR_GOOD:
-                    if self._is_first(place, sent[place]):
-                        self._sort_out(place, each)
-                else:
-                    said = f"{topic.name} {each.error_message or ''}"
-                    self._refused(topic.name, for_code(each.error_code)(said))
+        for place, each in results(answer):
+            if each.error_code in WRITTEN:
+                if self._is_first(place, sent[place]):
+                    self.waiting_bytes -= len(self.waiting[place].popleft())
+            elif each.error_code in FOR_GOOD:
+                if self._is_first(place, sent[place]):
+                    self._sort_out(place, each)
+            else:
+                said = f"{place[0]} {each.error_message or ''}"
+                self._refused(place[0], for_code(each.error_code)(said))
 
     def _is_first(self, place: Place, data: bytes) -> bool:
         """Whether this very batch is still to be written; what was given up since is not."""

@@ -31,17 +31,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat, plain
-from streaming.arrow.encoded import (
+from streaming.arrow.histograms import LATENCY_MS, counted, together
+from streaming.arrow.schemas import is_encoded
+from streaming.sink.progress import Part
+from streaming.wire.encoded import (
     TOLD,
     batches_of,
     headers_in,
-    is_encoded,
     partitions_in,
     stamps_of,
 )
-from streaming.arrow.histograms import LATENCY_MS, counted, together
-from streaming.arrow.record_batch import rows_within
-from streaming.sink.progress import Part
+from streaming.wire.record_batch import rows_within
 
 if TYPE_CHECKING:
     from streaming.disciplines.plan import BatchContext

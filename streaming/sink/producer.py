@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,35 +21,25 @@ from kafka.errors import (
     ProducerFencedError,
     RecordListTooLargeError,
 )
-from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.producer import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    TxnOffsetCommitRequest,
-)
 from numpy.typing import NDArray
 
-from streaming.arrow.record_batch import Batch, batches
-from streaming.kafka.brokers import (
-    GROUP,
-    LOOK_AGAIN_SECONDS,
-    SECONDS_MAX,
-    TRANSACTION,
-    Codes,
-    Place,
-)
 from streaming.kafka.choice import ProducerSettings, brokers_of
 from streaming.sink import failures
 from streaming.sink.outbox import Outbox
 from streaming.sink.refusals import RecordsRefused
+from streaming.wire import transactions
+from streaming.wire.brokers import (
+    GROUP,
+    LOOK_AGAIN_SECONDS,
+    SECONDS_MAX,
+    TRANSACTION,
+    Place,
+)
+from streaming.wire.record_batch import Batch, batches
+from streaming.wire.transactions import Question, Session
 
 ABORT_SECONDS_MAX = 3.0
 """Readers wait while a failed batch's transaction is open; whoever repeats the batch, for this."""
-
-NOT_ATTEMPTED = 55
-"""A partition was not added because of another."""
 
 SENT_BYTES_MIN = 256 * 2**10
 """Fewer, of all partitions together, wait for more, or for the end of the batch."""
@@ -100,35 +89,15 @@ class BatchProducer:
     def begin_session(self) -> None:
         """Fence whoever had the transactional id; what they left open is aborted."""
         answer = self._ask(
-            InitProducerIdRequest,
-            lambda answer: [answer.error_code],
-            transactional_id=self.id,
-            transaction_timeout_ms=self.settings.transaction_timeout_ms,
-            max_version=4,
+            transactions.begin_session(self.id, self.settings.transaction_timeout_ms)
         )
         self.producer = (answer.producer_id, answer.producer_epoch)
         self.outbox = Outbox(self.brokers, self.producer, self.id)
 
     def progress(self) -> tuple[int, str]:
         """The offset that the group committed, and its metadata; below 0 where there is none."""
-        topic = OffsetFetchRequest.OffsetFetchRequestTopic(name=self.events, partition_indexes=[0])
-        answer = self.brokers.ask(
-            partial(
-                OffsetFetchRequest,
-                group_id=self.group,
-                topics=[topic],
-                require_stable=True,
-                min_version=7,
-                max_version=7,
-            ),
-            lambda answer: [
-                answer.error_code,
-                *(partition.error_code for partition in _partitions(answer)),
-            ],
-            (GROUP, self.group),
-        )
-        place = next(_partitions(answer))
-        return place.committed_offset, place.metadata
+        question = transactions.committed_offset(self.group, self.events)
+        return transactions.offset_in(self.brokers.ask(*question, (GROUP, self.group)))
 
     def begin(self) -> None:
         """Begin a transaction; Kafka hears of it with the first batches that are sent."""
@@ -159,28 +128,11 @@ class BatchProducer:
     def send_progress(self, batch: int, metadata: str) -> None:
         """Commit the batch's number, within the transaction."""
         self._send()
-        self._ask(
-            AddOffsetsToTxnRequest,
-            lambda answer: [answer.error_code],
-            **self._names(),
-            group_id=self.group,
-            max_version=3,
+        self._ask(transactions.add_group(self._session, self.group))
+        question = transactions.commit_offset(
+            self._session, self.group, self.events, batch, metadata
         )
-        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        place = topic.TxnOffsetCommitRequestPartition(
-            partition_index=0, committed_offset=batch, committed_metadata=metadata
-        )
-        self.brokers.ask(
-            partial(
-                TxnOffsetCommitRequest,
-                **self._names(),
-                group_id=self.group,
-                topics=[topic(name=self.events, partitions=[place])],
-                max_version=3,
-            ),
-            lambda answer: [partition.error_code for partition in _partitions(answer)],
-            (GROUP, self.group),
-        )
+        self.brokers.ask(*question, (GROUP, self.group))
 
     def finish(self) -> None:
         """Wait until all is acknowledged; commit the transaction, if there is one.
@@ -247,59 +199,22 @@ class BatchProducer:
     def _add(self, places: set[Place]) -> None:
         if not self.added:
             self.began = time.monotonic()
-        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        partitions: dict[str, list[int]] = {}
-        for name, partition in sorted(places):
-            partitions.setdefault(name, []).append(partition)
-        self._ask(
-            AddPartitionsToTxnRequest,
-            _codes_of_added,
-            v3_and_below_transactional_id=self.id,
-            v3_and_below_producer_id=self.producer[0],
-            v3_and_below_producer_epoch=self.producer[1],
-            v3_and_below_topics=[topic(name=n, partitions=p) for n, p in partitions.items()],
-            max_version=3,
-        )
+        self._ask(transactions.add_partitions(self._session, places))
         self.added |= places
 
     def _end(self, *, committed: bool, seconds: float = SECONDS_MAX) -> None:
         """End the transaction; there is none then."""
-        self._ask(
-            EndTxnRequest,
-            lambda answer: [answer.error_code],
-            seconds=seconds,
-            **self._names(),
-            committed=committed,
-            max_version=3,
-        )
+        self._ask(transactions.end(self._session, committed=committed), seconds)
         self.added.clear()
 
-    def _ask(
-        self, request: Any, codes: Codes, *, seconds: float = SECONDS_MAX, **fields: Any
-    ) -> Any:
+    def _ask(self, question: Question, seconds: float = SECONDS_MAX) -> Any:
         """Ask the transaction's coordinator; without transactions, any broker."""
         coordinator = None if self.id is None else (TRANSACTION, self.id)
-        return self.brokers.ask(partial(request, **fields), codes, coordinator, seconds=seconds)
+        return self.brokers.ask(*question, coordinator, seconds=seconds)
 
-    def _names(self) -> dict[str, Any]:
-        return {
-            "transactional_id": self.id,
-            "producer_id": self.producer[0],
-            "producer_epoch": self.producer[1],
-        }
-
-
-def _codes_of_added(answer: Any) -> list[int]:
-    """Errors of AddPartitionsToTxn, the causes before their consequences."""
-    topics = answer.results_by_topic_v3_and_below
-    codes = [
-        result.partition_error_code for topic in topics for result in topic.results_by_partition
-    ]
-    return sorted(codes, key=lambda code: code == NOT_ATTEMPTED)
-
-
-def _partitions(answer: Any) -> Iterator[Any]:
-    return (partition for topic in answer.topics for partition in topic.partitions)
+    @property
+    def _session(self) -> Session:
+        return Session(self.id, *self.producer)
 
 
 def _told(error: KafkaError) -> str:

@@ -20,9 +20,9 @@ from kafka.errors import (
     for_code,
 )
 
-from streaming.arrow.record_batch import Batch
-from streaming.arrow.splitting import halves, records_in, taken
 from streaming.disciplines.refused import Refusal
+from streaming.wire.record_batch import Batch
+from streaming.wire.splitting import halves, records_in, taken
 
 TOO_LARGE, REFUSED = "too-large", "refused"
 FOR_GOOD = {

@@ -28,7 +28,6 @@ import pyarrow as pa
 
 from streaming.arrow.histograms import together
 from streaming.arrow.ipc import from_ipc
-from streaming.arrow.stream_end import until_end
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
 from streaming.disciplines.refused import Found, Refusal, found
@@ -37,6 +36,7 @@ from streaming.sink import failures
 from streaming.sink.parts import PartChanged, Parts
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import make_producer, writer_for
+from streaming.spark.stream_end import until_end
 
 SUMMARY = "report string"
 """A `Report` as text: one row of each partition in which a shard told of itself."""

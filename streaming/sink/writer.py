@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.record_batch import Batch
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import Fenced
@@ -18,6 +17,7 @@ from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
 from streaming.sink.progress import NOTHING, BatchProgress, Part
+from streaming.wire.record_batch import Batch
 
 if TYPE_CHECKING:
     from streaming.sink.producer import BatchProducer

@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.arrow.pack import PACKED
-from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.source import Limits, Reading, Source
+from streaming.disciplines.state_keys import shard_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streaming.config import Config
     from streaming.disciplines.plan import Plan
     from streaming.source.losses import Acceptance
 
@@ -34,13 +33,6 @@ def source_of(
     return Source(spark, limits, frame, partial(_ticks, spark, plan, ended), ended)
 
 
-def has_rows(config: Config) -> bool:
-    """Whether Spark evaluates expressions, and so has rows of each record."""
-    return any(
-        DISCIPLINES[settings.discipline].rows(settings) for settings in config.pipelines.values()
-    )
-
-
 def _frame(
     spark: SparkSession,
     plan: Plan,
@@ -49,7 +41,7 @@ def _frame(
     reading: Reading,
 ) -> DataFrame:
     from streaming.source.reader import Inputs, KafkaReader, rows_of_shares  # noqa: PLC0415
-    from streaming.source.stream import frame_of  # noqa: PLC0415  (PySpark's)
+    from streaming.spark.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
     inputs = Inputs(topics=reading.topics, properties=plan.producer)
     reader = KafkaReader(inputs, reading.limits, reading.tasks, accepted)
@@ -59,7 +51,8 @@ def _frame(
 
 
 def _ticks(spark: SparkSession, plan: Plan, ended: threading.Event) -> DataFrame:
-    from streaming.source.reader import Ticks  # noqa: PLC0415
-    from streaming.source.stream import frame_of  # noqa: PLC0415
+    from streaming.source.reader import Ticks, waking  # noqa: PLC0415
+    from streaming.spark.stream import frame_of  # noqa: PLC0415
 
-    return frame_of(spark, f"{plan.pipeline}: ticks", PACKED, Ticks(), iter, ended)
+    keys = shard_keys(plan.shards, plan.state_partitions)
+    return frame_of(spark, f"{plan.pipeline}: ticks", PACKED, Ticks(keys), waking, ended)

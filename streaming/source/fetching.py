@@ -18,29 +18,20 @@ from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, for_code
-from kafka.protocol.consumer import FetchRequest
 
-from streaming.arrow.fetched import Fetched, fetched
-from streaming.kafka.bounds import EARLIEST, READ_COMMITTED, BoundsReader, epoch_ends
-from streaming.kafka.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
-from streaming.kafka.leaders import PartitionRequests
-from streaming.kafka.topology import id_of
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss, lost
 from streaming.source.ranges import Range
+from streaming.wire.bounds import EARLIEST, BoundsReader, epoch_ends
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
+from streaming.wire.fetch import Part, aborted, fetch, results
+from streaming.wire.fetched import Fetched, fetched
+from streaming.wire.leaders import PartitionRequests
 
-BY_NAME, BY_ID = 12, 13
-"""Versions of a request that name topics so."""
 ANOTHER_SECONDS = 5.0
 """A topic with another id is another one, if brokers say so for so long: some may be behind."""
-WAIT_MS = 500
-"""A broker waits so long for what is not there yet; what we ask for is there."""
-RESPONSE_BYTES_MAX = 8 * 2**20
 PARTITION_BYTES_MIN, PARTITION_BYTES_MAX = 64 * 2**10, 4 * 2**20
 MARGIN = 1.1
-"""Of one partition is asked for what its offsets took so far, and a tenth more."""
-
-Topic = FetchRequest.FetchTopic
-Partition = Topic.FetchPartition
+"""A request asks for 10 % more bytes than a partition's offsets have needed so far."""
 
 
 @dataclass(slots=True)
@@ -150,65 +141,46 @@ class Fetching(PartitionRequests):
 
     def _request(self, node: int, places: list[Place]) -> None:
         asked = {place: self.left[place] for place in places}
-        topics: dict[str, Any] = {}
-        for each in asked.values():
-            topic = topics.setdefault(
-                each.topic, Topic(topic=each.topic, topic_id=id_of(each.id), partitions=[])
+        parts = [
+            Part(
+                each.place,
+                each.id,
+                self.brokers.topology.epochs.get(each.place, -1),
+                each.first,
+                self._bytes_of(each),
             )
-            topic.partitions.append(
-                Partition(
-                    partition=each.partition,
-                    current_leader_epoch=self.brokers.topology.epochs.get(each.place, -1),
-                    fetch_offset=each.first,
-                    partition_max_bytes=self._bytes_of(each),
-                )
-            )
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=WAIT_MS,
-            min_bytes=1,
-            max_bytes=RESPONSE_BYTES_MAX,
-            isolation_level=READ_COMMITTED,
-            session_id=0,
-            session_epoch=-1,
-            topics=list(topics.values()),
-            forgotten_topics_data=[],
-            max_version=BY_ID if all(each.id for each in asked.values()) else BY_NAME,
-        )
-        self._ask(request, node, places, partial(self._answered, asked))
+            for each in asked.values()
+        ]
+        self._ask(fetch(parts), node, places, partial(self._answered, asked, parts))
 
     def _bytes_of(self, wanted: Range) -> int:
         each = self.offset_bytes.get(wanted.place, PARTITION_BYTES_MAX)
         size = int((wanted.stop - wanted.first) * each * MARGIN)
         return min(max(size, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
 
-    def _answered(self, asked: Mapping[Place, Range], answer: Any) -> None:
+    def _answered(self, asked: Mapping[Place, Range], parts: list[Part], answer: Any) -> None:
         if answer.error_code:
             self._failed(for_code(answer.error_code)())
             return
-        names = {id_of(each.id): each.topic for each in asked.values() if each.id}
-        for topic in answer.responses:
-            for told in topic.partitions:
-                place = (names.get(topic.topic_id, topic.topic), told.partition_index)
-                if told.error_code == OffsetOutOfRangeError.errno:
-                    self.doubtful.add(place)
-                    self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
-                elif told.error_code:
-                    said = f"{place[0]} partition {place[1]}"
-                    self._refused(place[0], for_code(told.error_code)(said))
-                elif told.records:
-                    self.answers.append((asked[place], told))
+        for place, result in results(answer, parts):
+            if result.error_code == OffsetOutOfRangeError.errno:
+                self.doubtful.add(place)
+                self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
+            elif result.error_code:
+                said = f"{place[0]} partition {place[1]}"
+                self._refused(place[0], for_code(result.error_code)(said))
+            elif result.records:
+                self.answers.append((asked[place], result))
 
     def _take_answers(self) -> None:
         """Read what batches have come; Unreadable where they are none."""
         while self.answers:
-            wanted, told = self.answers.popleft()
-            aborted = told.aborted_transactions or ()
+            wanted, result = self.answers.popleft()
             came = fetched(
                 (wanted.number, wanted.partition),
                 (wanted.first, wanted.stop),
-                told.records,
-                [(each.producer_id, each.first_offset) for each in aborted],
+                result.records,
+                aborted(result),
             )
             self.came.append(came)
             after = came.heads[-1].last + 1

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from kafka.errors import KafkaError
 
-from streaming.arrow.fetched import Unreadable, tables
 from streaming.arrow.pack import PACK_BYTES_MAX, Pack
 from streaming.errors import InputDamaged, KafkaUnavailable
-from streaming.kafka.brokers import Brokers, Place
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, going_on, lost
@@ -22,15 +22,16 @@ from streaming.source.positions import Position, begin_of, logs_in, offsets_in, 
 from streaming.source.ranges import Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
 from streaming.source.watching import TopicWatch
+from streaming.wire.brokers import Brokers, Place
+from streaming.wire.fetched import Unreadable, tables
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from streaming.disciplines.source import Limits
     from streaming.kafka.choice import ProducerSettings
 
 LOOKS, LOOK_SECONDS = 4, 1.0
 TICK_SECONDS = 1.0
+WAKING_TICKS = 2
 LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
 """How large records are is looked at where so many are left to read, or where as many as are left
 would come to a batch's limit, with the size that was last found, or with this one: a few
@@ -170,10 +171,15 @@ class Ticks:
 
     Spark's own batches without data do not begin before the first batch with data after a start,
     and then follow each other without a pause.
+
+    In the first batches of a query every shard is stepped: other rules than those that its timer
+    was set by may count now. ``keys``: of the shards.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Sequence[int]) -> None:
+        self.keys = keys
         self._due = time.monotonic()
+        self._began: int | None = None
 
     def first(self) -> int:
         """The first one."""
@@ -187,12 +193,25 @@ class Ticks:
         self._due = now + TICK_SECONDS
         return start + 1
 
-    def shares(self, _start: int, _end: int) -> list[bytes]:
-        """No task."""
-        return []
+    def shares(self, _start: int, end: int) -> list[bytes]:
+        """Return no task, but in a query's first batches one, for every shard.
+
+        The first of them may be a batch that is repeated, which has the rules that it began with.
+        """
+        self._began = end if self._began is None else self._began
+        return [json.dumps(self.keys).encode()] if end - self._began < WAKING_TICKS else []
 
     def close(self) -> None:
         """Nothing to do."""
+
+
+def waking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return rows of PACKED without records for the shards of `Ticks`."""
+    for batch in batches:
+        for share in batch.column(0).to_pylist():
+            keys = json.loads(share)
+            columns = [pa.array(keys, pa.int32()), pa.array([b""] * len(keys), pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=["shard", "rows"])
 
 
 def rows_of_shares(

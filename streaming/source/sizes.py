@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from streaming.arrow.fetched import Fetched, Head, Unreadable, body_of
-from streaming.kafka.brokers import Brokers
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
+from streaming.wire.brokers import Brokers
+from streaming.wire.fetched import Fetched, Head, Unreadable, body_of
 
 PLACES_MAX = 16
 """So many partitions are asked for the first 64 KiB of what is left, those with the most of it."""

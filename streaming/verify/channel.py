@@ -17,11 +17,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
 from sequencer.labels import Labels
 from streaming.arrow.key_text import key_from_json
-from streaming.arrow.partitioner import partitions_of
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands
@@ -36,6 +33,7 @@ from streaming.verify.channel_readings import (
 )
 from streaming.verify.channel_rejects import Tally, judge_rejects
 from streaming.verify.faults import Verdict
+from streaming.verify.homes import Homes
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 
@@ -89,11 +87,10 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
     settings, verdict, material = work.settings, work.verdict, work.material
     bare = [without(record, 2) for record in material.outputs]
     readings = read_all(bare, settings)
-    partitions = _partitions(readings, settings)
+    topics = {record.topic for record in material.outputs}
+    homes = Homes(verdict, dict.fromkeys(topics, settings.output_partitions))
     delivered: Counter[Any] = Counter()
-    for record, stripped, reading, partition in zip(
-        material.outputs, bare, readings, partitions, strict=True
-    ):
+    for record, stripped, reading in zip(material.outputs, bare, readings, strict=True):
         added = _added(record, settings, ("sequence", "incarnation"))
         if added is None:
             verdict.find("bad-output", f"{record} lacks sequence or incarnation as last headers")
@@ -101,11 +98,11 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
         if reading.reason is not None or reading.channel is None:
             verdict.find("bad-delivered", f"{record} had to be rejected: {reading.reason}")
             continue
-        if partition != record.partition:
-            verdict.find("wrong-partition", f"{record} belongs into partition {partition}")
+        homes.take(record, reading.channel)
         if _once(work, record, reading.channel, added):
             delivered[stripped.content] += 1
             _follow(work, record, reading, added)
+    homes.finish()
     return delivered
 
 
@@ -279,8 +276,3 @@ def _added(
     values = tail(record, settings.header_prefix, names)
     sequence, incarnation = map(number, values or (None, None))
     return None if min(sequence, incarnation) < 0 else (sequence, incarnation)
-
-
-def _partitions(readings: list[Reading], settings: ChannelSettings) -> list[int]:
-    channels = pa.array([reading.channel or b"" for reading in readings], pa.binary())
-    return [int(partition) for partition in partitions_of(channels, settings.output_partitions)]

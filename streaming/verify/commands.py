@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from streaming.verify.records import Record
 
 DONE = "command-done"
 REFUSED = "command-refused"
+MOVED = "version-moved"
 COORDINATES = ("topic", "partition", "offset")
 
 
@@ -34,7 +35,8 @@ class Event:
 class Command:
     """A command: ``op``, ``subject`` and ``others`` are empty where it cannot be read.
 
-    ``timestamp``: of its record (ms).
+    ``timestamp``: of its record (ms). ``if_version``: the version that the subject must have.
+    ``in_input``: it is a record of an input.
     """
 
     told: str
@@ -44,6 +46,8 @@ class Command:
     subject: str = ""
     others: tuple[str, ...] = ()
     timestamp: int = 0
+    if_version: int | None = None
+    in_input: bool = False
     answers: list[Event] = field(default_factory=list)
 
     @property
@@ -76,13 +80,18 @@ def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -
     return events
 
 
-def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> Command:
+def read_command(
+    record: Record, ops: Mapping[str, tuple[str, str | None]], asked: str = ""
+) -> Command:
     """A command; ``ops``: for each op the name of its subject and of its other field, if any.
 
-    The other field is a text, or a list of texts.
+    The other field is a text, or a list of texts. ``asked``: the operation of a record of an input.
     """
     fields = _object(record.value) or {}
+    if asked and fields:
+        fields["op"] = asked
     command = Command(str(record), record.place, own_id(fields), timestamp=record.timestamp)
+    command.in_input = bool(asked)
     op = fields.get("op")
     if not isinstance(op, str) or op not in ops:
         return command
@@ -92,10 +101,29 @@ def read_command(record: Record, ops: Mapping[str, tuple[str, str | None]]) -> C
         return command
     if any(name_fault(named) for named in (subject, *others)):
         return command
+    if "if_version" in fields:
+        if type(fields["if_version"]) is not int:
+            return command
+        command.if_version = fields["if_version"]
     if ops[op][1] is not None and not others:
         return command
     command.op, command.subject, command.others = op, subject, tuple(others)
     return command
+
+
+def without_commands(
+    records: Iterable[Record],
+    allowed: Collection[str],
+    ops: Mapping[str, tuple[str, str | None]],
+    commands: list[Command],
+) -> Iterator[Record]:
+    """Yield the messages of inputs; the commands among them go to ``commands``."""
+    for record in records:
+        asked = (record.header("op")[1] or b"").decode(errors="replace") if allowed else ""
+        if asked in allowed:
+            commands.append(read_command(record, ops, asked))
+        else:
+            yield record
 
 
 def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> None:
@@ -121,6 +149,10 @@ def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> No
             verdict.find("wrong-answer", f"{event.told}: {command.told} cannot be read")
         if event.kind == REFUSED and not event.fields.get("reason"):
             verdict.find("wrong-answer", f"{event.told} gives no reason")
+        if event.kind == REFUSED and event.fields.get("reason") == MOVED:
+            version = event.fields.get("version")
+            if command.if_version is None or version in (None, command.if_version):
+                verdict.find("wrong-answer", f"{event.told}: {command.told} had its version")
 
 
 def coordinates(event: Event) -> Place | None:
@@ -164,7 +196,7 @@ def by_subject(commands: list[Command]) -> dict[str, list[Command]]:
         if len({command.place[:2] for command in same_subject}) == 1:
             same_subject.sort(key=lambda command: command.place)
         else:
-            same_subject.sort(key=lambda asked: (_at(asked), asked.place))
+            same_subject.sort(key=lambda asked: (_at(asked), asked.in_input, asked.place))
     return dict(commands_of)
 
 

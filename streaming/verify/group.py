@@ -9,15 +9,16 @@ delivery to a stranger), `wrong-version` (of no membership of the group), `missi
 order`, `causality`. Of inputs: `invented` (no such input, or altered), `rejected-and-delivered`,
 `lost` (a later one of its sender and group was delivered), `unfinished` (not there although it had
 its time), `reject-altered`, `reject-repeat`, `wrong-reason`, `bad-cause` (no delivery lies where an
-input says, or causes form a cycle). Of commands and events: `unanswered`, `answered-twice`, `wrong-
-answer`, `invented-answer`, `bad-event`, `event-repeat`, `missing-event`, `wrong-event`, `invented-
-event`.
+input says, or causes form a cycle).
+Of notices: `wrong-notice` (of no change, another place or word, or missing at others). Of commands
+and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `bad-event`,
+`event-repeat`, `missing-event`, `wrong-event`, `invented-event`.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,18 +43,19 @@ from streaming.verify.commands import (
     read_command,
     read_events,
     unanswered,
+    without_commands,
 )
 from streaming.verify.faults import Verdict
-from streaming.verify.group_deliveries import GroupDeliveries, Pair
+from streaming.verify.group_deliveries import GroupDeliveries
+from streaming.verify.group_notices import judge_notices
+from streaming.verify.group_stamps import StampJudge
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.inputs import Inputs, is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
-    Members,
     Version,
     assign,
-    changing,
     judge_events,
     judge_versions,
     passed,
@@ -66,13 +68,14 @@ class GroupSettings(accounts.Settings):
     """What the judge must know of the pipeline's configuration.
 
     ``by_batch``: a group's version and its overlaps' numbers change by its own memberships alone.
-    ``stamps``: whether deliveries must have them.
+    ``stamps``: whether deliveries must have them. ``input_commands``: what inputs may ask for.
     """
 
     groups: Mapping[str, frozenset[str]]
     across_groups: bool = False
     by_batch: bool = False
     stamps: bool = True
+    input_commands: Collection[str] = ()
 
 
 def judge(
@@ -107,11 +110,14 @@ class _Judge:
         self.rejects = read_rejects(verdict, material.rejects, prefix)
         self.events = read_events(verdict, material.events, repeats=repeats)
         self.commands = [read_command(record, OPS) for record in material.commands]
+        allowed = settings.input_commands
+        messages = without_commands(material.inputs, allowed, OPS, self.commands)
+        self.inputs = Inputs(messages, ("group",), settings.cause_header)
         answer(verdict, self.commands, self.events)
-        self.inputs = Inputs(material.inputs, ("group",), settings.cause_header)
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
         due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)
+        judge_notices(verdict, self.deliveries.notices, self.events)
         self.pending: list[tuple[bytes, list[int]]] = []
         self.of = array("q")
         self.undelivered: set[tuple[bytes, int]] = set()
@@ -213,44 +219,9 @@ class _Judge:
 
     def judge_stamps(self) -> None:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
-        moving = set() if self.settings.by_batch else changing(self.groups)
-        for pair, restart in self.deliveries.restarts:
-            if not moving.intersection(name.encode() for name in pair):
-                self.verdict.find("overlap-order", restart)
-        cache: dict[tuple[bytes, Members, bytes], tuple[set[Pair], set[Pair]]] = {}
-        for (name, number, key, pairs), where in self.deliveries.shapes.items():
-            members = self.deliveries.versions[name][number].members
-            if key not in members:
-                continue
-            if (name, members, key) not in cache:
-                cache[name, members, key] = self._overlaps(name, members, key)
-            needed, possible = cache[name, members, key]
-            needed = needed if self.settings.stamps else set()
-            if not needed <= set(pairs) <= possible:
-                wanted = ", ".join(" ".join(pair) for pair in sorted(needed)) or "none"
-                listed = ", ".join(" ".join(pair) for pair in pairs) or "none"
-                subject = f"{where} and others of version {number} of {text(name)}: {text(key)}"
-                verdict = f"{subject} is in overlaps {wanted}, the stamps are of {listed}"
-                self.verdict.find("wrong-stamps", verdict)
-
-    def _overlaps(self, name: bytes, members: Members, key: bytes) -> tuple[set[Pair], set[Pair]]:
-        """The overlaps of a membership that a subscriber is in: for certain, and perhaps."""
-        needed: set[Pair] = set()
-        possible: set[Pair] = set()
-        group_name = name.decode()
-        for other, group in self.groups.items():
-            if other == name:
-                continue
-            first, second = sorted((group_name, other.decode()))
-            fits = [
-                key in membership and len(membership & members) > 1
-                for membership in group.memberships
-            ]
-            if any(fits):
-                possible.add((first, second))
-            if group.steady and all(fits):
-                needed.add((first, second))
-        return needed, possible
+        settings = self.settings
+        judged = StampJudge(self.verdict, self.deliveries, self.groups, self.pinned)
+        judged.judge(by_batch=settings.by_batch, needed=settings.stamps)
 
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""

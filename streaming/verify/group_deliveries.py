@@ -13,6 +13,7 @@ import numpy as np
 
 from streaming.verify.added import number
 from streaming.verify.faults import Verdict
+from streaming.verify.group_notices import GroupNotice, Told, read_notice
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.memberships import Version
 from streaming.verify.records import Record
@@ -65,6 +66,8 @@ class GroupDeliveries:
         self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
         self.stamps: dict[int, dict[Pair, int]] = {}
         self.restarts: list[tuple[Pair, str]] = []
+        self.notices: list[Told] = []
+        self.told_of: dict[tuple[bytes, bytes], GroupNotice] = {}
         self._lines: dict[tuple[bytes | None, Pair], _Line] = {}
         self._same: dict[bytes, bytes] = {}
 
@@ -80,6 +83,14 @@ class GroupDeliveries:
             self.verdict.find("bad-output", f"{record} is not in the topic of its subscriber")
             return
         key = self._same.setdefault(key, key)
+        if (notice := read_notice(record, self.prefix)) is not None:
+            counts = (notice.sequence, notice.incarnation)
+            if self.histories.take(record, key, *counts) is not None:
+                group = str(notice.detail.get("group")).encode()
+                before = self.last.get(group, {}).get(key, (-1, -1))[0]
+                self.notices.append(Told(key, notice, str(record), before))
+                self.told_of[key, group] = notice
+            return
         added = read_added(record, self.prefix)
         if added is None:
             self.verdict.find("bad-output", f"{record} lacks headers of the service, or they err")
@@ -92,6 +103,10 @@ class GroupDeliveries:
         message = self._message(record, added, content)
         if not self._rises(record, history, added, message):
             return
+        notice = self.told_of.get((key, added.group))
+        if notice is not None and not notice.allows(added.version):
+            witness = f"{record}: version {added.version} after the notice {notice.word}"
+            self.verdict.find("wrong-notice", f"{witness} of {notice.detail.get('version')}")
         self._follow_stamps(record, key, added, message)
         self.histories.note(history, record, message)
         got = self.versions[added.group][added.version].got

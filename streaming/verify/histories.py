@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from sequencer.judging.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
 from sequencer.judging.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
 from streaming.arrow.key_text import escaped
-from streaming.arrow.partitioner import partitions_of
 from streaming.verify.added import Place
 from streaming.verify.faults import Verdict
+from streaming.verify.homes import Homes
 from streaming.verify.records import Record
 
 
@@ -50,20 +48,13 @@ class Histories:
         self.repeats_allowed = repeats_allowed
         self.by_key: dict[bytes, History] = {}
         self.count = 0
-        self._counts = partitions
+        self._homes = Homes(verdict, partitions)
         self._numbers: dict[tuple[str, int], int] = {}
         self._names: list[tuple[str, int]] = []
-        self._home: dict[tuple[str, bytes], int] = {}
 
     def take(self, record: Record, key: bytes, sequence: int, incarnation: int) -> History | None:
         """Hold a delivery against those before it; its history, or None for a repeat."""
-        home = self._home.get((record.topic, key))
-        if home is None:
-            count = max(1, self._counts.get(record.topic, 1))
-            home = int(partitions_of(pa.array([key], pa.binary()), count)[0])
-            self._home[record.topic, key] = home
-        if home != record.partition:
-            self.verdict.find("wrong-partition", f"{record} belongs into partition {home}")
+        self._homes.take(record, key)
         history = self.by_key.get(key)
         if history is None:
             history = self.by_key[key] = History(key)
@@ -156,6 +147,7 @@ class Histories:
         come after all that it has, so they count as rows behind its last one. ``causes``: pairs
         (cause, effect) of messages; nobody may get the effect first.
         """
+        self._homes.finish()
         rows: dict[tuple[bytes, int], Sequence[int]] = {
             (key, 0): history.messages for key, history in self.by_key.items()
         }

@@ -13,13 +13,25 @@ OPS: dict[str, tuple[str, str | None]] = {
     "add": ("group", "members"),
     "remove": ("group", None),
     "set": ("group", "members"),
+    "join": ("group", "member"),
+    "leave": ("group", "member"),
 }
-EVENTS = {"add": "group-added", "remove": "group-removed", "set": "group-changed"}
+EVENTS = {
+    "add": "group-added",
+    "remove": "group-removed",
+    "set": "group-changed",
+    "join": "group-changed",
+    "leave": "group-changed",
+}
+ONE_MEMBER = {"join": "joined", "leave": "left"}
 FIRST = ("group-added", 0)
 """The event that a group of the configuration may have before all commands."""
 
 HARD = 2**40
 """What a certain fault weighs against a delivery that may come yet."""
+
+POSSIBLE_MAX = 64
+"""Memberships that a group may have after commands without an answer."""
 
 Members = frozenset[bytes]
 
@@ -29,13 +41,14 @@ class Group:
     """A group's memberships, one after the other, and what was done to it.
 
     ``removed``: when it was removed, where known. ``steady``: it has one membership for ever.
+    ``done``: with the memberships that the group may have had after it, none where it was removed.
     """
 
     memberships: list[Members] = field(default_factory=list)
     configured: bool = False
     added: bool = False
     removed: list[str] = field(default_factory=list)
-    done: list[Command] = field(default_factory=list)
+    done: list[tuple[Command, list[Members]]] = field(default_factory=list)
 
     @property
     def steady(self) -> bool:
@@ -58,28 +71,54 @@ def replay(
     for name, changes in commands.items():
         group = groups.setdefault(name.encode(), Group())
         there = group.configured
+        possible = group.memberships[:] or [frozenset()]
         certain = True
         for command in changes:
             if not command.done:
                 continue
             certain = certain and command.answered
+            after = _after(command, possible)
             fits = there != (command.op == "add")
-            if not fits and not command.answered:
+            emptied = fits and command.op == "leave" and not after
+            if not command.answered and (emptied or not fits):
                 continue  # it will be refused
-            if certain and not fits:
+            if certain and (emptied or not fits):
                 state = "exists" if there else "is not there"
+                state = "would have no members" if emptied else state
                 witness = f"{command.answers[0].told} says {DONE}, but group {name} {state} then"
                 verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
                 continue
-            group.done.append(command)
+            if command.op in ONE_MEMBER and after == possible:
+                continue  # nothing was changed
+            group.done.append((command, after))
             there = command.op != "remove"
+            possible = after if command.answered else _distinct([*possible, *after])
             if there:
-                group.memberships.append(_keys(command.others))
+                group.memberships += after
                 group.added = group.added or command.op == "add"
             else:
                 at = command.answers[0].fields.get("at") if command.answered else None
                 group.removed.append(str(at or ""))
     return groups
+
+
+def _after(command: Command, before: Sequence[Members]) -> list[Members]:
+    """Return the memberships that a group may have after a command; none where that removes it.
+
+    ``before``: those that it may have had, more than one where some answer is missing.
+    """
+    named = _keys(command.others)
+    if command.op == "remove":
+        return []
+    if command.op == "join":
+        return _distinct(members | named for members in before)
+    if command.op == "leave":
+        return _distinct(members - named for members in before if members - named)
+    return [named]
+
+
+def _distinct(memberships: Iterable[Members]) -> list[Members]:
+    return list(dict.fromkeys(memberships))[-POSSIBLE_MAX:]
 
 
 def changing(groups: Mapping[bytes, Group]) -> set[bytes]:
@@ -114,7 +153,11 @@ def judge_events(
             if isinstance(members, list) and type(version) is int:
                 pinned[event.key or b"", version] = _keys(frozenset(map(str, members)))
     for name in sorted(groups.keys() | events_of.keys()):
-        _judge_group_events(verdict, name, groups.get(name), events_of.get(name, []), due=due)
+        named = _judge_group_events(
+            verdict, name, groups.get(name), events_of.get(name, []), due=due
+        )
+        for version, those in named.items():
+            pinned.setdefault((name, version), those)
     return pinned
 
 
@@ -144,50 +187,76 @@ def judge_versions(
 
 def _judge_group_events(
     verdict: Verdict, name: bytes, group: Group | None, events: list[Event], *, due: bool
-) -> None:
+) -> dict[int, Members]:
+    """Judge the events of a group. Memberships by version where events name the version."""
     expected = _changes(group) if group is not None else []
     members = group.memberships[0] if group is not None and group.configured else None
+    named: dict[int, Members] = {}
     for number, event in enumerate(events):
-        kind = EVENTS[expected[0].op] if expected else None
-        members_told = event.fields.get("members")
-        members_told = (
-            _keys(frozenset(map(str, members_told))) if isinstance(members_told, list) else None
-        )
+        kind = EVENTS[expected[0][0].op] if expected else None
+        members_told = _members_of(event)
         # A group gets a new version, too, when one that it overlaps with changes.
-        if event.kind == kind == EVENTS["set"] and members_told == members != _keys(
-            expected[0].others
+        if (
+            event.kind == kind == EVENTS["set"]
+            and members_told == members
+            and [members] != expected[0][1]
         ):
             continue
         if event.kind != kind:
             same = members is not None and members_told in (None, members)
             if same and (event.kind == "group-changed" or (event.kind, number) == FIRST):
                 continue
-            later = [EVENTS[command.op] for command in expected]
+            later = [EVENTS[command.op] for command, _ in expected]
             if event.kind not in later:
                 known = f"no command that was done to group {name.decode()} explains it"
                 verdict.find("invented-event", f"{event.told} ({event.kind}): {known}")
                 continue
-            while EVENTS[expected[0].op] != event.kind:
-                _missing(verdict, expected.pop(0), event)
-        command = expected.pop(0)
-        members = None if command.op == "remove" else _keys(command.others)
-        if members_told is not None and members is not None and members_told != members:
-            verdict.find(
-                "wrong-event", f"{event.told}: its members are not those of {command.told}"
-            )
-    for command in expected:
+            while EVENTS[expected[0][0].op] != event.kind:
+                _missing(verdict, expected.pop(0)[0], event)
+        command, after = expected.pop(0)
+        members = after[0] if len(after) == 1 else _members_of(event)
+        if members is not None and type(version := event.fields.get("version")) is int:
+            named[version] = members
+        _judge_fields(verdict, event, command, after)
+    for command, _ in expected:
         if due:
             _missing(verdict, command, None)
+    return named
 
 
-def _changes(group: Group) -> list[Command]:
+def _members_of(event: Event) -> Members | None:
+    """The members that an event names; None where it names none."""
+    members = event.fields.get("members")
+    return _keys(frozenset(map(str, members))) if isinstance(members, list) else None
+
+
+def _judge_fields(
+    verdict: Verdict, event: Event, command: Command, after: Sequence[Members]
+) -> None:
+    """An event has the members after its command, or who joined or left and how many there are.
+
+    Where the command was for one version, the event's is a later one.
+    """
+    if command.op != "remove" and _members_of(event) not in (None, *after):
+        text = f"{event.told}: its members are not those of {command.told}"
+        verdict.find("wrong-event", text)
+    if command.op in ONE_MEMBER:
+        told = (event.fields.get(ONE_MEMBER[command.op]), event.fields.get("count"))
+        if told not in [(command.others[0], len(members)) for members in after]:
+            verdict.find("wrong-event", f"{event.told} is not about what {command.told} did")
+    version = event.fields.get("version")
+    if command.if_version is not None and type(version) is int and version <= command.if_version:
+        verdict.find("wrong-version", f"{event.told}: {command.told} was for a later version")
+
+
+def _changes(group: Group) -> list[tuple[Command, list[Members]]]:
     """What was done to a group, but for a `set` of the members that it had."""
     changes = []
-    members = group.memberships[0] if group.configured else None
-    for command in group.done:
-        before, members = members, None if command.op == "remove" else _keys(command.others)
+    members = group.memberships[:1] if group.configured else []
+    for command, after in group.done:
+        before, members = members, after
         if command.op != "set" or members != before:
-            changes.append(command)
+            changes.append((command, after))
     return changes
 
 

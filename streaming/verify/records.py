@@ -10,7 +10,7 @@ from typing import Any, Self
 from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
-from streaming.kafka import client_settings
+from streaming.kafka import client_settings, connection
 
 READ_SECONDS_MAX = 3600
 QUIET_SECONDS_MAX = 60
@@ -60,6 +60,7 @@ class Topics:
         from kafka.errors import KafkaError  # noqa: PLC0415
 
         self.progress = progress
+        connection.wait_for_kafka(config)
         try:
             self._consumer = KafkaConsumer(
                 **client_settings.kafka_python(config),

@@ -26,7 +26,7 @@ from streaming.verify.memberships import OPS
 from streaming.verify.records import Record, Topics
 
 RELOOK_SECONDS = 1.0
-OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause"})
+OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause", "wrong-notice"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
         across_groups=pipeline.across_groups,
         by_batch=pipeline.sequencing == "batch",
         stamps=pipeline.stamps,
+        input_commands=pipeline.input_commands,
     )
     return group.judge(settings, Material(*reading.of(pipeline, outputs))), reading.ends
 
@@ -160,6 +161,11 @@ def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
     members = set(pipeline.subscribers())
     for record in topics.each(pipeline.commands):
         members.update(read_command(record, OPS).others)
+    for topic in pipeline.input if pipeline.input_commands else ():
+        for record in topics.each(topic):
+            asked = (record.header("op")[1] or b"").decode(errors="replace")
+            if asked in pipeline.input_commands:
+                members.update(read_command(record, OPS, asked).others)
     named = {pipeline.output.replace(SUBSCRIBER, member) for member in members}
     return sorted(topic for topic in named if topics.partitions(topic))
 

@@ -1,5 +1,7 @@
-"""Faults of processes against a running service, by a seed: `make chaos`.
+"""Faults against a running service, by a seed: `make chaos`.
 
-`traffic`: what users send meanwhile, and when deliveries come. `faults`: what is killed or paused.
-`run`: one after the other, judged from the topics at the end; a table of what came of it.
+`traffic`: what users send meanwhile, and when deliveries come. `fault`: what a fault is.
+`processes`, `network`, `brokers`: the faults; `catalogue`: all of them by name. `place`: where they happen.
+`run`: one after the other, judged from the topics at the end. `table`: the page's table from what runs
+measured.
 """

@@ -1,124 +1,101 @@
-"""A service under faults: `python -m tests.chaos.run`, a table of what came of each.
+"""A service under faults: `python -m tests.chaos.run`, a row for each of what came of it.
 
-A service that ends is started again, as whoever looks after one would do. At the end nothing may be
-missing, doubled or out of order: `sequencer verify` judges the topics, `status` counts.
+At the end nothing may be missing, doubled or out of order: `sequencer verify` judges the topics,
+`status` counts. What a fault may do is said before it is done.
 """
 
 import argparse
-import random
 import signal
-import statistics
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
-from streaming.kafka.embedded import EmbeddedBroker
-from tests.chaos.faults import FAULTS, SHORT, chosen
-from tests.chaos.traffic import NAMES, Deliveries, Traffic
-from tests.service_helpers import Service, status, verify
+from tests.chaos import table
+from tests.chaos.catalogue import FAULTS, GROUPS, kafka_for, sample, short
+from tests.chaos.fault import outcome
+from tests.chaos.place import Place
+from tests.chaos.traffic import NAMES
 
-DELIVERY_SECONDS_MAX = 300
-END_SECONDS_MAX = 600
-HEAD = "| fault | pipeline | times | outcome | seconds to the next delivery (median, most) |"
+SECONDS = 120
+"""For the faults of a run that does not name them; start and judgement come beside."""
+FAULT_SECONDS_MAX = 20
+"""Of what is chosen where no fault is named."""
+FAULTS_MAX = 12
+"""Of these."""
 
 
-class Chaos:
-    """One service under some faults; ``outcomes`` and ``seconds`` by fault and pipeline."""
+def run(place, faults, seconds, say):
+    """Let faults come, as long as there are ``seconds`` left; a row for each and each pipeline."""
+    rows = []
+    with place:
+        place.next_deliveries()
+        begun = time.monotonic()
+        for fault in faults:
+            if time.monotonic() - begun + fault.seconds > seconds:
+                say(f"no time: {fault.name}")
+                continue
+            say(f"{fault.name}; may: {fault.allowed()}")
+            rows += through(place, fault)
+            say(f"    {rows[-1]['outcome']}")
+        say("sequencer verify")
+        place.judge()
+    return rows
 
-    def __init__(self, broker, folder, names, seed, say=lambda _text: None):
-        self.traffic = Traffic(broker, folder, names, seed)
-        self.rng, self.say = random.Random(seed), say
-        self.outcomes, self.seconds = defaultdict(Counter), defaultdict(list)
-        self.service = None
 
-    def run(self, faults):
-        """Let them come one after the other; AssertionError where anything is not as it must be."""
-        try:
-            with self.traffic, Deliveries(self.traffic) as deliveries:
-                self._start()
-                self._wait(deliveries)
-                for number, fault in enumerate(faults):
-                    self._through(fault, deliveries)
-                    self.say(f"{number + 1} of {len(faults)}: {fault}")
-            self._finish()
-        finally:
-            if self.service is not None:
-                self.service.kill()
+def through(place, fault):
+    """One fault, from its begin until every pipeline delivers again."""
+    place.forget()
+    with fault.act(place):
+        place.wait(fault.seconds)
+    ended = time.time()
+    first = place.next_deliveries()
+    fault.judge(place.endings)
+    same = {"fault": fault.name, "outcome": outcome(place.endings, place.remarks)}
+    return [
+        {**same, "pipeline": name, "seconds": round(at - ended, 1)} for name, at in first.items()
+    ]
 
-    def table(self):
-        """Lines of Markdown."""
-        yield HEAD
-        yield "| --- | --- | --- | --- | --- |"
-        for (fault, name), seconds in sorted(self.seconds.items()):
-            outcome = ", ".join(f"{text}: {n}" for text, n in self.outcomes[fault].items())
-            times = f"{statistics.median(seconds):.1f}, {max(seconds):.1f}"
-            yield f"| {fault} | {name} | {len(seconds)} | {outcome} | {times} |"
 
-    def _start(self):
-        self.service = Service(self.traffic.config)
+def say(text):
+    """To whoever waits."""
+    print(f"{time.strftime('%T')} {text}", file=sys.stderr, flush=True)
 
-    def _through(self, fault, deliveries):
-        FAULTS[fault](self.service, self.rng)
-        ended = time.time()
-        for name, at in self._wait(deliveries, fault).items():
-            self.seconds[fault, name].append(at - ended)
 
-    def _wait(self, deliveries, fault=None):
-        """Wait until every pipeline delivers what is sent from now on; when each did."""
-        deliveries.watch()
-        deadline = time.monotonic() + DELIVERY_SECONDS_MAX
-        outcome = "goes on"
-        while missing := deliveries.missing():
-            code = self.service.poll()
-            if code is not None:
-                outcome = f"ends with {code}, is started again"
-                self._start()
-            assert time.monotonic() < deadline, (fault, missing, outcome, self.service.said())
-            time.sleep(0.05)
-        if fault is not None:
-            self.outcomes[fault][outcome] += 1
-        return dict(deliveries.first)
-
-    def _finish(self):
-        """All that was sent is worked through and in order."""
-        config, sent = self.traffic.config, self.traffic.sent()
-        self.service.until(lambda: self._is_done(config, sent), END_SECONDS_MAX)
-        assert self.service.stop() == 0, self.service.said()
-        code, said = verify(config)
-        assert code == 0, said
-
-    def _is_done(self, config, sent):
-        figures = status(config)
-        done = {name: figures[name]["in"] for name in sent}
-        return done == sent and not any(figures[name]["held"] for name in sent)
+def arguments():
+    """The words of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--times", type=int, default=1, help="of each fault")
+    parser.add_argument("--fault", nargs="+", choices=FAULTS, metavar="NAME", default=[])
+    parser.add_argument("--group", nargs="+", choices=GROUPS, default=[])
+    parser.add_argument("--pipeline", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--seconds", type=float, help="no fault begins that would end later")
+    parser.add_argument("--json", type=Path, help="add the rows to this file's")
+    parser.add_argument("--list", action="store_true", help="all faults, and what they may do")
+    return parser.parse_args()
 
 
 def main():
     """Run it as the words of the command line say; exit status 1 where a guarantee is broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--times", type=int, default=1, help="of each fault")
-    parser.add_argument("--fault", nargs="+", choices=FAULTS, default=SHORT)
-    parser.add_argument("--pipeline", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--bootstrap", help="a broker; without it one is started")
-    given = parser.parse_args()
+    given = arguments()
+    if given.list:
+        print("\n".join(f"{name}: {fault.allowed()}" for name, fault in FAULTS.items()))
+        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind
+    names = given.fault + [each.name for group in given.group for each in GROUPS[group]]
+    seconds = given.seconds or (float("inf") if names else SECONDS)
+    faults = sample(names or short(FAULT_SECONDS_MAX), given.times, given.seed)
+    faults = faults if names else faults[:FAULTS_MAX]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
-        broker = SimpleNamespace(bootstrap=given.bootstrap)
-        if not given.bootstrap:
-            broker = stack.enter_context(EmbeddedBroker())
-        chaos = Chaos(
-            broker, folder, given.pipeline, given.seed, lambda t: print(t, file=sys.stderr)
-        )
-        try:
-            chaos.run(chosen(given.fault, given.times, given.seed))
-        finally:
-            print("\n".join(chaos.table()))
+        kafka = stack.enter_context(kafka_for(faults))
+        place = Place(kafka, folder, given.pipeline, given.seed)
+        rows = run(place, faults, seconds, say)
+    if given.json:
+        table.add(given.json, [{**row, "seed": given.seed} for row in rows])
+    print("\n".join(table.lines(rows)))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import random
 import threading
 import time
 import uuid
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer
 
@@ -24,9 +25,12 @@ SOME = {"channel": 2, "groups": 20, "multicasts": 5}
 
 
 class Traffic:
-    """Sends to all pipelines in turns, in a thread; a context manager, which stops it."""
+    """Sends to all pipelines in turns, in a thread; a context manager, which stops it.
 
-    def __init__(self, broker, folder, names, seed, **service):
+    The service finds Kafka at ``bootstrap``, users at the broker's own address.
+    """
+
+    def __init__(self, broker, folder, names, seed, bootstrap, **service):
         self.bootstrap, self.names = broker.bootstrap, names
         self.rng = random.Random(seed)
         prefix = f"chaos-{uuid.uuid4().hex[:8]}."
@@ -44,18 +48,38 @@ class Traffic:
         self.pipelines = made
         self.labels = self.sent_to_channels = self.turns = 0
         self.failure = None
+        self.turning = threading.Lock()
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._send, daemon=True)
-        self.config = write_config(folder, self.bootstrap, made, **service)
+        self.config = write_config(folder, bootstrap, made, **service)
 
     def __enter__(self):
         self.thread.start()
         return self
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Send no more."""
         self.stopping.set()
         self.thread.join()
         assert self.failure is None, self.failure
+
+    @contextmanager
+    def silent(self):
+        """Users send nothing inside."""
+        with self.turning:
+            yield
+
+    @contextmanager
+    def heard(self):
+        """Within `silent`: they do."""
+        self.turning.release()
+        try:
+            yield
+        finally:
+            self.turning.acquire()
 
     def sent(self):
         """Records by pipeline."""
@@ -65,7 +89,8 @@ class Traffic:
     def _send(self):
         try:
             while not self.stopping.wait(TURN_SECONDS):
-                self._turn()
+                with self.turning:
+                    self._turn()
         except Exception as failure:  # noqa: BLE001  (said by __exit__)
             self.failure = failure
 
@@ -111,8 +136,7 @@ class Deliveries:
                 "enable.auto.commit": False,
             }
         )
-        self.since_ms = 0
-        self.first = {}
+        self.watched = 0, {}
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._read, daemon=True)
 
@@ -128,15 +152,20 @@ class Deliveries:
 
     def watch(self):
         """Begin to wait for deliveries of what is sent from now on."""
-        self.since_ms, self.first = time.time() * 1000, {}
+        self.watched = time.time() * 1000, {}
+
+    def first(self):
+        """When each pipeline delivered the first of it."""
+        return dict(self.watched[1])
 
     def missing(self):
         """Pipelines that delivered nothing of it yet."""
-        return set(self.names.values()) - set(self.first)
+        return set(self.names.values()) - set(self.first())
 
     def _read(self):
         while not self.stopping.is_set():
-            for message in self.consumer.consume(1000, 0.1):
-                if message.error() or message.timestamp()[1] < self.since_ms:
-                    continue
-                self.first.setdefault(self.names[message.topic()], time.time())
+            some = self.consumer.consume(1000, 0.1)
+            since_ms, first = self.watched
+            for message in some:
+                if not message.error() and message.timestamp()[1] >= since_ms:
+                    first.setdefault(self.names[message.topic()], time.time())

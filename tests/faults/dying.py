@@ -15,7 +15,7 @@ FAULTS = "WORKERS_FAULTS"
 @contextmanager
 def workers() -> Iterator[None]:
     """The sink's workers die at the points named; the pipeline starts again without a pause."""
-    usual = query._own_workers
+    usual = query.own_workers
 
     @contextmanager
     def armed(context: Any, stage: str = "") -> Iterator[None]:
@@ -26,7 +26,7 @@ def workers() -> Iterator[None]:
             yield
 
     with (
-        patch.object(query, "_own_workers", armed),
+        patch.object(query, "own_workers", armed),
         patch.object(run, "RESTART_SECONDS", (0,)),
         patch.object(run, "ONCE_TRIES_MAX", os.environ[FAULTS].count(",") + 1),
     ):

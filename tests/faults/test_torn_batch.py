@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from streaming.disciplines.channels.shard_files import FILE_BYTES_MIN
-from streaming.disciplines.state_keys import channel_shard, shard_keys
+from streaming.disciplines.state_keys import shard_keys, shard_of_name
 from tests.faults import torn
 from tests.faults.channels import judge, prepare, some_messages, value_of
 from tests.faults.disks import small_disk
@@ -26,7 +26,7 @@ TURNS, PER_TURN, KILLS_A_TURN, SIZE = 8, 60, 3, 300
 LAST = next(
     b"last%d" % n
     for n in range(100)
-    if shard_keys(2, 1)[channel_shard(b"last%d" % n, 2)] == max(shard_keys(2, 1))
+    if shard_keys(2, 1)[shard_of_name(b"last%d" % n, 2)] == max(shard_keys(2, 1))
 )
 """A channel of the shard that is stepped last."""
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
 from streaming.service import run
-from streaming.service.worker_daemon import OUTPUT_ROWS_MAX
+from streaming.spark.worker_daemon import OUTPUT_ROWS_MAX
 
 FOLDER = "TORN_FOLDER"
 """Notes which moments have been; no operator ends where it is unset."""

@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from tests.simulated import planted_reading, planted_writing
+from tests.simulated import planted_mends, planted_reading, planted_writing
 from tests.simulated.planting import PLANTS, planted
 from tests.simulated.run import run, shrink
 
@@ -54,7 +54,7 @@ def main():
     return int(bool(failed))
 
 
-ALL = (planted_reading, planted_writing)
+ALL = (planted_mends, planted_reading, planted_writing)
 """Modules whose plants are among `PLANTS`."""
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def slow_answer_and_move(history, rng):
 
 def late_request(history, rng):
     """One request of a transaction arrives long after its client asked again."""
-    name = rng.choice(["EndTxn", "EndTxn", "AddPartitionsToTxn", "TxnOffsetCommit", "Produce"])
+    name = rng.choice(LATE)
     held_s, left = rng.choice([0.3, 1.0, 2.0, 5.0]), [1]
 
     def fault(_connection, request, fate):
@@ -148,6 +148,8 @@ def late_request(history, rng):
 
     return f"a late {name}", lambda: history.kafka.faults.append(fault)
 
+
+LATE = ("EndTxn", "EndTxn", "AddPartitionsToTxn", "TxnOffsetCommit", "Produce", "InitProducerId")
 
 FAULTS = (
     *(kill_driver, kill_worker, kill_busy, kill_busy, pause),

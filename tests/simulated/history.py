@@ -6,48 +6,57 @@ import random
 from dataclasses import replace
 from functools import partial
 
+from streaming.source.positions import begin_of, offsets_in
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import Kafka
 from tests.simulated.network import Network
+from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import PIPELINES, TOPICS
 from tests.simulated.spark import Service
+from tests.simulated.storage import Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
 
-FAULTS_SECONDS = 6.0
-"""Faults begin within this time."""
-HEALED_SECONDS = 12.0
-"""Then all of them end: brokers are up, the network is whole."""
-LIMIT_SECONDS = 400.0
-"""By then everything must have been read and written."""
+SPANS = (1.5, 1.5, 3.0, 6.0)
+"""Within so many seconds, one of them in each history, users send and faults begin."""
+HEALED_SECONDS = 4.0
+"""After that, all faults end: brokers are up, the network is whole."""
+LIMIT_SECONDS = 300.0
+"""Then everything must be read and written within this time."""
+PARTS = (1, 3, 20, 10**6, 10**6)
 
 
 class History:
-    """One run; ``folder`` is the checkpoint's; ``keep`` are the numbers of the faults that come, by default all of them."""
+    """One run; ``folder`` is the checkpoint's; ``keep`` are the numbers of the faults that come.
+
+    By default all of them. ``may_end``: what the service may end with, by what was done to it;
+    ``must_end``: what it has to end with.
+    """
 
     def __init__(self, seed, folder, *, keep=None, pipeline=None):
         self.seed, self.world = seed, World(seed)
-        rng = self.world.rng
+        rng, setting = self.world.rng, random.Random(seed)
+        self.span = setting.choice(SPANS)
         self.kafka = Kafka(self.world, TOPICS)
         self.discipline = rng.choice(sorted(PIPELINES))
         self.discipline = pipeline or self.discipline
-        self.pipeline = PIPELINES[self.discipline](rng, folder)
-        part = random.Random(seed).choice([1, 3, 20, 10**6])
-        self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part)
-        self.service = Service(self.world, self.kafka, self.pipeline)
+        lockable, synced = setting.random() < 0.7, setting.random() < 0.85
+        self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
+        self.pipeline = PIPELINES[self.discipline](rng, folder if lockable else "", self.span)
+        part = setting.choice(PARTS)
+        self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
+        self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
-            log = self.kafka.logs[topic, partition]
-            if transactional:
-                self.world.at(moment, partial(log.fill, records, (1, False)))
-                self.world.at(moment, partial(log.fill, records, (2, True)))
-            else:
-                self.world.at(moment, partial(log.fill, records))
+            for transaction in ((1, False), (2, True)) if transactional else (None,):
+                send = partial(self._send, topic, partition, records, transaction)
+                self.world.at(moment, send)
         count = rng.choice([0, 1, 2, 3, 5])
-        faults = [
-            (rng.random() * FAULTS_SECONDS, rng.choice(FAULTS)(self, rng)) for _ in range(count)
-        ]
+        kinds = FAULTS if setting.random() < 0.5 else FAULTS + OUTAGES
+        faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
         self.healed = self.finished = False
+        self.heal_at = self.span + HEALED_SECONDS
+        self.may_end, self.must_end = set(), ""
 
     def run(self):
         """Run it to its end; whether everything was read and written."""
@@ -55,35 +64,79 @@ class History:
         self.service.start()
         for moment, (text, act) in self.faults:
             self.world.at(moment, partial(self._happen, text, act))
-        self.world.at(HEALED_SECONDS, self._heal)
+        self.world.at(self.heal_at, self._heal)
         try:
-            with simulated_time(self.world):
+            with simulated_time(self.world), simulated_disk(self.storage):
                 self.world.run(self._over)
                 self.finished = self._done()
         finally:
             self.world.end()
         return self.finished
 
+    def heal_after(self, seconds):
+        """Have faults end no earlier than in so many seconds."""
+        self.heal_at = max(self.heal_at, self.world.now + seconds + 1)
+
+    def lose(self, kind, *, surely):
+        """Something is gone: the service may end with this error, or has to."""
+        self.may_end.add(kind)
+        if surely:
+            self.must_end = kind
+
+    def position(self, topic, partition):
+        """Where reading a partition goes on after what is done, after what is planned (or None)."""
+        ends = [
+            offsets_in(self.storage.offsets[batch][0]).get(topic, {}).get(str(partition), 0)
+            if batch in self.storage.offsets
+            else None
+            for batch in (self.storage.done(), self.storage.planned())
+        ]
+        return ends[0] or 0, ends[1]
+
+    def read(self):
+        """The offsets that batches have read, by topic and partition: pairs of first and stop."""
+        found, start = {}, {}
+        for _, (end, _) in sorted(self.storage.offsets.items()):
+            begin = begin_of(start, end)
+            for topic, of in offsets_in(end).items():
+                for at, stop in of.items():
+                    first = begin.get(topic, {}).get(at, 0)
+                    found.setdefault((topic, int(at)), []).append((first, stop))
+            start = end
+        return found
+
+    def _send(self, topic, partition, records, transaction):
+        self.kafka.logs[topic, partition].fill(records, transaction)
+
     def _over(self):
-        return self._done() or self.service.ended is not None or self.world.now > LIMIT_SECONDS
+        if self.service.ended is not None or self._done():
+            return True
+        return self.healed and self.world.now > self.heal_at + LIMIT_SECONDS
 
     def _happen(self, text, act):
         self.world.note(text)
         act()
 
     def _heal(self):
+        if self.world.now < self.heal_at:
+            self.world.at(self.heal_at - self.world.now, self._heal)
+            return
         self.healed = True
         self.kafka.faults.clear()
+        self.kafka.denied.clear()
+        self.storage.broken_until = 0.0
         for broker in self.kafka.brokers:
-            broker.up = True
+            broker.up, broker.cut_off = True, {}
 
     def _done(self):
-        commits = self.service.storage.commits
-        if not self.healed or not commits:
+        storage = self.storage
+        if not self.healed or storage.done() < 0 or storage.batch_in_doubt() >= 0:
+            return False
+        if self.must_end and self.world.now < self.heal_at + LIMIT_SECONDS:
             return False
         if any(log.open for log in self.kafka.logs.values()):
             return False  # a transaction's markers are still on their way
-        end, _ = self.service.storage.offsets[max(commits)]
+        end, _ = storage.offsets[storage.done()]
         return all(
             end.get(topic, {}).get(str(number), 0) >= log.end
             for (topic, number), log in self.kafka.logs.items()

@@ -7,31 +7,46 @@ from kafka.record.default_records import DefaultRecordBatch
 from streaming.verify.records import Record
 
 
-def committed(kafka):
-    """The committed records of every topic, as kafka-python decodes them."""
-    found = {}
-    for (topic, number), log in sorted(kafka.logs.items()):
-        there = found.setdefault(topic, [])
-        for entry in log.committed():
+def committed(kafka, read=None):
+    """The committed records of every topic, as kafka-python decodes them.
+
+    ``read``: where some were lost, what was read of each partition; else all of it counts.
+    """
+    found = {topic: [] for topic, _ in kafka.logs}
+    for (topic, number), now in sorted(kafka.logs.items()):
+        log = kafka.former.get((topic, number), now)
+        there = {}
+        for entry in log.committed([*log.lost, *log.entries]):
             for each in DefaultRecordBatch(entry.data):
                 headers = tuple((name, value) for name, value in each.headers)
-                there.append(
+                there.setdefault(
+                    each.offset,
                     Record(
                         topic, number, each.offset, each.timestamp, each.key, each.value, headers
-                    )
+                    ),
                 )
+        spans = None if read is None else read.get((topic, number))
+        found[topic] += [
+            record
+            for offset, record in sorted(there.items())
+            if spans is None or any(first <= offset < stop for first, stop in spans)
+        ]
     return found
 
 
 def faults_of(history):
     """What is wrong with a history that has ended, as sentences."""
-    if history.service.ended is not None:
-        faults = [f"the service ended: {history.service.ended!r}"]
-    elif not history.finished:
+    ended, faults = history.service.ended, []
+    if ended is not None:
+        if type(ended).__name__ not in history.may_end:
+            faults = [f"the service ended: {ended!r}"]
+    elif not history.finished and "stalled" not in history.may_end:
         faults = ["stalled: what was sent is not read by the end"]
-    else:
-        faults = []
-    return faults + history.pipeline.faults_of(committed(history.kafka), history.finished)
+    if history.must_end and history.finished:
+        faults.append(f"it went on, without {history.must_end}")
+    read = history.read() if "InputLost" in history.may_end else None
+    records = committed(history.kafka, read)
+    return faults + history.pipeline.faults_of(records, history.finished)
 
 
 def channel_faults(records, finished):

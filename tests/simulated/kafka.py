@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace as Answer
 
 from tests.simulated.coordinators import Coordinators
 from tests.simulated.logs import Log
 from tests.simulated.network import DELAYS, no_fate
+from tests.simulated.partitions import DENIED_TOPIC, Partitions, View, new_id
 
-OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, LOADING, NOT_COORDINATOR = 1, 3, 6, 14, 16
-BAD_STATE = 48
-LATEST = -1
-LOOK_SECONDS = 0.02
+LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
+DENIED_GROUP, DENIED_ID = 30, 53
 
 
 @dataclass(slots=True)
 class Broker:
-    """One; ``loading_until``: when its coordinators answer again."""
+    """One; ``loading_until``: when its coordinators answer again.
+
+    ``cut_off``: what it knew of partitions when it was cut off from the other brokers.
+    """
 
     number: int
     up: bool = True
     loading_until: float = 0.0
+    cut_off: dict = field(default_factory=dict)
 
 
-class Kafka:
+class Kafka(Partitions):
     """The cluster; ``topics`` gives the number of partitions of each."""
 
     def __init__(self, world, topics, brokers=3):
@@ -37,8 +39,12 @@ class Kafka:
             for topic, count in topics.items()
             for number in range(count)
         }
+        self.ids = {topic: new_id(world.rng) for topic in topics}
+        self.former = {}
         self.coordinators = Coordinators(world, self.logs)
         self.homes = {}
+        self.denied = set()
+        self.followers_lag = world.rng.random() < 0.5
         self.faults = []
         self.delay = world.rng.choice(DELAYS)
         self.verifies = world.rng.random() < 0.5
@@ -54,10 +60,9 @@ class Kafka:
     def move_leader(self, place, node=None):
         """Have another broker lead a partition."""
         log = self.logs[place]
-        others = [b.number for b in self.brokers if b.up and b.number != log.leader]
+        others = [b.number for b in self._usable() if b.number != log.leader]
         if others:
-            log.leader = self.world.rng.choice(others) if node is None else node
-            log.leader_epoch += 1
+            log.lead(self.world.rng.choice(others) if node is None else node)
             self.world.note(f"broker {log.leader} leads {place[0]}-{place[1]}")
 
     def stop(self, number):
@@ -65,6 +70,32 @@ class Kafka:
         broker = self.brokers[number]
         broker.up = False
         self.world.note(f"broker {number} is down")
+        self._replace(number)
+
+    def start(self, number):
+        """Bring it back."""
+        broker = self.brokers[number]
+        broker.up, broker.cut_off = True, {}
+        self.world.note(f"broker {number} is up")
+
+    def cut_off(self, number):
+        """Cut a broker off from the others: it goes on as if it led what it led."""
+        broker = self.brokers[number]
+        broker.cut_off = {place: View(log) for place, log in self.logs.items()}
+        self.world.note(f"broker {number} is cut off from the others")
+        self._replace(number)
+
+    def move_coordinator(self, key):
+        """Have another broker coordinate."""
+        if self._usable():
+            home = self.world.rng.choice(self._usable())
+            self.homes[key] = home.number
+            home.loading_until = self.world.now + self.world.rng.random() * 0.3
+
+    def _usable(self):
+        return [broker for broker in self.brokers if broker.up and not broker.cut_off]
+
+    def _replace(self, number):
         for place, log in self.logs.items():
             if log.leader == number:
                 self.move_leader(place)
@@ -72,18 +103,20 @@ class Kafka:
             if home == number:
                 self.move_coordinator(key)
 
-    def start(self, number):
-        """Bring it back."""
-        self.brokers[number].up = True
-        self.world.note(f"broker {number} is up")
+    def add_partition(self, topic):
+        """Give a topic one more partition."""
+        number = self.topics[topic]
+        self.topics = {**self.topics, topic: number + 1}
+        leader = self.world.rng.choice([broker.number for broker in self.brokers])
+        self.logs[topic, number] = Log(topic, number, leader)
 
-    def move_coordinator(self, key):
-        """Have another broker coordinate."""
-        up = [b for b in self.brokers if b.up]
-        if up:
-            home = self.world.rng.choice(up)
-            self.homes[key] = home.number
-            home.loading_until = self.world.now + self.world.rng.random() * 0.3
+    def make_again(self, topic):
+        """Delete a topic and make it again."""
+        self.ids[topic] = new_id(self.world.rng)
+        for place, log in list(self.logs.items()):
+            if place[0] == topic:
+                self.former.setdefault(place, log)
+                self.logs[place] = Log(*place, log.leader)
 
     def handle(self, broker, request, answered):
         """Do what a request asks; ``answered`` gets the answer, perhaps later."""
@@ -97,29 +130,11 @@ class Kafka:
 
     def _wrong(self, broker, key):
         """Why a broker does not coordinate, 0 where it does."""
+        if broker.cut_off:
+            return NOT_AVAILABLE
         if self._home(key) != broker.number:
             return NOT_COORDINATOR
         return LOADING if broker.loading_until > self.world.now else 0
-
-    def _Metadata(self, _broker, request, answered):  # noqa: N802  (Kafka's names)
-        names = [each.name for each in request.topics]
-        topics = []
-        for name in names:
-            there = [log for (topic, _), log in self.logs.items() if topic == name]
-            partitions = [
-                Answer(
-                    error_code=0,
-                    partition_index=log.partition,
-                    leader_id=log.leader if self.brokers[log.leader].up else -1,
-                    leader_epoch=log.leader_epoch,
-                )
-                for log in there
-            ]
-            code = 0 if there else UNKNOWN_TOPIC
-            topics.append(
-                Answer(error_code=code, name=name, partitions=partitions, topic_id=id_of(name))
-            )
-        answered(Answer(topics=topics, brokers=[]))
 
     def _FindCoordinator(self, _broker, request, answered):  # noqa: N802
         answered(Answer(error_code=0, node_id=self._home((request.key_type, request.key))))
@@ -127,6 +142,7 @@ class Kafka:
     def _InitProducerId(self, broker, request, answered):  # noqa: N802
         name = request.transactional_id
         code = self._wrong(broker, (1, name)) if name is not None else 0
+        code = code or (DENIED_ID if "ids" in self.denied else 0)
         producer, epoch = -1, -1
         if not code:
             expected = (request.producer_id, request.producer_epoch)
@@ -141,7 +157,7 @@ class Kafka:
         producer = (request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         topics = request.v3_and_below_topics
         places = [(topic.name, number) for topic in topics for number in topic.partitions]
-        code = self._wrong(broker, (1, name))
+        code = self._wrong(broker, (1, name)) or (DENIED_TOPIC if "topics" in self.denied else 0)
         code = code or self.coordinators.add(name, producer, places)
         results = [
             Answer(
@@ -165,6 +181,7 @@ class Kafka:
 
     def _TxnOffsetCommit(self, broker, request, answered):  # noqa: N802
         code = self._wrong(broker, (0, request.group_id))
+        code = code or (DENIED_GROUP if "groups" in self.denied else 0)
         ((topic, (place,)),) = [(each.name, each.partitions) for each in request.topics]
         if not code:
             code = self.coordinators.commit_offset(
@@ -195,113 +212,3 @@ class Kafka:
             request.transactional_id, producer, commit=request.committed
         )
         answered(Answer(error_code=code))
-
-    def _Produce(self, broker, request, answered):  # noqa: N802
-        responses = []
-        for topic in request.topic_data:
-            parts = []
-            for part in topic.partition_data:
-                log = self.logs[topic.name, part.index]
-                code, offset = self._append(broker, log, request.transactional_id, part.records)
-                parts.append(
-                    Answer(
-                        index=part.index,
-                        error_code=code,
-                        base_offset=offset,
-                        error_message=None,
-                        record_errors=[],
-                    )
-                )
-            responses.append(Answer(name=topic.name, partition_responses=parts))
-        answered(Answer(responses=responses))
-
-    def _append(self, broker, log, transactional_id, data):
-        if log.leader != broker.number:
-            return NOT_LEADER, -1
-        if transactional_id is not None and self.verifies:
-            place = (log.topic, log.partition)
-            producer = producer_of(data)
-            known = producer[0] in log.open
-            if not known and not self.coordinators.is_open(transactional_id, producer, place):
-                return BAD_STATE, -1
-        return log.append(data)
-
-    def _ListOffsets(self, broker, request, answered):  # noqa: N802
-        topics = []
-        for topic in request.topics:
-            parts = []
-            for part in topic.partitions:
-                log = self.logs[topic.name, part.partition_index]
-                code = 0 if log.leader == broker.number else NOT_LEADER
-                offset = log.stable if part.timestamp == LATEST else 0
-                parts.append(
-                    Answer(
-                        partition_index=log.partition,
-                        error_code=code,
-                        offset=-1 if code else offset,
-                        timestamp=-1,
-                        leader_epoch=log.leader_epoch,
-                    )
-                )
-            topics.append(Answer(name=topic.name, partitions=parts))
-        answered(Answer(topics=topics))
-
-    def _OffsetForLeaderEpoch(self, broker, request, answered):  # noqa: N802
-        """Logs are never cut back: they end where they end, whatever the epoch."""
-        topics = []
-        for topic in request.topics:
-            logs = [self.logs[topic.topic, part.partition] for part in topic.partitions]
-            parts = [
-                Answer(
-                    partition=log.partition,
-                    error_code=0 if log.leader == broker.number else NOT_LEADER,
-                    end_offset=log.end,
-                )
-                for log in logs
-            ]
-            topics.append(Answer(topic=topic.topic, partitions=parts))
-        answered(Answer(topics=topics))
-
-    def _Fetch(self, broker, request, answered, until=None):  # noqa: N802
-        until = self.world.now + request.max_wait_ms / 1000 if until is None else until
-        responses, some = [], False
-        for topic in request.topics:
-            parts = []
-            for part in topic.partitions:
-                log = self.logs[topic.topic, part.partition]
-                data, aborted, code = b"", [], 0
-                if log.leader != broker.number:
-                    code = NOT_LEADER
-                elif part.fetch_offset > log.end:
-                    code = OUT_OF_RANGE
-                else:
-                    data, aborted = log.read(part.fetch_offset, part.partition_max_bytes)
-                some = some or bool(data) or bool(code)
-                parts.append(
-                    Answer(
-                        partition_index=log.partition,
-                        error_code=code,
-                        records=data,
-                        aborted_transactions=[
-                            Answer(producer_id=p, first_offset=first) for p, first in aborted
-                        ],
-                        high_watermark=log.end,
-                        last_stable_offset=log.stable,
-                        log_start_offset=0,
-                    )
-                )
-            responses.append(Answer(topic="", topic_id=topic.topic_id, partitions=parts))
-        if not some and self.world.now < until:
-            self.world.at(LOOK_SECONDS, lambda: self._Fetch(broker, request, answered, until))
-            return
-        answered(Answer(error_code=0, responses=responses))
-
-
-def id_of(topic):
-    """A topic's id, which answers to Fetch name."""
-    return uuid.uuid5(uuid.NAMESPACE_OID, topic)
-
-
-def producer_of(data):
-    """The producer id and epoch in a batch's head."""
-    return int.from_bytes(data[43:51], "big", signed=True), int.from_bytes(data[51:53], "big")

@@ -41,10 +41,37 @@ class Log:
     def __init__(self, topic, partition, leader):
         self.topic, self.partition = topic, partition
         self.leader, self.leader_epoch = leader, 0
-        self.entries, self.end = [], 0
+        self.entries, self.first, self.end = [], 0, 0
+        self.lost, self.epochs = [], [(0, 0)]
         self.producers = {}
         self.open = {}
         self.aborted = []
+
+    def lead(self, broker):
+        """Have a broker lead, in an epoch of its own."""
+        self.leader = broker
+        self.leader_epoch += 1
+        self.epochs.append((self.leader_epoch, self.end))
+
+    def epoch_end(self, epoch):
+        """Where the log ends that was written up to an epoch."""
+        return next((at for each, at in self.epochs if each > epoch), self.end)
+
+    def delete_before(self, offset):
+        """Delete batches that end before an offset."""
+        while self.entries and self.entries[0].last < min(offset, self.stable):
+            entry = self.entries.pop(0)
+            self.lost.append(entry)
+            self.first = entry.last + 1
+
+    def cut_back(self, offset, read):
+        """Lose what lies from an offset on, as in an unclean election; it was ``read`` so far."""
+        while self.entries and self.entries[-1].first >= offset:
+            entry = self.entries.pop()
+            self.end = entry.first
+            if entry.first < read:
+                self.lost.append(entry)
+        self.epochs = [(each, min(at, self.end)) for each, at in self.epochs]
 
     def append(self, data):
         """Take a producer's batch: an error code, and the offset it got."""
@@ -111,9 +138,9 @@ class Log:
         """The last stable offset."""
         return min(self.open.values(), default=self.end)
 
-    def read(self, offset, bytes_max):
-        """Batches below the last stable offset, at least one, and the aborted transactions."""
-        stop, found, size = self.stable, [], 0
+    def read(self, offset, bytes_max, stop):
+        """Batches below an offset, at least one, and the aborted transactions."""
+        found, size = [], 0
         for entry in self.entries:
             if entry.last < offset or entry.first >= stop:
                 continue
@@ -125,9 +152,9 @@ class Log:
         aborted = [(p, first) for p, first, end in self.aborted if end >= offset and first <= last]
         return b"".join(entry.data for entry in found), aborted
 
-    def committed(self):
+    def committed(self, entries=None):
         """The data of committed batches, each with its first offset, in order."""
-        for entry in self.entries:
+        for entry in self.entries if entries is None else entries:
             if entry.kind != "data" or entry.first >= self.stable:
                 continue
             if any(p == entry.producer and a <= entry.first < z for p, a, z in self.aborted):

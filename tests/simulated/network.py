@@ -155,6 +155,7 @@ class Manager:
     def __init__(self, network, **_settings):
         self.network = network
         self.bootstrapped = False
+        self.config = {"request_timeout_ms": REQUEST_SECONDS * 1000}
         self.cluster = Cluster()
         self.closed = False
 

@@ -31,7 +31,8 @@ from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.worlds import PARTITIONS, settings_for
 
 TOPICS = {"in": 2, "commands": 1, "out": PARTITIONS, "rejects": 1, "events": 1, "transit": 2}
-SENDING_SECONDS = 6.0
+STEPS_SECOND = 10
+"""So much of a world's users happens in a second."""
 
 
 @dataclass
@@ -65,7 +66,7 @@ def common(**more):
     }
 
 
-def channels(rng, folder):
+def channels(rng, folder, span):
     """Labels of some channels in some disorder, with copies."""
     plan = ChannelPlan(
         **common(shards=rng.choice([2, 4]), compression="lz4", folder=rng.choice(["", folder])),
@@ -80,14 +81,14 @@ def channels(rng, folder):
         blocks=True,
     )
     sends, count = [], 0
-    pause, most = rng.choice([(0.8, 8), (2.0, 40)])
+    pause, most = rng.choice([(0.13 * span, 8), (0.33 * span, 40)])
     number_of, longest = rng.choice([(4, 40), (8, 20), (16, 10)])
     for number in range(number_of):
         channel = b"c%d" % number
         labels = list(range(rng.randrange(1, longest)))
         labels += rng.sample(labels, min(len(labels), rng.randrange(3)))
         labels.sort(key=lambda label: label + rng.random() * rng.choice([0, 3, 8]))
-        moment = rng.random() * SENDING_SECONDS / 2
+        moment = rng.random() * span / 2
         while labels:
             some = labels[: rng.randrange(1, most + 1)]
             labels = labels[len(some) :]
@@ -102,24 +103,26 @@ def channels(rng, folder):
     return Pipeline(plan, ChannelOperator, making, sends, judge.channel_faults)
 
 
-def groups(rng, _folder):
+def groups(rng, _folder, span):
     """Messages to groups with overlaps, whose members change."""
     seed = rng.randrange(10**6)
-    world = random_groups(seed, steps=rng.choice([30, 90]), commands=rng.choice([0, 0.1]))
+    world = random_groups(seed, steps=steps(span), commands=rng.choice([0, 0.1]))
     plan = BatchPlan(**common(shards=2, membership=encode_first(world.configured)))
     settings = group_settings(world, across_groups=True, by_batch=True)
-    return worked(rng, plan, GroupOperator, packed_for_all(plan), world, group.judge, settings)
+    return worked(
+        rng, plan, GroupOperator, packed_for_all(plan), world, span, group.judge, settings
+    )
 
 
-def network(rng, _folder):
+def network(rng, _folder, span):
     """The same with the atoms of overlaps on sequencing nodes."""
-    world = random_groups(rng.randrange(10**6), steps=30, commands=rng.choice([0, 0.1]))
+    world = random_groups(rng.randrange(10**6), steps=steps(span), commands=rng.choice([0, 0.1]))
     members = {name: tuple(sorted(some)) for name, some in world.configured.items()}
     plan = NetworkPlan(**common(shards=2, groups=members, nodes=2), transit="transit")
     plan = replace(plan, ingress=first_ingress(plan))
     making = partial(spread_rows, plan=plan, route=group_route(plan))
     settings = group_settings(world)
-    return worked(rng, plan, NetworkOperator, making, world, group.judge, settings)
+    return worked(rng, plan, NetworkOperator, making, world, span, group.judge, settings)
 
 
 def group_settings(world, **more):
@@ -127,21 +130,26 @@ def group_settings(world, **more):
     return settings_for(group.GroupSettings, world, groups=world.configured, **more)
 
 
-def multicasts(rng, _folder):
+def multicasts(rng, _folder, span):
     """Multicasts among peers and nodes that come and go."""
-    world = random_multicasts(rng.randrange(10**6), steps=rng.choice([30, 90]), order="batch")
+    world = random_multicasts(rng.randrange(10**6), steps=steps(span), order="batch")
     plan = BatchMulticastPlan(**common(shards=2))
     making, settings = packed_for_all(plan), settings_for(Settings, world)
-    return worked(rng, plan, MulticastOperator, making, world, multicast.judge, settings)
+    return worked(rng, plan, MulticastOperator, making, world, span, multicast.judge, settings)
 
 
-def protocol(order, rng, _folder):
+def protocol(order, rng, _folder, span):
     """Multicasts whose order peers agree on among themselves: by clocks, or by a counter."""
-    world = random_multicasts(rng.randrange(10**6), steps=30, order=order)
+    world = random_multicasts(rng.randrange(10**6), steps=steps(span), order=order)
     plan = MulticastPlan(**common(shards=2), order=order, transit="transit")
     making = partial(spread_rows, plan=plan, route=multicast_route(plan))
     settings = settings_for(Settings, world)
-    return worked(rng, plan, ProtocolOperator, making, world, multicast.judge, settings)
+    return worked(rng, plan, ProtocolOperator, making, world, span, multicast.judge, settings)
+
+
+def steps(span):
+    """What happens in so many seconds."""
+    return round(STEPS_SECOND * span)
 
 
 def packed_for_all(plan):
@@ -149,12 +157,12 @@ def packed_for_all(plan):
     return partial(pack_for_all, keys=shard_keys(plan.shards, plan.state_partitions))
 
 
-def worked(rng, plan, operator, making, world, judge_topics, settings):
+def worked(rng, plan, operator, making, world, span, judge_topics, settings):
     """A pipeline with what a world's users sent."""
     sends = []
     for (topic, partition), there in sorted(world.topics.records.items()):
         if topic in ("in", "commands"):
-            moments = sorted(rng.random() * SENDING_SECONDS for _ in there)
+            moments = sorted(rng.random() * span for _ in there)
             for moment, record in zip(moments, there, strict=True):
                 stamp = BEGAN_MS + round(moment * 1000)
                 some = [(stamp, record.key, record.value, list(record.headers))]

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import pyarrow as pa
+
+from streaming.arrow import pack
 from streaming.disciplines import broadcast, exchange, shards
 from streaming.disciplines.channels import operator as channel_operator
 from streaming.disciplines.channels.held_records import HeldRecords
@@ -36,23 +39,23 @@ def each_batch_passes_over_its_first_record(put):
 @plant
 def a_batch_reads_one_record_too_many(put):
     """An end is taken for the last offset within."""
-    fetched = fetching.Fetched
+    fetched = fetching.fetched
 
-    def wrong(topic, partition, first, stop, *more):
-        return fetched(topic, partition, first, stop + 1, *more)
+    def wrong(place, span, *more):
+        return fetched(place, (span[0], span[1] + 1), *more)
 
-    put(fetching, "Fetched", wrong)
+    put(fetching, "fetched", wrong)
 
 
 @plant
 def what_was_aborted_is_read(put):
     """Aborted transactions are not passed over."""
-    fetched = fetching.Fetched
+    fetched = fetching.fetched
 
-    def wrong(*fields):
-        return fetched(*fields[:6], [])
+    def wrong(place, span, records, _aborted):
+        return fetched(place, span, records, [])
 
-    put(fetching, "Fetched", wrong)
+    put(fetching, "fetched", wrong)
 
 
 @plant
@@ -85,16 +88,20 @@ def a_share_is_left_out(put):
 @plant
 def a_start_goes_on_behind_what_was_planned(put):
     """A batch that was planned but not done is not repeated."""
+    begin = spark.Driver._next_batch
 
     def wrong(self):
-        planned = max(self.offsets, default=-1)
-        self.commits |= set(range(planned + 1))
+        batch, _ = begin(self)
+        storage = self.storage
+        if storage.batch_in_doubt() < 0:
+            return begin(self)
         for partition in (0, 1):
-            last = max((v for p, v in self.state if p == partition), default=None)
+            last = max((v for p, v in storage.state if p == partition), default=None)
             if last is not None:
-                self.state.setdefault((partition, planned + 1), self.state[partition, last])
+                storage.state.setdefault((partition, batch + 1), storage.state[partition, last])
+        return batch + 1, storage.offsets[batch][0]
 
-    put(spark.Storage, "recover", wrong)
+    put(spark.Driver, "_next_batch", wrong)
 
 
 # --- The step ---
@@ -128,25 +135,16 @@ def a_batch_has_the_time_of_its_run(put):
 @plant
 def records_are_taken_as_packs_come(put):
     """Order of arrival is that of the packs."""
-    order = channel_operator._order_of_arrival
-
-    def wrong(batch, inputs):
-        records, commands = order(batch, inputs)
-        return channel_operator.np.sort(records), commands
-
-    put(channel_operator, "_order_of_arrival", wrong)
+    order = channel_operator.order_of_arrival
+    put(channel_operator, "order_of_arrival", lambda rows: channel_operator.np.sort(order(rows)))
 
 
 @plant
 def shards_take_records_as_packs_come(put):
     """The same where all shards see every record."""
-    unpacked = broadcast.unpacked
-
-    def wrong(packs):
-        tables = [unpacked([pack]) for pack in packs]
-        return broadcast.pa.concat_tables(tables).combine_chunks() if tables else unpacked(packs)
-
-    put(broadcast, "unpacked", wrong)
+    put(
+        broadcast, "in_order", lambda packs: pa.concat_tables(pack.unpacked(packs)).combine_chunks()
+    )
 
 
 @plant

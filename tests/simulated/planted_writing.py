@@ -8,27 +8,16 @@ from contextlib import contextmanager
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import Fenced, SequencerError
-from streaming.kafka import brokers
 from streaming.service import query
 from streaming.sink import sink, writer
 from streaming.sink.outbox import Outbox
 from streaming.sink.parts import Parts
 from streaming.sink.producer import BatchProducer
+from streaming.wire import brokers
 from tests.simulated import spark, world
 from tests.simulated.planting import plant
 
 # --- The stream between operator and sink ---
-
-
-@plant
-def a_stream_that_is_cut_has_ended(put):
-    """Rows that did not come are taken for rows that are not there."""
-    end = world.Pipe.end
-
-    def wrong(self, *, cut=False):
-        end(self, cut=False)
-
-    put(world.Pipe, "end", wrong)
 
 
 @plant
@@ -236,10 +225,10 @@ def errors_of_a_commit_are_passed_over(put):
     """Codes of EndTxn are not looked at."""
     ask = BatchProducer._ask
 
-    def wrong(self, request, codes, **fields):
-        if request.__name__ == "EndTxnRequest":
-            codes = lambda _answer: []  # noqa: E731
-        return ask(self, request, codes, **fields)
+    def wrong(self, question, *more):
+        if question.request.func.__name__ == "EndTxnRequest":
+            question = question._replace(codes=lambda _answer: [])
+        return ask(self, question, *more)
 
     put(BatchProducer, "_ask", wrong)
 
@@ -311,9 +300,7 @@ def state_is_committed_before_the_batch_is_written(put):
     def wrong(self, partition, pipe, operator):
         rows = list(pipe)
         self.service.storage.state[partition, self.batch + 1] = operator.result
-        self.service.storage.offsets.setdefault("committed", None)
-        self.service.storage.offsets.pop("committed")
-        self.service.storage.commits.add(self.batch)
+        self.service.storage.commits.setdefault(self.batch, "done")
         return write(self, partition, rows, operator)
 
     put(spark.Frame, "_write", wrong)
@@ -347,15 +334,3 @@ def a_failed_batch_is_logged_as_done(put):
             self.failure = None
 
     put(query.Carrier, "__call__", wrong)
-
-
-@plant
-def the_driver_says_that_all_partitions_wrote(put):
-    """A kept writer is used although another worker wrote in between."""
-    to_json = query.BatchContext.to_json
-
-    def wrong(self):
-        kept = dict.fromkeys(range(3), self.batch - 1)
-        return to_json(dataclasses.replace(self, wrote=kept))
-
-    put(query.BatchContext, "to_json", wrong)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from streaming.arrow import record_batch
 from streaming.disciplines.channels import shard_files
-from streaming.kafka import brokers
 from streaming.service import query
 from streaming.sink import producer
+from streaming.wire import brokers, record_batch
 from tests.simulated.history import History
 from tests.simulated.judge import faults_of
 from tests.simulated.network import Manager, Network
@@ -26,7 +25,7 @@ def on_simulated_machines():
     new = {
         (brokers, "NetworkSelector"): Network,
         (brokers, "_Connections"): Manager,
-        (query, "_collected"): lambda frame: frame.collect(),
+        (query, "collected"): lambda frame: frame.collect(),
         (producer, "SENT_BYTES_MIN"): 1,
         (record_batch, "BODY_BYTES_MAX"): BODY_BYTES_MAX,
         (shard_files, "FILE_BYTES_MIN"): FILE_BYTES_MIN,

@@ -7,7 +7,6 @@ share, one after the other; the driver that is killed leaves workers behind for 
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,10 +18,15 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits
 from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import JobFailed
+from streaming.errors import JobFailed, SequencerError
+from streaming.service.fences import Fences
+from streaming.service.histories import settle
 from streaming.service.query import BatchFailed, Carrier, Progress
+from streaming.sink.claim import Claim
 from streaming.sink.sink import Sink
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from streaming.spark.failures import as_sequencer_error
+from tests.simulated.storage import GroupState
 from tests.simulated.world import BEGAN_MS, Pipe, Process, wait
 
 PLANNING_SECONDS = 0.05
@@ -33,87 +37,25 @@ TICK_SECONDS = 2.0
 TRIGGER_SECONDS = 0.2
 
 
-class Storage:
-    """What outlives processes: Spark's two logs, the state by partition and version, the status."""
-
-    def __init__(self):
-        self.offsets, self.commits, self.state = {}, set(), {}
-        self.totals = {}
-        self.drivers = 0
-        self.kept = "{}"
-
-    def batch_in_doubt(self):
-        """As `streaming.service.checkpoint` says it."""
-        planned = max(self.offsets, default=-1)
-        return planned if planned > max(self.commits, default=-1) else -1
-
-    def logged(self, batch):
-        """A batch's ends and time."""
-        return json.dumps(self.offsets[batch]).encode()
-
-    def decisions(self):
-        """What was written last."""
-        return json.loads(self.kept)
-
-    def write_decisions(self, values):
-        """As a whole or not at all."""
-        self.kept = json.dumps(values)
-
-    def sync_logs(self):
-        """What is written is kept."""
-
-    def sync_state(self):
-        """Likewise."""
-
-    def recover(self):
-        """What a driver does before it begins: nothing, as the logs say it all."""
-
-
-class GroupState:
-    """Spark's view of one key's state (`pyspark.sql.streaming.state.GroupState`)."""
-
-    def __init__(self, row, now_ms, *, timed_out):
-        self.row, self.now_ms, self.hasTimedOut = row, now_ms, timed_out
-        self.timeout_ms = None
-
-    @property
-    def exists(self):
-        """Whether there is one."""
-        return self.row is not None
-
-    @property
-    def get(self):
-        """The row."""
-        return self.row
-
-    def update(self, row):
-        """Replace it."""
-        self.row = tuple(row)
-
-    def getCurrentProcessingTimeMs(self):  # noqa: N802  (Spark's name)
-        """The batch's time."""
-        return self.now_ms
-
-    def setTimeoutDuration(self, duration_ms):  # noqa: N802
-        """Ask for a call after so long."""
-        self.timeout_ms = self.now_ms + duration_ms
-
-
 class TaskFailed(Exception):  # noqa: N818  (as Spark says it)
     """A task of the batch failed, or its worker died."""
 
 
 class Service:
-    """One pipeline's service: drivers one after the other, until the history ends."""
+    """One pipeline's service: drivers one after the other, until the history ends.
 
-    driver = None
-    ended = None
-    batches = 0
+    ``driver``: the newest. ``ended``: why the last one ended for good. ``clock_s``: how far the
+    clocks of its machine are off.
+    """
 
-    def __init__(self, world, kafka, pipeline):
+    driver = ended = None
+    batches = starts = 0
+    clock_s = 0.0
+
+    def __init__(self, world, kafka, pipeline, storage):
         self.world, self.kafka, self.plan = world, kafka, pipeline.plan
         self.making, self.operator = pipeline.making, pipeline.operator
-        self.storage, plan = Storage(), self.plan
+        self.storage, plan = storage, self.plan
         self.keys = {
             partition: sorted(
                 key
@@ -125,18 +67,27 @@ class Service:
 
     def start(self):
         """Begin with a driver; another one takes its place when it dies."""
-        self.storage.drivers += 1
-        self.driver = Driver(self, self.storage.drivers)
+        self.starts += 1
+        self.driver = Driver(self, self.starts)
+
+    def processes(self):
+        """All that live."""
+        return [each for each in self.world.processes if each.alive]
 
 
 class Driver(Process):
-    """The service's driver and JVM, and the workers that they start."""
+    """The service's driver and JVM, and the workers that they start.
+
+    It goes on after failures, as `streaming.service.run` and `pipeline` do.
+    """
 
     def __init__(self, service, number):
         super().__init__(service.world, f"driver {number}")
         self.service, self.storage = service, service.storage
+        self.clock_s = service.clock_s
         self.workers = {"source": [], "operator": [], "sink": []}
         self.pipes = []
+        self.fences, self.claim = Fences(), None
         self.at_death.append(self._died)
         self.task = self.start(self._drive)
 
@@ -146,61 +97,76 @@ class Driver(Process):
             pipe.ended or pipe.end(cut=True)
         for each in [each for group in self.workers.values() for each in group]:
             each.post(self.world.rng.random() * LEFT_SECONDS, each.kill)
-        self.world.at(RESTART_SECONDS, self.service.start)
+        if self.service.driver is self:
+            self.world.at(RESTART_SECONDS, self.service.start)
 
     def _drive(self):
-        plan = self.service.plan
+        self.storage.begin()
         while True:
             try:
-                self._query(plan)
+                self._query(self.service.plan)
             except Exception as error:  # noqa: BLE001  (noted; what it means is judged)
-                cause = error
-                while cause.__cause__ is not None:
-                    cause = cause.__cause__
-                self.world.note(f"a batch failed: {type(cause).__name__}: {str(cause)[:300]}")
-                if isinstance(cause, JobFailed):
-                    self.service.ended = cause
+                failure = self.fences.judged(_cause(error), is_alone=True)
+                self.world.note(f"{self.name}: {type(failure).__name__}: {str(failure)[:300]}")
+                if isinstance(failure, JobFailed):
+                    self.service.ended = None if self.service.driver is not self else failure
                     return
             wait(self.world.rng.random())
 
-    def _query(self, plan):
+    def _start(self, plan):
+        """What `streaming.service.pipeline.Pipeline.start` does; the carrier of a new query."""
         storage = self.storage
-        storage.recover()
+        settle(plan, storage, lambda text, **_more: self.world.note(text), accept_repeats=False)
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
-        carrier = Carrier(plan, progress, storage, lambda _progress: None)
+        if not storage.lockable:
+            self.claim = self.claim or Claim(plan)
+            self.claim.take()
+        carrier = Carrier(plan, progress, storage, lambda _progress: None, self.claim)
         carrier.begin("query")
+        return carrier
+
+    def _query(self, plan):
+        storage = self.storage
+        carrier = self._start(plan)
         topics = {topic: number for number, topic in enumerate(plan.reads)}
         inputs = Inputs(topics=topics, properties=plan.producer)
         records_max = self.world.rng.choice([0, 0, 5, 20])
         reader = KafkaReader(inputs, Limits(records_max), plan.state_partitions)
-        start = storage.offsets[max(storage.commits)][0] if storage.commits else None
+        batch, start = self._next_batch()
         start = reader.first() if start is None else start
         idle_since = self.world.now
         while True:
-            batch = max(storage.commits, default=-1) + 1
             if batch not in storage.offsets:
                 wait(TRIGGER_SECONDS)
                 end = reader.latest(start)
                 if end == start and self.world.now - idle_since < TICK_SECONDS:
                     wait(0.1)
                     continue
-                storage.offsets[batch] = (end, self._now_ms())
+                storage.log_offsets(batch, (end, self._now_ms()))
                 wait(PLANNING_SECONDS * self.world.rng.random())
             idle_since = self.world.now
             end, now_ms = storage.offsets[batch]
             source = (reader.shares(start, end), inputs)
-            frame = Frame(self, plan, source, batch, now_ms)
             try:
-                carrier(frame, batch)
+                carrier(Frame(self, plan, source, batch, now_ms), batch)
             except BatchFailed as failed:
                 raise failed from carrier.failure
-            storage.totals = {s: t.to_json() for s, t in progress.shards.items()}
-            storage.commits.add(batch)
+            storage.totals = {s: t.to_json() for s, t in carrier.progress.shards.items()}
+            storage.log_commit(batch)
             self.service.batches += 1
-            start = end
+            batch, start = batch + 1, end
+
+    def _next_batch(self):
+        """Where the logs say that the query goes on: a batch, and where it begins (None: new)."""
+        storage = self.storage
+        batch = storage.planned()
+        if batch in storage.commits:
+            batch += 1
+        before = storage.offsets.get(batch - 1)
+        return max(batch, 0), None if before is None else before[0]
 
     def _now_ms(self):
         return BEGAN_MS + round((self.world.now + self.clock_s) * 1000)
@@ -212,6 +178,7 @@ class Driver(Process):
         if free:
             return self.world.rng.choice(free)
         new = Process(self.world, f"{stage} worker {len(workers)} of {self.name}")
+        new.clock_s = self.clock_s
         new.busy = False
         workers.append(new)
         return new
@@ -294,8 +261,7 @@ class Frame:
 
     def _step(self, partition, given, pipe):
         """Step the shards that have packs, or whose time is due; the state after them."""
-        storage, version = self.service.storage, self.batch
-        before = storage.state.get((partition, version), {})
+        before = self.service.storage.load_state(partition, self.batch)
         after = dict(before)
         try:
             for key in self.service.keys[partition]:
@@ -322,5 +288,12 @@ class Frame:
         batches = (pa.RecordBatch.from_pylist([row]) for row in pipe)
         report = Sink(self.plan).run(self.context, partition, batches)
         wait(self.service.world.rng.expovariate(1_000))
-        self.service.storage.state[partition, self.batch + 1] = operator.result
+        self.service.storage.commit_state(partition, self.batch + 1, operator.result)
         return report.to_text() if report is not None else None
+
+
+def _cause(error):
+    """What a query failed of, as the service takes it: one of its own errors."""
+    while error.__cause__ is not None and not isinstance(error, SequencerError):
+        error = error.__cause__
+    return as_sequencer_error(error)

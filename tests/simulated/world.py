@@ -12,6 +12,7 @@ import random
 import sys
 import time as real_time
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -44,7 +45,7 @@ class World:
         self.events = []
         self.processes = []
         self.hub = getcurrent()
-        self.running = None
+        self.running = self.loaded = None
         self.log = []
 
     def at(self, seconds, act):
@@ -74,18 +75,26 @@ class World:
                 if task and not task.dead:
                     with self.turn_of(process):
                         task.throw(Dead)
+        self._load(None)
         self.events.clear()
 
     @contextmanager
     def turn_of(self, process):
         """Give a process its globals for a turn."""
         before, self.running = self.running, process
-        process.swap()
+        self._load(process)
         try:
             yield
         finally:
-            process.swap()
             self.running = before
+
+    def _load(self, process):
+        """Put a process's globals in the place of those of another, or of nobody."""
+        if self.loaded is not process:
+            for each in (self.loaded, process):
+                if each is not None:
+                    each.swap()
+            self.loaded = process
 
 
 class Process:
@@ -96,15 +105,15 @@ class Process:
         self.alive, self.paused_until, self.clock_s = True, 0.0, 0.0
         self.tasks = []
         self.at_death = []
-        self.globals = {place: type(current)() for place, current in _kept()}
+        self.globals = [type(getattr(*place))() for place in _kept()]
         world.processes.append(self)
 
     def swap(self):
         """Exchange the globals in use and those kept here."""
-        for place, current in _kept():
-            owner, name = place
-            setattr(owner, name, self.globals[place])
-            self.globals[place] = current
+        for number, (owner, name) in enumerate(_kept()):
+            before = getattr(owner, name)
+            setattr(owner, name, self.globals[number])
+            self.globals[number] = before
 
     def post(self, seconds, act):
         """Have the process do ``act`` later, if it lives then, and not before it goes on."""
@@ -273,10 +282,12 @@ def simulated_time(world):
             module.time = real_time
 
 
+@cache
 def _kept():
+    found = []
     for owner_name, names in KEPT.items():
         module_name, _, kind = owner_name.partition(":")
         module = import_module(module_name)
         owner = getattr(module, kind) if kind else module
-        for name in names:
-            yield (owner, name), getattr(owner, name)
+        found += [(owner, name) for name in names]
+    return found

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import pytest
 
 from streaming.kafka.embedded import free_port
-from streaming.service import figures
+from streaming.service.metrics import figures
 from streaming.service.query import Carrier
 from tests.kafka_helpers import Record, create_topics, produce
 from tests.service_helpers import WarmService, channel_topics, status, write_config

@@ -1,15 +1,19 @@
 """Checkpoints that are not what they were: restored from a backup, or under changed rules."""
 
+import os
 import shutil
 import signal
+import threading
 
 import pytest
 
+from streaming.disciplines.channels.shard_files import FILE_BYTES_MIN
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import (
     RUN_SECONDS_MAX,
     Service,
     WarmService,
+    called,
     channel_topics,
     run_once,
     status,
@@ -19,6 +23,7 @@ from tests.service_helpers import (
 pytestmark = pytest.mark.timeout(900)
 KEYS = tuple(b"k%d" % n for n in range(12))
 """On both of two state partitions."""
+NUMBERS = ("incarnation", "sequence")
 
 
 class Topics:
@@ -34,13 +39,21 @@ class Topics:
         sizes = {"shards": 2, "state_partitions": 2}
         return write_config(self.folder, self.bootstrap, {"p": pipeline}, **sizes)
 
-    def send(self, first, stop, keys=KEYS):
+    def send(self, first, stop, keys=KEYS, size=0):
         records = [
-            Record(key, b"%s-%d" % (key, n), [("label", b"%d" % n)], 0)
+            Record(key, b"%s-%s-%d" % (key, os.urandom(size), n), [("label", b"%d" % n)], 0)
             for n in range(first, stop)
             for key in keys
         ]
         produce(self.bootstrap, f"{self.prefix}in", records)
+
+    def names_are_of_one_content(self):
+        """Each (key, incarnation, sequence) of the deliveries, also of those that were lost."""
+        contents = {}
+        for record in read_all(self.bootstrap, f"{self.prefix}out"):
+            name = (record.key, *(dict(record.headers)[each] for each in NUMBERS))
+            assert contents.setdefault(name, record.value) == record.value, name
+            assert int(name[2]) == 0 or (*name[:2], b"%d" % (int(name[2]) - 1)) in contents
 
     def delivered(self, role="out"):
         """The values of each key, in order."""
@@ -96,8 +109,56 @@ def test_a_checkpoint_older_than_its_output_is_refused_and_has_a_way_on(topics, 
     topics.send(40, 41)
     run_once(topics.config)
     assert topics.delivered() == every([*whole, 40])
+    topics.names_are_of_one_content()
     copied(backup, checkpoint)
     assert "is older than its output" in refused(topics.config), "and so is the backup ever after"
+
+
+def test_a_backup_of_a_running_service_is_one_moment_of_it(topics, tmp_path):
+    """Files in `held/` come and go, and one message of each channel waits at every moment."""
+    stop, at, count, large = threading.Event(), tmp_path / "backup", 0, FILE_BYTES_MIN // 4
+
+    def send():
+        nonlocal count
+        topics.send(1, 2, size=large)
+        while not stop.is_set():
+            topics.send(count + 3, count + 4, size=large)  # behind one that waits for this:
+            topics.send(count, count + 1)
+            count += 2
+            stop.wait(0.5)
+        topics.send(count, count + 1)
+        count += 2
+
+    with WarmService(topics.config) as service:
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            service.until(lambda: status(topics.config)["p"]["delivered"])
+            for turn in range(4):
+                code, out, said = called("backup", topics.config, f"{at}-{turn}")
+                assert (code, out) == (0, f"{at}-{turn}\n"), said
+        finally:
+            stop.set()
+            sender.join()
+        assert service.stop() == 0, service.said()
+    run_once(topics.config)
+    assert topics.delivered() == every([*range(count)])
+    held = [path for turn in range(4) for path in (tmp_path / f"backup-{turn}").glob("p/held/*/*")]
+    assert held, "otherwise this shows little"
+    copied(f"{at}-0", tmp_path / "checkpoints")
+    assert "is older than its output" in refused(topics.config)
+    before = {key: len(values) for key, values in topics.delivered().items()}
+    run_once(topics.config, "--accept-repeats")
+    for key, values in topics.delivered().items():
+        again = values[before[key] :]
+        assert again == [*range(again[0], count)], "nothing is left out"
+    topics.names_are_of_one_content()
+    code, _, said = called("backup", topics.config, f"{at}-stopped")
+    assert code == 0, said
+    copied(f"{at}-stopped", tmp_path / "checkpoints")
+    topics.send(count, count + 1)
+    run_once(topics.config)
+    assert {values[-1] for values in topics.delivered().values()} == {count}, "without a word"
 
 
 def test_a_repeated_batch_has_the_rules_that_it_began_with(topics, tmp_path):
@@ -119,3 +180,15 @@ def test_a_repeated_batch_has_the_rules_that_it_began_with(topics, tmp_path):
     run_once(topics.config)
     assert topics.delivered() == every([0, 2, 3])
     assert status(topics.config)["p"]["gaps"] == len(KEYS)
+
+
+def test_a_gap_that_waited_for_ever_ends_under_changed_rules_without_new_input(topics):
+    """No timer was set while the rules were to wait."""
+    topics.send(0, 1)
+    topics.send(2, 3)
+    run_once(topics.config)
+    assert topics.delivered() == every([0])
+    topics.configured(gap={"policy": "skip", "after": "1 ms"})
+    with WarmService(topics.config) as service:
+        service.until(lambda: topics.delivered() == every([0, 2]), 120)
+        assert service.stop() == 0, service.said()

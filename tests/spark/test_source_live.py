@@ -46,7 +46,7 @@ def in_order(key, count):
 
 
 def test_it_has_no_process_of_its_own(broker, topics, tmp_path):
-    """Spark has several for a source in Python (`streaming.source.stream`)."""
+    """Spark has several for a source in Python (`streaming.spark.stream`)."""
     config = write_config(tmp_path, broker.bootstrap, {"p": topics})
     produce(broker.bootstrap, topics["input"], [message(b"a", 1), message(b"a", 0)])
     with Service(config) as service:

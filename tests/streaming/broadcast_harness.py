@@ -8,8 +8,8 @@ import pyarrow as pa
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.totals import Totals
 from streaming.disciplines.broadcast import BroadcastOperator, pack_for_all
-from streaming.disciplines.shards import core_of
 from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_row import StateRow
 from tests.streaming.in_memory import InMemory, plan_of
 
 
@@ -45,7 +45,9 @@ class Stage(InMemory):
         results = []
         for _ in range(2):
             self.rng.shuffle(packs)
-            results.append(drain(self.operator.step(key, packs, self.states.get(key), self.now_ms)))
+            results.append(
+                drain(self.operator.step(key, packs, self.states.get(key, StateRow()), self.now_ms))
+            )
             if self.rng.random() < 0.5:
                 BroadcastOperator.cores.clear()
         assert results[0] == results[1], "a replayed batch gives the same bytes"
@@ -61,7 +63,7 @@ class Stage(InMemory):
         super().write(topic, table)
 
     def totals(self):
-        return Totals.sum(Totals.from_json(core_of(state)[1]) for state in self.states.values())
+        return Totals.sum(Totals.from_json(state.totals) for state in self.states.values())
 
 
 def drain(step):

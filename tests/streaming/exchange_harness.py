@@ -6,7 +6,7 @@ The operator is the real one, on real packs; only Spark and Kafka are left out.
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator, spread_rows
-from streaming.disciplines.shards import core_of
+from streaming.disciplines.state_row import StateRow
 from tests.streaming.in_memory import InMemory, plan_of
 from tests.streaming.verify.worlds import Topics
 
@@ -41,7 +41,9 @@ class Floor(InMemory):
         results = []
         for _ in range(2):
             self.rng.shuffle(packs)
-            after, rows = self.operator.step(key, packs, self.states.get(key), self.now_ms)
+            after, rows = self.operator.step(
+                key, packs, self.states.get(key, StateRow()), self.now_ms
+            )
             results.append((after, rows.to_dict("list")))
             if self.rng.random() < 0.5:
                 ExchangeOperator.cores.clear()
@@ -53,7 +55,7 @@ class Floor(InMemory):
                 self.write(topic, from_ipc(blob))
 
     def totals(self):
-        return Totals.sum(Totals.from_json(core_of(state)[1]) for state in self.states.values())
+        return Totals.sum(Totals.from_json(state.totals) for state in self.states.values())
 
 
 def given_topics(world):

@@ -4,9 +4,9 @@ import random
 
 import pyarrow as pa
 
-from streaming.arrow.encoded import RECORD_COLUMNS
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import RECORD
+from streaming.wire.encoded import RECORD_COLUMNS
 
 PARTITIONS = 3
 

@@ -60,6 +60,12 @@ class Peers:
         self.last_ms[rows] = now_ms
         return numbers
 
+    def renew(self, since_ms: int) -> None:
+        """Begin the numbers of peers that began before ``since_ms`` anew, then."""
+        older = self.incarnation < since_ms
+        self.sequence[older] = 0
+        self.incarnation[older] = since_ms
+
     def keep(self, kept: Bools) -> None:
         """Forget all others; the rows move up."""
         self.keys = self.keys.filter(pa.array(kept))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.channels.settings import ChannelPipeline
 from streaming.disciplines.discipline import Described, Discipline, Fixed, Reader, StateMove
+from streaming.disciplines.state_row import StateRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,9 +56,8 @@ def _describe(plan: ChannelPlan) -> Reader:
 
     schema = record_schema(plan)
 
-    def read(row: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        key, *state = row
-        shard = decode_shard(tuple(state), schema, ShardFiles.of(plan, key))
+    def read(key: int, state: StateRow) -> Iterator[dict[str, Any]]:
+        shard = decode_shard(state, schema, ShardFiles.of(plan, key))
         return describe(shard, plan.rules)
 
     return read
@@ -76,10 +76,9 @@ def _rows(settings: ChannelPipeline) -> bool:
 
 
 def _reshard(_settings: ChannelPipeline) -> StateMove:
-    from streaming.disciplines.channels.codec import STATE  # noqa: PLC0415
     from streaming.disciplines.channels.reshard import reshard  # noqa: PLC0415
 
-    return StateMove(STATE, reshard, timed=True)
+    return StateMove(reshard, timed=True)
 
 
 CHANNEL = Discipline(

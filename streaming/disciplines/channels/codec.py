@@ -1,4 +1,4 @@
-"""State of a shard as text: its tables, compressed, with a format version."""
+"""State of a shard as text: its tables, compressed."""
 
 from __future__ import annotations
 
@@ -17,31 +17,13 @@ from streaming.arrow.ipc import from_line, join, split, squeezed, to_line, unsqu
 from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.pieces import ends_and_bytes, lengths_of, of_lengths
 from streaming.arrow.totals import Totals
-from streaming.disciplines.channels import old_states
 from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.errors import StateFormatError
-
-STATE_FORMAT, ROW_BY_ROW = 9, 6
-STATE = "format int, clock_ms long, channels binary, skipped binary, held binary, totals string"
-"""All of it is in ``totals``, line by line: the totals, channels, skipped ranges, where each held
-record is, what segments and files there are (JSON), and the segments that are no files (see
-`to_line`). Spark keeps to the columns that a checkpoint began with; up to the format ROWS_HELD the
-blobs had theirs.
-
-Tables are numbers in few bytes (`streaming.arrow.numbers`): what is sorted as differences,
-positions as distances from their channel's frontier. Since when records are held, and their rows,
-are told segment by segment, where they ascend; up to ROW_BY_ROW they were told as they are. The
-three are one file, in place of lines, where they are large (before format 8 they never were)."""
+from streaming.disciplines.state_row import StateRow
 
 TABLES_KEPT_MS, TABLES_KEPT_MAX = 5_000, 32
 """So long, in batch time, such a file outlives its use, and at most so many of a shard: whoever
 reads the state while the service runs (`sequencer inspect`) has Spark tell its name first."""
-
-NOT_TOLD: dict[str, Any] = {"gone": [], "made": 0, "tables": "", "left": []}
-"""What is so where an earlier format does not tell of it."""
-
-Row = tuple[int, int, bytes, bytes, bytes, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +51,17 @@ class Shard:
         return {*self.names, *(name for name, _ in self.left)}
 
 
-def encode_shard(shard: Shard) -> Row:
-    """The shard as a row of STATE, and what of it are files."""
+def encode_shard(shard: Shard) -> StateRow:
+    """Return the shard as a row of the state store; what of it is large becomes files.
+
+    Its lines: the channels, the skipped ranges, where each held record is (three tables), which
+    segments and files there are (JSON), and the segments that are no files (see `to_line`). The
+    three tables are one file, and their lines empty, where they are large.
+
+    Tables are numbers in few bytes (`streaming.arrow.numbers`): sorted columns as differences,
+    positions as distances from their channel's frontier. Since when records are held, and their
+    rows, stand segment by segment, where they ascend.
+    """
     state, records = shard.state, shard.records
     tables = [_channels(state), _skipped(state), _places(state, records)]
     name, made = "", records.made
@@ -80,13 +71,11 @@ def encode_shard(shard: Shard) -> Row:
         tables = [b"", b"", b""]
     due, left = _let_go(shard)
     lines = [
-        shard.totals.without_news().to_json(),
         *(to_line(squeezed(table) if table else b"") for table in tables),
         json.dumps(
             {
                 "segments": [
-                    (each.rows, each.size, each.name, *[True] * each.blocks)
-                    for each in records.segments
+                    (each.rows, each.size, each.name, each.blocks) for each in records.segments
                 ],
                 "gone": [*records.gone, *due],
                 "made": made,
@@ -96,39 +85,29 @@ def encode_shard(shard: Shard) -> Row:
         ),
         *(each.line for each in records.segments if not each.name),
     ]
-    return STATE_FORMAT, state.clock_ms, b"", b"", b"", "\n".join(lines)
+    return StateRow(state.clock_ms, shard.totals.without_news().to_json(), "\n".join(lines))
 
 
-def decode_shard(row: Row | None, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
-    """The shard in a row of STATE, or an empty one.
+def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
+    """Return the shard of a row of the state store; an empty one of an empty row.
 
     ``schema`` is that of its records, ``files`` are where large parts of it lie.
     """
-    if row is None:
-        return Shard(ShardState.empty(), HeldRecords.empty(schema, files), Totals())
-    version, clock_ms, *columns, text = row
-    totals, *lines = text.split("\n")
-    blobs = [*map(from_line, lines[:3])] if lines else columns
-    if version == old_states.ROWS_HELD:
-        state, table = old_states.with_rows(blobs, clock_ms, schema)
-        return Shard(state, HeldRecords.of(table, files), Totals.from_json(totals))
-    if not old_states.NO_FILES <= version <= STATE_FORMAT:
-        raise StateFormatError(version, STATE_FORMAT)
-    told = json.loads(lines[3])
-    if version == old_states.NO_FILES:
-        told = {"segments": [(*head, "") for head in told]}
-    told = NOT_TOLD | told
-    if version in old_states.IN_SEGMENTS:
-        state, places = old_states.with_places(blobs, clock_ms)
+    totals = Totals.from_json(row.totals)
+    if not row.core:
+        return Shard(ShardState.empty(), HeldRecords.empty(schema, files), totals)
+    lines = row.core.split("\n")
+    contents = json.loads(lines[3])
+    if contents["tables"]:
+        assert files is not None  # noqa: S101  (the state's folder is the plan's)
+        tables = split(files.get(contents["tables"]), 3)
     else:
-        if told["tables"]:
-            assert files is not None  # noqa: S101  (the state's folder is the plan's)
-            tables = split(files.get(told["tables"]), 3)
-        else:
-            tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
-        state, places = _tables(tables, clock_ms, as_they_are=version <= ROW_BY_ROW)
-    records = replace(HeldRecords.empty(schema, files), **places, **_segments(told, lines[4:]))
-    return Shard(state, records, Totals.from_json(totals), told["tables"], told["left"])
+        blobs = map(from_line, lines[:3])
+        tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
+    state, places = _tables(tables, row.clock_ms)
+    segments = _segments(contents, lines[4:])
+    records = replace(HeldRecords.empty(schema, files), **places, **segments)
+    return Shard(state, records, totals, contents["tables"], contents["left"])
 
 
 def _let_go(shard: Shard) -> tuple[list[str], list[tuple[str, int]]]:
@@ -165,9 +144,7 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
     return to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row])
 
 
-def _tables(
-    tables: Sequence[pa.Buffer], clock_ms: int, *, as_they_are: bool
-) -> tuple[ShardState, dict[str, Any]]:
+def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dict[str, Any]]:
     """The inverse of the three; of the held records, where they are in segments."""
     channels, ranges, waiting = tables
     (lengths, *numbers), names = from_bytes(channels, 1 + len(COLUMNS))
@@ -183,10 +160,9 @@ def _tables(
     if len(waiting):
         (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(waiting, 6)
         channel = np.cumsum(steps)
-        if not as_they_are:
-            order = order_by(segment)
-            for column in (since_ms, row):
-                column[order] = np.cumsum(column)
+        order = order_by(segment)
+        for column in (since_ms, row):
+            column[order] = np.cumsum(column)
         held = Held(channel, ahead + frontier[channel], since_ms, fin.astype(np.bool_))
     state = ShardState(
         of_lengths(lengths, names), **named, held=held, skipped=skipped, clock_ms=clock_ms
@@ -198,11 +174,11 @@ def _steps(ascending: Int64s) -> Int64s:
     return np.diff(ascending, prepend=0)
 
 
-def _segments(told: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
-    """What `HeldRecords` has of them; up to format 5 none tells of blocks."""
+def _segments(contents: dict[str, Any], lines: Iterable[str]) -> dict[str, Any]:
+    """Return what `HeldRecords` has of the segments."""
     rest = iter(lines)
     segments = [
-        Segment("" if name else next(rest), rows, size, name, *blocks)
-        for rows, size, name, *blocks in told["segments"]
+        Segment("" if name else next(rest), rows, size, name, blocks)
+        for rows, size, name, blocks in contents["segments"]
     ]
-    return {"segments": segments, "gone": told["gone"], "made": told["made"]}
+    return {"segments": segments, "gone": contents["gone"], "made": contents["made"]}

@@ -13,21 +13,14 @@ from sequencer.channels import Answer, ChannelCommand, Op
 from streaming.arrow import output
 from streaming.arrow.key_text import key_from_json
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.commands import (
-    ID_BYTES_MAX,
-    Refused,
-    is_unicode,
-    own_id,
-    read_object,
-)
-from streaming.disciplines.state_keys import channel_shard
+from streaming.disciplines.commands import Refused, is_unicode, own_id, read_object, signature
+from streaming.disciplines.state_keys import shard_of_name
 from streaming.settings.values import Duration
 
 FIELDS = {"op", "id", "channel", "blocked", "to", "label", "dry_run", "by", "why"}
 LABEL = {Op.SKIP: "to", Op.SEED: "label"}
 """The field that names a label."""
 
-SIGNED = ("by", "why")
 DETAILS = {
     "bad-label": "is no label of the channel, or too far away",
     "not-ahead": "is not ahead of the label that is next",
@@ -52,7 +45,7 @@ class Request:
         """The shard that it concerns, None for all; ``at`` picks one where it is refused."""
         if self.command is None:
             return at % shards
-        return None if self.command.channel is None else channel_shard(self.command.channel, shards)
+        return None if self.command.channel is None else shard_of_name(self.command.channel, shards)
 
     def answer(
         self, pipeline: str, place: Mapping[str, Any], now_ms: int, outcome: Answer | None
@@ -85,14 +78,7 @@ def read_request(value: bytes | None) -> Request:
 
 
 def _read(request: Mapping[str, Any], repeated: dict[str, Any]) -> ChannelCommand:
-    for name in SIGNED:
-        if name in request:
-            text = request[name]
-            if not isinstance(text, str) or not is_unicode(text):
-                raise Refused(f"bad-{name}", f"{name} is no text")
-            if len(text.encode()) > ID_BYTES_MAX:
-                raise Refused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
-            repeated[name] = text
+    repeated |= signature(request)
     op = next((known for known in Op if known.value == request.get("op")), None)
     if op is None:
         raise Refused("unknown-op", f"op is none of {', '.join(known.value for known in Op)}")

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from sequencer.channels.state import Bools, Int64s
 from sequencer.slices import slices
-from streaming.arrow.blocks import alike, plain_values
 from streaming.arrow.columns import flat, row_bytes
 from streaming.arrow.ipc import from_line, from_state, to_line, to_state
 from streaming.arrow.schemas import columns_in, has_blocks, with_blocks
 from streaming.disciplines.channels.shard_files import ShardFiles
+from streaming.wire.blocks import alike, plain_values
 
 PIECE_BYTES = 2**21
 """About so large is a table that leaves a shard, and (two of them) a segment of what stays.
@@ -66,7 +66,7 @@ class Segment:
     """Rows of records: compressed as a line of text, or as they are in the file of a ``name``.
 
     ``size`` are their bytes when they are not compressed. Rows that are held no more stay in it
-    until it is written anew. ``blocks``: whether its rows have some (`streaming.arrow.blocks`).
+    until it is written anew. ``blocks``: whether its rows have some (`streaming.wire.blocks`).
     """
 
     line: str

@@ -24,17 +24,15 @@ from sequencer.channels import (
 )
 from sequencer.sorting import order_by
 from streaming.arrow import output
-from streaming.arrow.blocks import alike, plain_values
 from streaming.arrow.columns import flat
-from streaming.arrow.encoded import encoded
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
-from streaming.arrow.ipc import from_body
 from streaming.arrow.key_text import key_to_json, word
 from streaming.arrow.output import OUTPUT, Write, output_rows
+from streaming.arrow.pack import order_of_arrival, unpacked
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
 from streaming.arrow.totals import Totals
-from streaming.disciplines.channels.codec import STATE, Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
@@ -44,7 +42,10 @@ from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.plan import BatchContext, batch_context
 from streaming.disciplines.refused import NOTHING_REFUSED, Refused
+from streaming.disciplines.state_row import STATE, StateRow
 from streaming.errors import GapTimeout
+from streaming.wire.blocks import alike, plain_values
+from streaming.wire.encoded import encoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,9 +80,14 @@ class ChannelOperator:
         schema = record_schema(self.plan)
         context = batch_context()
         plan, refused = self.plan.under(context.decisions), Refused.of(context.decisions)
-        packs = [] if state.hasTimedOut else [blob for frame in frames for blob in frame["rows"]]
+        packs = (
+            []
+            if state.hasTimedOut
+            else [blob for frame in frames for blob in frame["rows"] if len(blob)]
+        )
         files = ShardFiles.of(self.plan, key[0])
-        shard = decode_shard(state.get if state.exists else None, schema, files)
+        row = StateRow(*state.get) if state.exists else StateRow()
+        shard = decode_shard(row, schema, files)
         if files is not None:
             files.remove(shard.records.gone)
             files.sweep(shard.names_kept, shard.records.made)
@@ -114,9 +120,7 @@ def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> p
 
 
 def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:
-    rules = plan.rules
-    gap_after_ms = None if rules.gap is Gap.WAIT else rules.gap_after_ms
-    due_ms = shard.state.due_ms(gap_after_ms, rules.retire_after_ms)
+    due_ms = shard.state.due_ms(plan.rules)
     if due_ms is not None:
         state.setTimeoutDuration(max(1, due_ms - now_ms))
 
@@ -133,11 +137,13 @@ def step_shard(
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
     batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the batch.
     """
+    shard = replace(shard, state=shard.state.renewed(plan.renewed_ms))
+    now_ms = max(now_ms, plan.renewed_ms)
     schema = arrival_schema(plan)
-    packed = [from_body(pack, schema) for pack in packs]
-    tables = [schema.empty_table(), *(pa.Table.from_batches([each]) for each in packed)]
-    batch = pa.concat_tables(alike(tables))
-    arrived, commands = _order_of_arrival(batch, len(plan.inputs))
+    batch = pa.concat_tables(alike(unpacked(packs, schema)))
+    order = order_of_arrival(batch)
+    records_count = np.count_nonzero(batch["topic"].to_numpy() < len(plan.inputs))
+    arrived, commands = np.split(order, [records_count])
     asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
     arrivals = _arrivals(batch, arrived, plan)
     records = shard.records
@@ -182,14 +188,6 @@ def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
     if plan.rules.gap is Gap.FAIL and context.repeated:
         return replace(plan, rules=replace(plan.rules, gap=Gap.WAIT))
     return plan
-
-
-def _order_of_arrival(batch: pa.Table, inputs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the records and of the commands, each sorted by topic, partition, offset."""
-    topic, partition, offset = (batch[name].to_numpy() for name in ("topic", "partition", "offset"))
-    order = order_by(topic, partition, offset)
-    records, commands = np.split(order, [np.count_nonzero(topic < inputs)])
-    return records, commands
 
 
 def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:

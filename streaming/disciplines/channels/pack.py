@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sequencer.sorting import order_by
-from streaming.arrow.blocks import blocked, with_large
 from streaming.arrow.columns import flat, last_headers, plain
-from streaming.arrow.ipc import body_pieces
 from streaming.arrow.kafka_rows import RECORD_COLUMNS
-from streaming.arrow.pack import packed, packs_of
+from streaming.arrow.pack import pack_by_shard, packs_of
 from streaming.arrow.schemas import RECORD
-from streaming.arrow.xxhash64 import shards_of
 from streaming.disciplines.channels.commands import read_request
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.errors import ConfigError
+from streaming.wire.blocks import blocked, with_large
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,17 +145,18 @@ def make_packs(
 ) -> pa.RecordBatch:
     """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
 
-    ``blocks``: large values are compressed as they will be in Kafka (`streaming.arrow.blocks`).
+    ``blocks``: large values are compressed as they will be in Kafka (`streaming.wire.blocks`).
     """
     channels = flat(records["channel" if "channel" in schema.names else "key"])
     shard = shards_of(channels, len(keys))
     rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys))
-    return pack_rows(rows, shard, keys, blocks=blocks and with_large(rows))
+    values = blocked if blocks and with_large(rows) else with_values
+    return pack_by_shard(rows, shard, keys, values)
 
 
 def with_commands(
-    rows: pa.Table, shard: NDArray[np.uint16], inputs: int, shards: int
-) -> tuple[pa.Table, NDArray[np.uint16]]:
+    rows: pa.Table, shard: NDArray[np.int32], inputs: int, shards: int
+) -> tuple[pa.Table, NDArray[np.int32]]:
     """The rows with their shards, each command as often as there are shards that it concerns.
 
     Commands are the rows of topics behind the ``inputs``; SQL cannot say whose they are.
@@ -176,22 +174,8 @@ def with_commands(
     row = np.concatenate(
         [records, np.repeat(commands, [len(shard_list) for shard_list in targets])]
     )
-    shard = np.concatenate([shard[records], np.array([*chain.from_iterable(targets)], np.uint16)])
+    shard = np.concatenate([shard[records], np.array([*chain.from_iterable(targets)], np.int32)])
     return rows.take(pa.array(row)), shard
-
-
-def pack_rows(
-    rows: pa.Table, shard: NDArray[np.uint16], keys: list[int], *, blocks: bool = False
-) -> pa.RecordBatch:
-    """Rows of PACKED: one pack for each shard that has rows."""
-    order = order_by(shard)
-    rows = rows.take(pa.array(order))
-    rows = blocked(rows) if blocks else with_values(rows)
-    (batch,) = rows.combine_chunks().to_batches()
-    present, first = np.unique(shard[order], return_index=True)
-    bounds = [*first.tolist(), len(shard)]
-    packs = [body_pieces(batch.slice(start, stop - start)) for start, stop in pairwise(bounds)]
-    return packed(present, packs, keys)
 
 
 def with_values(rows: pa.Table) -> pa.Table:

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from sequencer.channels import Outcome, Reason
 from sequencer.channels.state import Int64s
-from streaming.arrow.blocks import plain_values
 from streaming.arrow.columns import flat
 from streaming.disciplines.refused import Found, Refused, text_of
+from streaming.wire.blocks import plain_values
 
 REASON = {reason.text: reason for reason in (Reason.TOO_LARGE, Reason.REFUSED)}
 Step = Callable[[Mapping[int, Reason]], Outcome]

@@ -12,7 +12,6 @@ import pyarrow as pa
 from sequencer.channels import Held, ShardState
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
-from streaming.arrow.xxhash64 import shards_of
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.pack import record_schema
@@ -20,15 +19,13 @@ from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.reshard import Resharded, Row, counts_of
-from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_keys import shard_keys, shards_of
 
 
 def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Resharded:
     """Each channel to its shard by the hash of its name."""
     schema = record_schema(before)
-    shards = [
-        decode_shard(tuple(state), schema, ShardFiles.of(before, key)) for key, *state in rows
-    ]
+    shards = [decode_shard(state, schema, ShardFiles.of(before, key)) for key, state in rows]
     whole = _together([shard.state for shard in shards])
     totals = counts_of(shard.totals for shard in shards)
     records = pa.concat_tables([schema.empty_table(), *(each.records.table() for each in shards)])
@@ -50,7 +47,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
             blocked=len(np.unique(state.held.channel)),
             channels=len(state),
         )
-        found.append((keys[number], *encode_shard(Shard(state, held, counts))))
+        found.append((keys[number], encode_shard(Shard(state, held, counts))))
         told = told_waiting(ShardState.empty(), state)
         if told is not None:
             waiting[keys[number]] = told

@@ -14,7 +14,6 @@ never names a number again that it has counted past.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import uuid
@@ -37,7 +36,6 @@ it as it is takes 0.3, and a file as such 0.05."""
 NUMBERED = re.compile(r"([0-9a-f]+)-[0-9a-f]{8}(\.[0-9a-f]{32})?")
 """A file's number, its checksum, and what a file that is not whole yet has besides."""
 _swept: set[Path] = set()
-SHA256_NAME = 40
 CHECKED_MAX = 10_000
 _checked: set[Path] = set()
 """Files that this process found to be what their names say."""
@@ -97,7 +95,7 @@ class ShardFiles:
         except OSError as error:
             raise self._damaged(name, os.strerror(error.errno) if error.errno else error) from error
         if path not in _checked:
-            if _checksum(body, name) != name.rpartition("-")[2]:
+            if _checksum(body) != name.rpartition("-")[2]:
                 raise self._damaged(name, "it is not what was written")
             _note(path)
         return body
@@ -144,8 +142,6 @@ def _note(path: Path) -> None:
     _checked.add(path)
 
 
-def _checksum(body: pa.Buffer, name: str = "") -> str:
-    """CRC-32C; of files that an earlier version wrote a SHA-256 is the ``name``."""
-    if len(name) == SHA256_NAME:
-        return hashlib.sha256(body).hexdigest()[:SHA256_NAME]
+def _checksum(body: pa.Buffer) -> str:
+    """Return the CRC-32C."""
     return f"{google_crc32c.value(body):08x}"

@@ -48,6 +48,8 @@ def _plan(settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str
         commands=settings.commands,
         membership=encode_first(identity["groups"]),
         stamps=settings.stamps,
+        notices=settings.notices,
+        input_commands=settings.input_commands,
     )
 
 
@@ -101,13 +103,10 @@ def _describe(plan: BatchPlan | NetworkPlan) -> Reader:
 
 def _reshard(settings: GroupPipeline) -> StateMove:
     if settings.sequencing == NETWORK:
-        from streaming.disciplines import exchange  # noqa: PLC0415
-
-        return StateMove(exchange.STATE, exchanges=True)
-    from streaming.disciplines import broadcast  # noqa: PLC0415
+        return StateMove(exchanges=True)
     from streaming.disciplines.groups.batch.reshard import reshard  # noqa: PLC0415
 
-    return StateMove(broadcast.STATE, reshard)
+    return StateMove(reshard)
 
 
 def _pace(settings: GroupPipeline) -> Pace:
@@ -126,7 +125,7 @@ GROUP = Discipline(
     key="subscriber",
     operators=lambda settings: (f"streaming.disciplines.groups.{settings.sequencing}.operator",),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
-    counted=("transit",),
+    counted=("transit", "notices", "commands"),
     reasons=(
         "missing-sender",
         "missing-group",
@@ -139,7 +138,6 @@ GROUP = Discipline(
         "groups": Fixed(instead="Change groups by commands on the pipeline's commands topic."),
         "sequencing": Fixed(
             'write sequencing = {was} into its table (without it, it is "batch")',
-            before=NETWORK,
         ),
         "nodes": Fixed("set the pipeline's nodes back"),
         "sender_order": Fixed("set the pipeline's sender_order back"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -33,18 +34,22 @@ class BatchPlan(BroadcastPlan):
     """One pipeline with `sequencing = "batch"`.
 
     ``membership``: the first one, as `batch.codec.encode_first` gives it: a plan goes to every task
-    of every batch. ``stamps``: whether deliveries have them.
+    of every batch. ``stamps``: whether deliveries have them. ``notices``: whether subscribers are
+    told of changes. ``input_commands``: what records of inputs may ask for.
     """
 
     discipline: ClassVar[str] = "group"
-    decided: ClassVar[tuple[str, ...]] = DECIDED
+    decided: ClassVar[tuple[str, ...]] = (*DECIDED, "notices", "input_commands")
     membership: bytes = field(repr=False)
     stamps: bool = True
+    notices: bool = False
+    input_commands: Sequence[str] = ()
 
     def identifying(self) -> tuple[str, ...]:
-        """Return the headers that name a message of a group."""
-        return "group", self.headers("group-version"), self.headers("group-sequence")
+        """Return the headers that name a message of a group, and a notice."""
+        message = ("group", self.headers("group-version"), self.headers("group-sequence"))
+        return (*message, self.headers("detail")) if self.notices else message
 
     def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
-        """Return group, version and number; the key is the subscriber."""
+        """Return group, version and number, or a notice's detail; the key is the subscriber."""
         return name[1:], base64.b64decode(name[0] or "").decode()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from streaming.settings.pipeline import Members, Pipeline
+from streaming.settings.pipeline import Members, Pipeline, once
 from streaming.settings.table import Number
 from streaming.settings.values import (
     SUBSCRIBER,
@@ -32,6 +32,17 @@ class GroupPipeline(Pipeline):
     sender_order: Literal["group", "across-groups"] = "group"
     nodes: Annotated[Number, Field(ge=1, le=1024)] = 4
     stamps: Annotated[bool, Field(strict=True)] = True
+    notices: Annotated[bool, Field(strict=True)] = False
+    input_commands: Annotated[
+        tuple[Literal["add", "set", "remove", "join", "leave"], ...], AfterValidator(once)
+    ] = ()
+
+    @field_validator("notices", "input_commands")
+    @classmethod
+    def _by_batch(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and info.data.get("sequencing") == NETWORK:
+            raise ValueError('needs sequencing = "batch": the network has no such records yet')
+        return value
 
     @field_validator("groups")
     @classmethod

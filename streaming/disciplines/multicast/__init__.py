@@ -77,13 +77,10 @@ def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:
 
 def _reshard(settings: MulticastPipeline) -> StateMove:
     if settings.order != "batch":
-        from streaming.disciplines import exchange  # noqa: PLC0415
-
-        return StateMove(exchange.STATE, exchanges=True)
-    from streaming.disciplines import broadcast  # noqa: PLC0415
+        return StateMove(exchanges=True)
     from streaming.disciplines.multicast.reshard import reshard  # noqa: PLC0415
 
-    return StateMove(broadcast.STATE, reshard)
+    return StateMove(reshard)
 
 
 MULTICAST = Discipline(

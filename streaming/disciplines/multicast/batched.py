@@ -26,7 +26,6 @@ from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
     BroadcastWork,
-    homes,
     record_homes,
 )
 from streaming.disciplines.commands import Refused, place_of
@@ -41,6 +40,7 @@ from streaming.disciplines.multicast.nodes import (
     raw,
     read_command,
     shown,
+    signed,
 )
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.multicast.records import (
@@ -53,6 +53,7 @@ from streaming.disciplines.multicast.records import (
 )
 from streaming.disciplines.multicast.slices import Passed, deliveries
 from streaming.disciplines.refused import Name
+from streaming.disciplines.state_keys import shards_of
 
 LIMITS = MessageLimits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
 SLICE_MAX = 500_000
@@ -154,6 +155,10 @@ class BatchCore(BroadcastCore):
         (steps,) = from_state(pairs, PAIRS).columns
         self.holders = Holders.of(np.cumsum(steps.to_numpy()))
 
+    def renew(self, since_ms: int) -> None:
+        """See `Core.renew`."""
+        self.peers.renew(since_ms)
+
     # --- What is forgotten.
 
     def _retire(self, now_ms: int) -> list[Event]:
@@ -193,7 +198,7 @@ class BatchCore(BroadcastCore):
         read = [_read(row["value"]) for row in rows]
         names = pa.array([_releasing(command) for command in read], pa.binary())
         peers = self.peers.rows(names).tolist()
-        answering = np.where(pc.equal(names, b""), 0, homes(names, self.plan.shards))
+        answering = np.where(pc.equal(names, b""), 0, shards_of(names, self.plan.shards))
         ends: list[_End] = []
         for at, (row, command) in enumerate(zip(rows, read, strict=True)):
             stamp = self.clock + 1 + at
@@ -203,6 +208,7 @@ class BatchCore(BroadcastCore):
                 more = {"reason": refused.reason, "detail": refused.detail}
             if answering[at] == self.shard:
                 place, asked_as = place_of(row, self.plan), command_id(row["value"])
+                more |= signed(row["value"])
                 events.append(output.answer(self.plan.pipeline, place, asked_as, work.now_ms, more))
         self.holders.settle()
         self.clock += len(rows)
@@ -264,7 +270,7 @@ class BatchCore(BroadcastCore):
         (to, _), (handles, has_handles) = last_headers(flat(records["headers"]), ["to", "handles"])
         find = partial(self._find, now_ms=now_ms)
         messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
-        copies = messages.copies(homes(messages.names.peers, self.plan.shards) == self.shard)
+        copies = messages.copies(shards_of(messages.names.peers, self.plan.shards) == self.shard)
         rows = self._rows_of(messages, copies, now_ms)
         stamps = self.clock + 1 + np.arange(len(records), dtype=np.int64)
         sent = records.append_column("stamp", pa.array(stamps))

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.disciplines.commands import Refused, name_fault, own_id, read_object
+from streaming.disciplines.commands import (
+    Refused,
+    name_fault,
+    own_id,
+    read_object,
+    signature,
+)
 
 NODES_MAX = 100_000
 CREATE, DESTROY, RELEASE = OPS = ("create-node", "destroy-node", "release")
@@ -38,6 +44,7 @@ class NodeCommand:
 def read_command(value: bytes | None) -> NodeCommand:
     """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
     request = read_object(value)
+    signature(request)
     op, node = request.get("op"), request.get("node")
     if not isinstance(op, str) or op not in OPS:
         raise Refused("unknown-op", f"op is none of {', '.join(OPS)}")
@@ -58,6 +65,14 @@ def command_id(value: bytes | None) -> str | None:
         return own_id(read_object(value))
     except Refused:
         return None
+
+
+def signed(value: bytes | None) -> dict[str, str]:
+    """Who gave a command, and why, as its answer says it; nothing where that cannot be read."""
+    try:
+        return signature(read_object(value))
+    except Refused:
+        return {}
 
 
 def _unnameable(name: str) -> str:

@@ -35,6 +35,7 @@ from streaming.disciplines.multicast.nodes import (
     latin,
     read_command,
     shown,
+    signed,
 )
 from streaming.disciplines.multicast.peers import Peers
 from streaming.disciplines.multicast.plan import MulticastPlan
@@ -133,6 +134,10 @@ class MulticastCore(ExchangeCore):
         table = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()
         self.rows.put(table, ids)
 
+    def renew(self, since_ms: int) -> None:
+        """See `Core.renew`; of each peer when it is next touched."""
+        self.peers.renewed_ms = since_ms
+
     # --- What came in.
 
     def _commands(self, commands: pa.Table, now: Turn) -> pa.Table:
@@ -186,7 +191,7 @@ class MulticastCore(ExchangeCore):
         self._answer(row, more | place, now)
 
     def _answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Turn) -> None:
-        asked_as = command_id(row["value"])
+        asked_as, more = command_id(row["value"]), {**more, **signed(row["value"])}
         now.events.append(
             output.answer(self.plan.pipeline, place_of(row, self.plan), asked_as, now.ms, more)
         )

@@ -12,7 +12,6 @@ from sequencer.multicast.counter_transaction import CounterNotes
 from sequencer.multicast.words import Stamp, TransactionId
 from streaming.disciplines.multicast.state import (
     NoteFields,
-    handle_states,
     node_fields,
     node_states,
     parcel_fields,
@@ -71,14 +70,14 @@ class ClockOrder(Order):
         if more:
             nodes, handles = more
             party.nodes.load(node_states(nodes))
-            party.handles.load(handle_states(handles))
+            party.handles.load(tuple(handles))
 
     def note_fields(self, notes: ClockNotes) -> NoteFields:
         """Who has a block, and who has noted the receivers."""
         return NoteFields([notes.maximum], [notes.blocked, notes.registered])
 
     def notes(self, fields: NoteFields) -> ClockNotes:
-        """The inverse of `note_fields`; older states have no registrations."""
+        """The inverse of `note_fields`."""
         (maximum,) = fields.values
         return ClockNotes(maximum, *map(tuple, fields.names))
 
@@ -102,7 +101,7 @@ class CounterOrder(Order):
             party.load((value, node_states(nodes)))
         else:
             queue, *handles = fields
-            party.load(([_copy_state(copy) for copy in queue], *handle_states(handles)))
+            party.load(([_copy_state(copy) for copy in queue], *handles))
 
     def note_fields(self, notes: CounterNotes) -> NoteFields:
         """The counter at the start, holders without a copy, and who has one."""

@@ -29,7 +29,7 @@ class Peers:
     """The peers of one shard. Names are Latin-1, one character for each byte of a key.
 
     ``bus`` has those that are live; a name that it is about to use is made live. ``bus_type``:
-    another than the order's.
+    another than the order's. ``renewed_ms``: see `Core.renew`.
     """
 
     def __init__(self, order: str, bus_type: type[Bus] | None = None) -> None:
@@ -40,6 +40,7 @@ class Peers:
         self.last: dict[str, int] = {}
         self.queued: dict[str, tuple[int, ...]] = {}
         self.busy: dict[str, None] = {}
+        self.renewed_ms = 0
         self._touched: dict[str, None] = {}
 
     def count(self, name: str, now_ms: int) -> Count:
@@ -134,6 +135,7 @@ class Peers:
     def _thaw(self, name: str) -> None:
         sequence, incarnation, party, line = json.loads(self.texts[name])
         self.counts[name] = Count(sequence, incarnation, self.last[name])
+        self.counts[name].renew(self.renewed_ms)
         if party is not None:
             self.order.load_party(name, self.bus.party(name), party)
         if line is not None:

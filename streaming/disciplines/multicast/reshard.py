@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.multicast.batch import Holders, Peers
+from streaming.arrow.ipc import to_line
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import homes, state_row
 from streaming.disciplines.multicast.batched import NUMBERS, BatchCore, BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
-from streaming.disciplines.shards import core_of
-from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_keys import shard_keys, shards_of
+from streaming.disciplines.state_row import StateRow
 
 
 def reshard(
@@ -26,7 +26,7 @@ def reshard(
     if not rows:
         return Resharded([], {})
     operator = BatchOperator(before)
-    cores: list[Any] = [operator.restored(key, tuple(state)) for key, *state in rows]
+    cores: list[Any] = [operator.restored(key, state) for key, state in rows]
     if len({(core.clock, core.nodes.dump()) for core in cores}) > 1:
         raise ValueError("its shards do not know the same nodes")
     first = np.cumsum([0, *(len(core.peers) for core in cores)]).tolist()
@@ -35,9 +35,9 @@ def reshard(
     pairs = [core.holders.nodes_of() for core in cores]
     holder = np.concatenate([row + at for (row, _), at in zip(pairs, first, strict=False)])
     node = np.concatenate([nodes for _, nodes in pairs])
-    of = homes(keys, after.shards)
-    totals = counts_of(Totals.from_json(core_of(row[1:])[1]) for row in rows)
-    clock_ms = max(int(row[2]) for row in rows)
+    of = shards_of(keys, after.shards)
+    totals = counts_of(Totals.from_json(state.totals) for _, state in rows)
+    clock_ms = max(state.clock_ms for _, state in rows)
     found: list[Row] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
         mine = of == number
@@ -49,5 +49,5 @@ def reshard(
         held = mine[holder]
         core.holders.add(node[held], (np.cumsum(mine) - 1)[holder[held]])
         own = replace(totals if number == 0 else Totals(), channels=len(core.peers))
-        found.append((key, *state_row(clock_ms, core.dump(), own.to_json())))
+        found.append((key, StateRow(clock_ms, own.to_json(), to_line(core.dump()))))
     return Resharded(found, {})

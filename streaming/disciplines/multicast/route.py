@@ -9,9 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.disciplines.exchange import Route, home
+from streaming.disciplines.exchange import Route
 from streaming.disciplines.multicast.nodes import raw
 from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.state_keys import shard_of_name, shards_of
 
 HOMES_MAX = 1_000_000
 
@@ -21,10 +22,8 @@ def route(plan: MulticastPlan) -> Route:
     return partial(_route, shards=plan.shards)
 
 
-def _route(table: pa.Table, shards: int) -> NDArray[np.int64]:
-    keys = flat(table["key"]).fill_null(b"").dictionary_encode()
-    homes = np.array([home(key, shards) for key in keys.dictionary.to_pylist()], dtype=np.int64)
-    return homes[keys.indices.to_numpy()] if len(table) else np.zeros(0, np.int64)
+def _route(table: pa.Table, shards: int) -> NDArray[np.int32]:
+    return shards_of(flat(table["key"]), shards)
 
 
 class Homes(dict[str, int]):
@@ -37,5 +36,5 @@ class Homes(dict[str, int]):
     def __missing__(self, name: str) -> int:
         if len(self) >= HOMES_MAX:
             self.clear()
-        shard = self[name] = home(raw(name), self.shards)
+        shard = self[name] = shard_of_name(raw(name), self.shards)
         return shard

@@ -22,9 +22,6 @@ from sequencer.multicast.words import (
 )
 from streaming.disciplines.multicast.codec import refused
 
-OLD_HANDLES = (0, 2)
-"""Lists behind the held handles in states without registrations: of the counter, of a clock."""
-
 # --- Parcels, nodes and handles.
 
 
@@ -56,22 +53,9 @@ def node_fields(nodes: OwnedNodes) -> list[Any]:
 def node_states(fields: Sequence[Any]) -> tuple[Any, ...]:
     """What `OwnedNodes.load` takes."""
     return tuple(
-        (name, ([_holder(h) for h in holders], destroying, destroyed, list(map(_register, asked))))
+        (name, (list(map(tuple, holders)), destroying, destroyed, list(map(_register, asked))))
         for name, holders, destroying, destroyed, asked in fields
     )
-
-
-def handle_states(fields: Sequence[Any]) -> tuple[Any, ...]:
-    """A receiver's handles; registrations were not counted in older states: one for each held."""
-    held, *more = fields
-    if len(more) in OLD_HANDLES:
-        more.append([(node, 1) for node in held])
-    return (held, *more)
-
-
-def _holder(fields: Any) -> tuple[str, int]:
-    """A holder and its registrations; these were not counted in older states."""
-    return (fields, 1) if isinstance(fields, str) else (fields[0], fields[1])
 
 
 def _register(fields: Sequence[Any]) -> Register:

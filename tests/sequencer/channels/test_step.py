@@ -1,5 +1,6 @@
 """The vectorised step against the naive model; any split into batches gives the same result."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -191,12 +192,13 @@ def test_due_time_is_when_something_would_change():
     rules = Rules(LinearLabels(), gap=Gap.SKIP, gap_after_ms=30, retire_after_ms=500)
     runner = Runner(rules)
     runner.batch(100, [(0, b"a", b"1", None, False), (1, b"b", b"0", None, False)])
-    assert runner.state.due_ms(30, 500) == 130
+    assert runner.state.due_ms(rules) == 130
+    assert runner.state.due_ms(replace(rules, gap=Gap.WAIT)) == 600, "only the idle channel retires"
     runner.batch(129, [])
     assert not runner.gaps
     runner.batch(130, [])
     assert runner.gaps == [(b"a", 0, 0, 1, 30, "timeout")]
-    assert runner.state.due_ms(30, 500) == 600
+    assert runner.state.due_ms(rules) == 600
 
 
 def empty():

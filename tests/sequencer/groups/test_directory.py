@@ -32,6 +32,8 @@ def version(found, group):
         ("add", "G7", [], "no-members"),
         ("set", "G0", [], "no-members"),
         ("add", "G7", ["A"], "too-many-groups"),
+        ("join", "G7", ["A"], "unknown-group"),
+        ("leave", "G7", ["A"], "unknown-group"),
     ],
 )
 def test_what_is_refused_changes_nothing(op, group, members, reason):
@@ -79,3 +81,34 @@ def test_a_forgotten_name_and_new_ones_begin_above_all_that_were_forgotten():
     assert found.count[found.number("G0")] == 7
     found.change("add", "newer", ["A"], 112)
     assert version(found, "newer") == 2
+
+
+def test_one_joins_and_leaves_and_whoever_is_there_or_not_changes_nothing():
+    found = directory()
+    found.count[0] = 7
+    found.change("join", "G0", ["Z"], 1)
+    assert names(found, "G0") == ["A", "B", "Z"]
+    assert (version(found, "G0"), int(found.start[0])) == (1, 7)
+    found.change("join", "G0", ["A"], 2)
+    found.change("leave", "G0", ["C"], 2)
+    found.change("leave", "G0", ["nobody"], 2)
+    assert (version(found, "G0"), found.subscribers) == (1, ["A", "B", "C", "Z"])
+    found.change("leave", "G0", ["A"], 3)
+    found.change("leave", "G0", ["B"], 3)
+    assert (version(found, "G0"), names(found, "G0")) == (3, ["Z"])
+    with pytest.raises(ChangeError) as refused:
+        found.change("leave", "G0", ["Z"], 4)
+    assert refused.value.reason == "no-members"
+    assert names(found, "G0") == ["Z"]
+
+
+@pytest.mark.parametrize("op", ["set", "join", "leave", "remove"])
+def test_a_change_for_another_version_is_refused(op):
+    found = directory()
+    found.change("set", "G0", ["A", "B"], 1)
+    for expected in (0, 2):
+        with pytest.raises(ChangeError) as refused:
+            found.change(op, "G0", ["A"], 2, expected)
+        assert (refused.value.reason, refused.value.version) == ("version-moved", 1)
+    assert names(found, "G0") == ["A", "B"]
+    found.change(op, "G0", ["A"], 2, 1)

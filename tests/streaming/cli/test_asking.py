@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from streaming import cli
-from tests.kafka_helpers import create_topics, read_all
+from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import toml
 
 ROLES = ("in", "out", "rejects", "events", "commands")
@@ -63,12 +63,50 @@ def config(broker, topic_prefix, tmp_path):
             "c",
             {"op": "reset", "channel": {"base64": "YVxiG/8="}, "by": "me"},
         ),
-        (["group", "add", "G", "A", "B"], "g", {"op": "add", "group": "G", "members": ["A", "B"]}),
-        (["group", "set", "G", "A"], "g", {"op": "set", "group": "G", "members": ["A"]}),
-        (["group", "remove", "G"], "g", {"op": "remove", "group": "G"}),
-        (["node", "create", "n", "p"], "m", {"op": "create-node", "node": "n", "owner": "p"}),
-        (["node", "destroy", "n"], "m", {"op": "destroy-node", "node": "n"}),
-        (["node", "release", "n", "p"], "m", {"op": "release", "node": "n", "peer": "p"}),
+        (
+            ["group", "add", "G", "A", "B"],
+            "g",
+            {"op": "add", "group": "G", "members": ["A", "B"], "by": "me"},
+        ),
+        (
+            ["group", "add", "G", "A,B", "C"],
+            "g",
+            {"op": "add", "group": "G", "members": ["A", "B", "C"], "by": "me"},
+        ),
+        (
+            ["group", "set", "G", "A", "--if-version", "0", "--by", "you", "--why", "moved"],
+            "g",
+            {
+                "op": "set",
+                "group": "G",
+                "members": ["A"],
+                "if_version": 0,
+                "by": "you",
+                "why": "moved",
+            },
+        ),
+        (
+            ["group", "join", "G", "A,B"],
+            "g",
+            {"op": "join", "group": "G", "member": "A,B", "by": "me"},
+        ),
+        (
+            ["group", "leave", "G", "A", "--if-version", "3"],
+            "g",
+            {"op": "leave", "group": "G", "member": "A", "if_version": 3, "by": "me"},
+        ),
+        (["group", "remove", "G"], "g", {"op": "remove", "group": "G", "by": "me"}),
+        (
+            ["node", "create", "n", "p", "--why", "new"],
+            "m",
+            {"op": "create-node", "node": "n", "owner": "p", "by": "me", "why": "new"},
+        ),
+        (["node", "destroy", "n"], "m", {"op": "destroy-node", "node": "n", "by": "me"}),
+        (
+            ["node", "release", "n", "p"],
+            "m",
+            {"op": "release", "node": "n", "peer": "p", "by": "me"},
+        ),
     ],
 )
 def test_a_command_stays_in_its_topic_where_nobody_answers(
@@ -109,3 +147,42 @@ def test_what_cannot_work_is_not_sent(call, config, broker, topic_prefix, words,
     assert told in err
     assert "Traceback" not in err
     assert read_all(broker.bootstrap, f"{topic_prefix}c.commands") == []
+
+
+def events(broker, topic, *happened):
+    values = [json.dumps({"at": f"t{n}", **each}).encode() for n, each in enumerate(happened)]
+    produce(broker.bootstrap, topic, [Record(b"k", value) for value in values])
+
+
+def test_groups_are_listed_as_events_left_them(call, config, broker, topic_prefix):
+    name = f"{topic_prefix}g"
+    config.write_text(config.read_text().replace(
+        'discipline = "group"', 'discipline = "group"\ngroups = { G0 = ["B", "A"], G1 = ["C"] }'
+    ))  # fmt: skip
+    events(
+        broker,
+        f"{name}.events",
+        {"event": "group-changed", "group": "G0", "version": 1, "joined": "D", "count": 3},
+        {"event": "group-changed", "group": "G0", "version": 2, "left": "B", "count": 2},
+        {"event": "group-removed", "group": "G1"},
+        {"event": "group-added", "group": "G2", "version": 4, "members": ["X", "Y"]},
+    )
+    status, out, _ = call("group", "list", config)
+    assert (status, out) == (0, "G0  2  A, D\nG2  4  X, Y\n")
+    status, out, _ = call("group", "list", config, "--json")
+    assert json.loads(out)[0] == {"group": "G0", "version": 2, "members": ["A", "D"]}
+
+
+def test_nodes_are_listed_as_answers_left_them(call, config, broker, topic_prefix):
+    done = {"event": "command-done", "topic": "t", "partition": 0}
+    events(
+        broker,
+        f"{topic_prefix}m.events",
+        {**done, "op": "create-node", "node": "n1", "owner": "p", "offset": 1},
+        {**done, "op": "create-node", "node": "n2", "owner": "q", "offset": 2},
+        {**done, "op": "release", "node": "n2", "peer": "p", "offset": 3},
+        {**done, "op": "destroy-node", "node": "n1", "offset": 4},
+        {**done, "event": "command-refused", "op": "create-node", "node": "n3", "offset": 5},
+    )
+    status, out, _ = call("node", "list", config)
+    assert (status, out) == (0, "n2  q\n")

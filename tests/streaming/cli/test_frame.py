@@ -10,7 +10,7 @@ import pytest
 
 from tests.streaming.cli.processes import SECONDS_MAX, environment
 
-COMMANDS = ["demo", "run", "check", "topics", "status", "verify", "send", "tail", "broker"]
+COMMANDS = ["demo", "init", "run", "check", "topics", "status", "verify", "send", "tail", "broker"]
 
 
 def test_help_names_every_command(here):
@@ -27,6 +27,12 @@ def test_the_help_of_a_command_has_exit_statuses_and_an_example(here, command):
     assert code == 0
     assert "Exit status: 0" in out
     assert f"Example: sequencer {command}" in out
+
+
+def test_no_line_about_a_command_is_cut(here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = here("--help")
+    assert "..." not in out.partition("Commands:")[2]
 
 
 def test_nothing_said_is_help(here):

@@ -143,7 +143,7 @@ def test_the_option_wins_over_the_environment_and_that_over_the_file(
 ):
     file, variable, option = places
     if not reached:  # nobody is there, however long it is asked
-        monkeypatch.setattr("streaming.cli.clients.ANSWER_SECONDS_MAX", 0.5)
+        monkeypatch.setattr("streaming.kafka.connection.REFUSED_SECONDS_MAX", 0.5)
     address = {"good": broker.bootstrap, "bad": f"127.0.0.1:{free_port()}"}
     if variable:
         monkeypatch.setenv("SEQUENCER_BOOTSTRAP_SERVERS", address[variable])

@@ -28,7 +28,7 @@ def test_topics_lists_and_creates(here, broker, topic_prefix, config):
 
 
 def test_no_kafka_has_status_1(here, config, monkeypatch):
-    monkeypatch.setattr("streaming.kafka.topics.SECONDS_MAX", 1)
+    monkeypatch.setattr("streaming.kafka.connection.REFUSED_SECONDS_MAX", 1)
     address = f"127.0.0.1:{free_port()}"
     code, out, err = here("topics", config(kafka={"bootstrap_servers": address}))
     assert (code, out) == (1, "")

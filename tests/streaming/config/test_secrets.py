@@ -39,11 +39,57 @@ def test_a_missing_variable_is_named():
     with pytest.raises(ConfigError) as refused:
         with_properties({"sasl.password": "${PASS}", "sasl.username": "${A}${B-C}"})
     assert refused.value.faults == (
-        'kafka.properties."sasl.password": the environment has no PASS; set it before the start',
-        'kafka.properties."sasl.username": the environment has no A; set it before the start',
-        'kafka.properties."sasl.username": ${B-C} names no variable; write ${NAME} '
-        "or ${file:/path}",
+        'kafka.properties."sasl.password": the environment has no PASS; set it before the start, '
+        "or write ${PASS:default}",
+        'kafka.properties."sasl.username": the environment has no A; set it before the start, '
+        "or write ${A:default}",
+        'kafka.properties."sasl.username": ${B-C} names no variable; write ${NAME}, '
+        "${NAME:default} or ${file:/path}",
     )
+
+
+def test_a_variable_has_a_default():
+    config = with_properties(
+        {"client.id": "${ID:seq:1}", "sasl.username": "${USER:nobody}", "sasl.password": "${NO:}"},
+        {"USER": "alice"},
+    )
+    assert config.kafka.properties == {
+        "client.id": "seq:1",
+        "sasl.username": "alice",
+        "sasl.password": "",
+    }
+
+
+def test_the_service_and_the_address_are_filled_in_too():
+    tables = {
+        "service": {"name": "${NAME:seq}-a", "shards": 4, "checkpoint": "${DIR}/checkpoints"},
+        "kafka": {"bootstrap_servers": "${HOST:broker}:9092"},
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    config = parse_config(tables, {"DIR": "/data"}, "c.toml")
+    assert config.service.name == "seq-a"
+    assert config.service.checkpoint == "/data/checkpoints"
+    assert config.kafka.bootstrap_servers == "broker:9092"
+    with pytest.raises(ConfigError) as refused:
+        parse_config(tables, {}, "c.toml")
+    assert refused.value.faults == (
+        "service.checkpoint: the environment has no DIR; set it before the start, "
+        "or write ${DIR:default}",
+    )
+
+
+def test_spark_fills_in_what_it_knows_itself():
+    tables = {
+        "spark": {
+            "spark.local.dir": "${FOLDER:/data}/x",
+            "spark.app.name": "${env:HOME}${spark.master}",
+        },
+        "pipelines": {"p": {"discipline": "channel"}},
+    }
+    assert parse_config(tables, {}, "c.toml").spark == {
+        "spark.local.dir": "/data/x",
+        "spark.app.name": "${env:HOME}${spark.master}",
+    }
 
 
 def test_files_are_read(tmp_path):

@@ -36,7 +36,8 @@ from streaming.disciplines.multicast.describe import of_batch
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.multicast.reshard import reshard as reshard_multicast
 from streaming.disciplines.reshard import rekeyed
-from streaming.disciplines.state_keys import channel_shard, shard_keys
+from streaming.disciplines.state_keys import shard_keys, shard_of_name
+from streaming.disciplines.state_row import StateRow
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.channels.plans import plan as channel_plan
 from tests.streaming.disciplines.multicast.histories import history
@@ -57,10 +58,10 @@ def run(stage, operator, reshard, describe, seed):
             shards, partitions = sizes.choice(SIZES)
             before = told(stage, describe), replace(stage.totals(), batches=0)
             after = replace(stage.plan, shards=shards, state_partitions=partitions)
-            rows = [(key, *state) for key, state in sorted(stage.states.items())]
+            rows = sorted(stage.states.items())
             moved = reshard(stage.plan, after, rows)
             stage.plan, stage.operator = after, operator(after)
-            stage.states = {key: tuple(state) for key, *state in moved.rows}
+            stage.states = dict(moved.rows)
             assert (told(stage, describe), stage.totals()) == before
         stage.rng = random.Random(1000 * seed + batch)  # the same batches for any shards
         stage.batch()
@@ -134,10 +135,12 @@ def step_channels(plan, states, records, now_ms):
     """One batch in all shards: the new states, and what they write."""
     written = []
     for number, key in enumerate(shard_keys(plan.shards, plan.state_partitions)):
-        mine = [each for each in records if channel_shard(each["key"], plan.shards) == number]
+        mine = [each for each in records if shard_of_name(each["key"], plan.shards) == number]
         table = pa.Table.from_pylist(mine, schema=record_schema(plan))
         table = labelled(table, arrival_schema(plan), header_name(plan.label)).combine_chunks()
-        shard = decode_shard(states.get(key), record_schema(plan), ShardFiles.of(plan, key))
+        shard = decode_shard(
+            states.get(key, StateRow()), record_schema(plan), ShardFiles.of(plan, key)
+        )
         after, writes = step_shard(
             shard, [to_body(each) for each in table.to_batches()], now_ms, plan
         )
@@ -173,9 +176,9 @@ def test_channels(seed, tmp_path, monkeypatch):
                 folder = str(tmp_path / f"moved-{batch}")
                 after = replace(plan, shards=shards, state_partitions=partitions, folder=folder)
                 before = described_channels(plan, states)
-                rows = [(key, *state) for key, state in sorted(states.items())]
+                rows = sorted(states.items())
                 moved = reshard_channels(plan, after, rows)
-                plan, states = after, {key: tuple(state) for key, *state in moved.rows}
+                plan, states = after, dict(moved.rows)
                 assert described_channels(plan, states) == before
                 waiting = describe_waiting(moved.waiting.values(), RULES.labels)
                 assert sorted(each["held"] for each in waiting) == sorted(
@@ -191,7 +194,7 @@ def test_channels(seed, tmp_path, monkeypatch):
 
 def test_shards_that_send_each_other_messages_stay_as_many():
     two = broadcast_plan(BatchMulticastPlan, shards=2)
-    rows = [(key, "state") for key in shard_keys(2, 2)]
+    rows = [(key, StateRow()) for key in shard_keys(2, 2)]
     moved = rekeyed(two, replace(two, state_partitions=1), rows)
     assert [key for key, _ in moved.rows] == shard_keys(2, 1)
     with pytest.raises(ValueError, match="its 2 shards send each other messages"):

@@ -16,6 +16,7 @@ from streaming.disciplines.multicast.batched import BatchOperator as Multicast
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.refused import FINDING, Refusal, Refused, found
 from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_row import StateRow
 from tests.streaming.broadcast_harness import Stage, broadcast_plan, drain
 from tests.streaming.disciplines.multicast.histories import history
 from tests.streaming.exchange_harness import given_topics
@@ -40,7 +41,9 @@ class Refusing(Stage):
         out = Topics(holes=False)
         real, self.topics = self.topics, out
         for key, given in packs.items():
-            rows, _ = drain(self.operator.step(key, given, self.states.get(key), self.now_ms))
+            rows, _ = drain(
+                self.operator.step(key, given, self.states.get(key, StateRow()), self.now_ms)
+            )
             BroadcastOperator.cores.clear()
             for row in rows:
                 if row["topic"] == "out":

@@ -180,6 +180,7 @@ def test_new_outputs_take_records_as_large_as_inputs_have(broker, config, topic_
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     large = NewTopic(topic_prefix + "a.in", 1, config={"max.message.bytes": "3000000"})
     admin.create_topics([large])[topic_prefix + "a.in"].result(30)
+    topics.wait_for(config(a={}), {topic_prefix + "a.in"})  # the broker may hear of it last
     topics.create(config(a={}), inputs=False)
     for role in ("out", "rejects", "events"):
         asked = ConfigResource(ResourceType.TOPIC, f"{topic_prefix}a.{role}")

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from streaming.kafka.lag import Lag
-from streaming.service.lag_watch import MARKS_MAX, Backlog
+from streaming.service.metrics.lag_watch import MARKS_MAX, Backlog
 
 PLACE = ("t", 0)
 

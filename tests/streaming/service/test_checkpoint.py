@@ -8,7 +8,8 @@ import pytest
 from streaming.config import parse_config
 from streaming.disciplines.groups import GROUP
 from streaming.disciplines.multicast import MULTICAST
-from streaming.errors import ConfigError, SequencerError
+from streaming.disciplines.state_row import STATE_FORMAT
+from streaming.errors import ConfigError, SequencerError, StateFormatError
 from streaming.service.checkpoint import Checkpoint, Identity
 
 LINEAR = {"labels": {"kind": "linear"}, "channel": "key"}
@@ -38,45 +39,25 @@ def test_the_first_membership_of_a_checkpoint_stays(tmp_path):
         checkpoint.pin(replace(first, own={**own, "nodes": 5}))
 
 
-def test_a_checkpoint_of_an_older_version_is_understood(tmp_path):
-    """It has the fields of all disciplines, empty where they are another's."""
-    older = {
-        "discipline": "multicast",
-        "shards": 16,
-        "state_partitions": 2,
-        "labels": {},
-        "channel": "",
-        "groups": {},
-        "nodes": 0,
-        "sender_order": "",
-        "order": "counter",
-        "inputs": ["in"],
-    }
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "identity.json").write_text(json.dumps(older))
-    identity = Checkpoint(str(tmp_path), "p").identity()
-    assert identity == Identity("multicast", 16, 2, ["in"], {"order": "counter"})
+OF_0_1_0 = {"channel": "key", "discipline": "channel", "inputs": ["in"], "shards": 6,
+    "labels": {"kind": "linear", "start": 0, "step": 1}, "state_partitions": 2}  # fmt: skip
+"""What version 0.1.0 wrote: no format."""
 
 
-def test_groups_of_an_older_version_stay_on_the_network(tmp_path):
-    older = {
-        "discipline": "group", "shards": 16, "state_partitions": 2, "inputs": ["in"],
-        "groups": {"G": ["A"]}, "nodes": 4, "sender_order": "group",
-    }  # fmt: skip
+@pytest.mark.parametrize("form", [None, STATE_FORMAT - 1, STATE_FORMAT + 1])
+def test_a_checkpoint_of_another_version_is_refused(tmp_path, form):
+    stated = OF_0_1_0 if form is None else {**OF_0_1_0, "format": form}
     (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "identity.json").write_text(json.dumps(older))
+    (tmp_path / "p" / "identity.json").write_text(json.dumps(stated))
     checkpoint = Checkpoint(str(tmp_path), "p")
-
-    def wanted(sequencing):
-        table = {"discipline": "group", "groups": {"G": ["A"]}, "sequencing": sequencing}
-        config = parse_config({"pipelines": {"p": table}}, {}, "c")
-        own = GROUP.identity(config.pipelines["p"])
-        return Identity("group", 16, 2, ["in"], own)
-
-    assert checkpoint.pin(wanted("network")).own["sequencing"] == "network"
-    with pytest.raises(ConfigError, match='sequencing is "batch".* made with "network"') as refused:
-        checkpoint.pin(wanted("batch"))
-    assert 'write sequencing = "network" into its table' in refused.value.remedy
+    said = "states no format" if form is None else f"has format {form}"
+    for ask in (
+        checkpoint.identity,
+        lambda: checkpoint.pin(Identity("channel", 6, 2, ["in"], LINEAR)),
+    ):
+        with pytest.raises(StateFormatError, match=f"{said}; this version reads") as refused:
+            ask()
+    assert "start this one with a new checkpoint folder" in refused.value.remedy
 
 
 def test_multicasts_of_an_older_version_stay_in_their_order(tmp_path):
@@ -165,3 +146,17 @@ def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name
         path.write_bytes(content[:-1])
         with pytest.raises(SequencerError, match=f"{name} is damaged"):
             checkpoint.pin(identity)
+
+
+@pytest.mark.parametrize("name", ["status.json", "waiting.json"])
+@pytest.mark.parametrize("text", ["", '{"batch": 1, "sha'])
+def test_figures_that_are_damaged_are_removed(tmp_path, name, text):
+    """They are only shown: what is delivered rests on other files."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    checkpoint.write_status({"batch": 1})
+    checkpoint.write_waiting({0: "some"})
+    assert checkpoint.remove_damaged_figures() == []
+    (tmp_path / "p" / name).write_text(text)
+    assert checkpoint.remove_damaged_figures() == [f"{tmp_path}/p/{name}"]
+    assert not (tmp_path / "p" / name).exists()
+    assert checkpoint.remove_damaged_figures() == []

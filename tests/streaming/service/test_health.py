@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.config import parse_config
-from streaming.service import health
-from streaming.service.health import Health
+from streaming.service.metrics import health
+from streaming.service.metrics.health import Health
 
 TABLES = {"service": {"hung_after": "10 min"}, "pipelines": {"p": {"discipline": "channel"}}}
 LIMIT_S = 600

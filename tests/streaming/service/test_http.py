@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streaming.config import parse_config
-from streaming.service import http as endpoints
-from streaming.service.health import Health
+from streaming.service.metrics import http as endpoints
 from streaming.service.metrics import metrics_page, served
-from streaming.service.stopping import Stopping
+from streaming.service.metrics.health import Health
+from streaming.stopping import Stopping
 
 TABLES: dict = {
     "service": {"metrics": "127.0.0.1:0"},

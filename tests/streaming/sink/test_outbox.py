@@ -7,8 +7,8 @@ import pytest
 from kafka.errors import KafkaConnectionError, NodeNotReadyError
 from kafka.future import Future
 
-from streaming.arrow.record_batch import Batch
 from streaming.sink.outbox import Outbox
+from streaming.wire.record_batch import Batch
 
 FIRST, SECOND = ("T", 0), ("T", 1)
 NOT_LEADER, OUT_OF_ORDER = 6, 45
@@ -20,11 +20,12 @@ class Brokers:
     def __init__(self, leaders):
         self.leaders = dict(leaders)
         self.later = dict(leaders)
-        self.flights = []
-        self.ready = True
+        self.flights, self.timeouts_ms = [], []
+        self.ready, self.request_ms = True, 30_000
 
     def send(self, request, node):
         future = Future()
+        self.timeouts_ms.append(request.timeout_ms)
         if not self.ready:
             return future.failure(NodeNotReadyError(node))
         sent = {
@@ -109,6 +110,13 @@ def test_a_partition_whose_leader_moves_is_not_sent_twice_at_once(brokers, outbo
         brokers.answer(2)
     outbox.wait()
     assert not brokers.sent
+
+
+def test_a_broker_answers_before_its_answer_is_given_up(brokers, outbox):
+    """That it timed out is an answer; without one the session ends with the batch."""
+    put(outbox, FIRST, "A")
+    poll(outbox)
+    assert 0 < max(brokers.timeouts_ms) < brokers.request_ms
 
 
 def test_who_leads_now_is_asked_when_the_old_leader_is_lost(brokers, outbox):

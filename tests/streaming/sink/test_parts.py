@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streaming.arrow.encoded import encoded
 from streaming.arrow.ipc import to_ipc
-from streaming.arrow.record_batch import rows_within
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Headers, Plan
 from streaming.errors import ProgressMissing
 from streaming.sink import parts, writer
 from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.sink import Sink
+from streaming.wire.encoded import encoded
+from streaming.wire.record_batch import rows_within
 from tests.seeds import seeds
 
 PARTITIONS = 3

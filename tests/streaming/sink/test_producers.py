@@ -11,13 +11,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka.errors import KafkaConnectionError
 
-from streaming.arrow.compression import COMPRESSIONS
-from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable
-from streaming.kafka import brokers
-from streaming.kafka.brokers import Brokers
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.topics import end_of
@@ -30,6 +26,10 @@ from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import Writer, writer_for
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
+from streaming.wire import brokers
+from streaming.wire.brokers import Brokers
+from streaming.wire.compression import COMPRESSIONS
+from streaming.wire.fetched import tables
 from tests.kafka_helpers import SECONDS_MAX, create_topics, read_all
 
 PARTITIONS = 3

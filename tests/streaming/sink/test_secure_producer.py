@@ -7,18 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import HEADERS
 from streaming.config.load import parse_config
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings
-from streaming.kafka.bounds import LATEST, BoundsReader
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.sink import writer as writers
 from streaming.sink.writer import writer_for
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
+from streaming.wire.bounds import LATEST, BoundsReader
+from streaming.wire.fetched import tables
 from tests import kerberos
 from tests.kafka_helpers import create_topics, read_all
 

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from streaming.kafka.brokers import Brokers
+from streaming.wire.brokers import Brokers
 from tests.kafka_helpers import create_topics
 
 

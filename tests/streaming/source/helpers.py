@@ -1,6 +1,6 @@
 """What leaders say of topics, in few words."""
 
-from streaming.kafka.bounds import BoundsReader
+from streaming.wire.bounds import BoundsReader
 
 
 def offsets(brokers, topics, which):

@@ -8,17 +8,17 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka.errors import KafkaError
 
-from streaming.arrow.fetched import tables
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.source import Limits
 from streaming.errors import InputDamaged, InputLost
-from streaming.kafka import bounds
-from streaming.kafka import brokers as kafka_brokers
-from streaming.kafka.bounds import EARLIEST, LATEST, BoundsReader
 from streaming.source import fetching
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from streaming.wire import bounds, fetch
+from streaming.wire import brokers as kafka_brokers
+from streaming.wire.bounds import EARLIEST, LATEST, BoundsReader
+from streaming.wire.fetched import tables
 from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, read_by_librdkafka
 from tests.streaming.source.helpers import offsets
 
@@ -74,7 +74,7 @@ def test_small_answers(broker, brokers, topic, monkeypatch):
     """Many requests, by turns to each partition; the first batch comes whole all the same."""
     produce(broker.bootstrap, topic, [Record(b"k%d" % n, b"v" * 500) for n in range(2_000)])
     there = as_found(read_all(broker.bootstrap, topic))
-    monkeypatch.setattr(fetching, "RESPONSE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(fetch, "RESPONSE_BYTES_MAX", 10_000)
     monkeypatch.setattr(fetching, "PARTITION_BYTES_MAX", 4_000)
     monkeypatch.setattr(fetching, "PARTITION_BYTES_MIN", 100)
     assert found(brokers, whole(topic, offsets(brokers, [topic], LATEST)), 5_000) == there
@@ -151,7 +151,7 @@ def test_new_partitions_are_seen(broker, brokers, topic):
 def test_a_missing_topic_and_what_never_comes(brokers, topic, monkeypatch):
     monkeypatch.setattr(fetching, "SECONDS_MAX", 0.5)
     monkeypatch.setattr(bounds, "SECONDS_MAX", 0.5)
-    monkeypatch.setattr(fetching, "WAIT_MS", 50)
+    monkeypatch.setattr(fetch, "WAIT_MS", 50)
     with pytest.raises(KafkaError, match="no-such-topic"):
         offsets(brokers, [topic, "no-such-topic"], LATEST)
     with pytest.raises(KafkaError, match="partition=0"):

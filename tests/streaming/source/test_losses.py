@@ -13,14 +13,14 @@ from confluent_kafka.admin import AdminClient
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.source import Limits
 from streaming.errors import InputLost
-from streaming.kafka import bounds
-from streaming.kafka.topology import Topology, id_of, id_text
 from streaming.source import fetching, reader, watching
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, Loss, lost
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.source.ranges import Range
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from streaming.wire import bounds
+from streaming.wire.topology import Topology, id_of, id_text
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
 
 

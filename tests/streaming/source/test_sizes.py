@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from streaming.disciplines.source import Limits
-from streaming.kafka.bounds import LATEST
 from streaming.source import reader, sizes
 from streaming.source.positions import offsets_in
 from streaming.source.ranges import Range, ranges
 from streaming.source.reader import Inputs, KafkaReader
+from streaming.wire.bounds import LATEST
 from tests.kafka_helpers import Record, produce
 from tests.streaming.source.helpers import offsets
 

@@ -57,12 +57,22 @@ class Groups(World):
         op, group = (
             (value.get("op"), value.get("group")) if isinstance(value, dict) else (None,) * 2
         )
-        members = value.get("members") if isinstance(value, dict) else None
-        there = group in self.groups
-        if op not in ("add", "set", "remove") or (op == "add") == there:
+        members = frozenset(value.get("members") or ()) if isinstance(value, dict) else None
+        there, one = group in self.groups, {"join": "joined", "leave": "left"}.get(op)
+        if one:
+            named, before = {value["member"]}, self.groups.get(group, frozenset())
+            members = before | named if op == "join" else before - named
+        if op not in ("add", "set", "remove", "join", "leave") or (op == "add") == there:
             self.answer(command, "command-refused", reason="does not fit")
+        elif value.get("if_version", self.versions[group] if there else None) != (
+            self.versions[group] if there else None
+        ):
+            moved = {"reason": "version-moved", "version": self.versions[group]}
+            self.answer(command, "command-refused", **moved)
         elif op != "remove" and not members:
             self.answer(command, "command-refused", reason="no members")
+        elif one and members == before:
+            self.answer(command, "command-done")
         elif op == "remove":
             self.next(group)
             del self.groups[group]
@@ -71,7 +81,8 @@ class Groups(World):
             self.answer(command, "command-done")
         else:
             self.change(group, members)
-            self.event({"add": "group-added", "set": "group-changed"}[op], group)
+            told = {one: value["member"], "count": len(members)} if one else {}
+            self.event("group-added" if op == "add" else "group-changed", group, **told)
             self.answer(command, "command-done")
 
     def send(self, sender, header, value, partition=0, extra=()):
@@ -122,9 +133,14 @@ def random_groups(seed, *, steps=120, commands=0.05, **options):
     for step in range(steps):
         world.clock += 1
         if rng.random() < commands:
-            op, group = rng.choice(["add", "set", "set", "remove"]), f"G{rng.randrange(7)}"
+            op = rng.choice(["add", "set", "remove", "join", "leave", "join"])
+            group = f"G{rng.randrange(7)}"
             bad = rng.choice([b"{", b"[]", b"", {"op": "x"}, {"op": "set", "group": "G0"}])
             whole = {"op": op, "group": group, "members": members(), "id": f"c{step}"}
+            if op in ("join", "leave"):
+                whole["member"] = rng.choice(whole.pop("members"))
+            if op != "add" and rng.random() < 0.3:
+                whole["if_version"] = rng.randrange(4)
             world.do(bad if rng.random() < 0.2 else whole)
             continue
         sender = rng.randrange(4)

@@ -236,6 +236,15 @@ def test_planted_faults_are_found(plant, name):
     )
 
 
+def test_an_output_that_was_given_partitions_keeps_its_keys_in_place():
+    """The new ones stay empty; a key in two partitions, or in a wrong one, is found as before."""
+    settings, material = story(4, LinearLabels())
+    grown = replace(settings, output_partitions=PARTITIONS + 2)
+    assert judge(grown, material).good
+    other_partition(material)
+    assert "wrong-partition" in judge(grown, material).counts
+
+
 def hide_refusal(m):
     at = next(i for i, event in enumerate(m.events) if event["reason"] == "too-large")
     del m.events[at]

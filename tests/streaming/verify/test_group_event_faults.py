@@ -54,6 +54,23 @@ def event_with_other_members(m):
     m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
 
 
+def of_a_join(**more):
+    """Another member, or another number of them."""
+
+    def plant(m):
+        at = next(n for n, record in enumerate(m.events) if b'"joined"' in record.value)
+        fields = json.loads(m.events[at].value) | more
+        m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+
+    return plant
+
+
+def moved_though_it_was_not(m):
+    at = next(n for n, record in enumerate(m.events) if b"version-moved" in record.value)
+    fields = json.loads(m.events[at].value) | {"version": 0}
+    m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
+
+
 def unreadable_event(m):
     m.events[0] = replace(m.events[0], value=b"{")
 
@@ -69,6 +86,9 @@ PLANTS = [
     (no_removed_event, "missing-event"),
     (event_of_nothing, "invented-event"),
     (event_with_other_members, "wrong-event"),
+    (of_a_join(joined="L"), "wrong-event"),
+    (of_a_join(count=2), "wrong-event"),
+    (moved_though_it_was_not, "wrong-answer"),
     (unreadable_event, "bad-event"),
 ]
 
@@ -102,7 +122,7 @@ def test_a_set_of_the_same_members_needs_no_event():
     world.do({"op": "set", "group": "X", "members": ["L", "K"], "id": "c9"})
     m = Lists.of(material_for(world))
     assert verdict_on(m).good
-    del m.events[event_at(m, "group-changed", 1)]
+    del m.events[next(n for n, each in enumerate(m.events) if each.key == b"X")]
     assert verdict_on(m).good
 
 

@@ -262,7 +262,7 @@ def test_the_market_is_in_order():
     verdict = verdict_on(Lists.of(material_for(market())), across_groups=True)
     assert verdict.good, verdict.faults
     assert verdict.looked_at["rejects"] == 4
-    assert verdict.looked_at["commands"] == 4
+    assert verdict.looked_at["commands"] == 8
 
 
 @pytest.mark.parametrize(("plant", "name"), PLANTS)

@@ -19,10 +19,8 @@ from sequencer.groups.directory import Directory, First, Group, Removed
 from sequencer.groups.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow.ipc import from_state, to_state
-from streaming.errors import StateFormatError
 
-FORMAT = 2
-_HEAD = struct.Struct(">BIII")
+_HEAD = struct.Struct(">III")
 _MEMBERS = [("name", pa.string()), ("count", pa.int32())]
 _GROUP = pa.struct(
     [*_MEMBERS, ("version", pa.int64()), ("start", pa.int64()), ("first", pa.bool_())]
@@ -126,15 +124,13 @@ def encode(data: bytes, directory: Directory, subscribers: Subscribers) -> bytes
     mine = np.flatnonzero(subscribers.mine)
     mine_counted = _batch(SUBSCRIBERS, [getattr(subscribers, name)[mine] for name in _NUMBERS])
     parts = (data, to_state(counts), to_state(mine_counted))
-    head = _HEAD.pack(FORMAT, *map(len, parts))
+    head = _HEAD.pack(*map(len, parts))
     return b"".join((head, *parts))
 
 
 def parts(state: bytes) -> tuple[bytes, bytes, bytes]:
     """The encoded directory, counts and subscribers of a state."""
-    form, *lengths = _HEAD.unpack_from(state)
-    if form != FORMAT:
-        raise StateFormatError(form, FORMAT)
+    lengths = _HEAD.unpack_from(state)
     ends = np.cumsum([_HEAD.size, *lengths]).tolist()
     first, second, third = (state[a:b] for a, b in pairwise(ends))
     return first, second, third

@@ -5,15 +5,17 @@ The protocol is `sequencer.groups`; here are the records that it is about, comma
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.groups.directory import Directory
-from sequencer.groups.shard import Shard, Slice
+from sequencer.groups.shard import SLICE_MAX, Moved, Shard, Slice
 from sequencer.groups.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow import output
@@ -22,11 +24,12 @@ from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
     BroadcastWork,
-    homes,
     record_homes,
 )
+from streaming.disciplines.commands import asked_in, stretches
 from streaming.disciplines.groups.batch import codec
-from streaming.disciplines.groups.commands import Changed, GroupCommand, carry_out
+from streaming.disciplines.groups.commands import Carried, Changed, GroupCommand, carry_out
+from streaming.disciplines.groups.notices import detail, notices, words
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
     REASONS,
@@ -38,9 +41,29 @@ from streaming.disciplines.groups.records import (
     retired,
 )
 from streaming.disciplines.refused import Name
+from streaming.disciplines.state_keys import shards_of
 
 IDLE_MAX = 1_000
 """Subscribers and groups that are no more, of which so many stay in the tables at any rate."""
+
+
+COMMAND = -1
+"""In place of a reason: the record is a command."""
+
+NOBODY: Ints = np.empty(0, np.int64)
+
+
+class Past(NamedTuple):
+    """A version of a group that ended in the batch, before the record ``at``.
+
+    ``version``: None where there was no group. ``messages`` of it, and ``members``.
+    """
+
+    at: int
+    group: str
+    version: int | None
+    messages: int
+    members: Ints
 
 
 class BatchOperator(BroadcastOperator):
@@ -70,6 +93,7 @@ class BatchCore(BroadcastCore):
         self.first = codec.decode_first(plan.membership)
         self.changed = False
         self.known = known
+        self.past: list[Past] = []
 
     @property
     def shard(self) -> Shard:
@@ -84,22 +108,46 @@ class BatchCore(BroadcastCore):
         return self.known
 
     def step(self, work: BroadcastWork) -> Iterator[output.Write]:
-        """Commands first, then the messages in their order."""
-        events = self._commands(work)
-        sent = published(work.records)
-        group = self._groups(sent, work.now_ms)
-        rows = work.records.take(pa.array(sent.good)).combine_chunks()
-        for part in self.shard.take(group, work.now_ms):
-            deliveries = self._deliveries(part, rows)
-            self.totals.delivered += len(deliveries)
-            yield from by_topic(deliveries, self.plan)
+        """Commands first, then the records in their order: messages, and commands among them."""
+        events: list[output.Event] = []
+        self.past = []
+        for row in work.commands.to_pylist():
+            yield from self._command(row, None, 0, work, events)
+        asked = asked_in(work.records, self.plan.input_commands)
+        sent = self._sent(work)
+        for first, stop in stretches(len(work.records), asked):
+            yield from self._messages(work, sent, first, stop)
+            if stop in asked:
+                (row,) = work.records.slice(stop, 1).to_pylist()
+                yield from self._command(row, asked[stop], stop, work, events)
         events += self._retire(work.now_ms)
-        here = np.flatnonzero(record_homes(work.records, self.plan.shards) == self.number)
+        here = record_homes(work.records, self.plan.shards) == self.number
+        self.totals.commands += int((here & (sent.why == COMMAND)).sum())
+        here = np.flatnonzero(here & (sent.why != COMMAND))
         count_records(self.totals, sent.why[here])
         self.totals.channels = int(self.shard.subscribers.born.sum())
         records = work.records.take(pa.array(here))
         yield self.plan.rejects, rejects(records, sent.why[here], self.plan.inputs)
         yield self.plan.events, output.events(events)
+
+    def _sent(self, work: BroadcastWork) -> Published:
+        """What senders wrote, but for commands."""
+        sent = published(work.records)
+        sent.why[list(asked_in(work.records, self.plan.input_commands))] = COMMAND
+        return sent
+
+    def _messages(
+        self, work: BroadcastWork, sent: Published, first: int, stop: int
+    ) -> Iterator[output.Write]:
+        """Deliver the messages among the records from ``first`` to ``stop``."""
+        good = sent.good
+        good = good[slice(*np.searchsorted(good, [first, stop]))]
+        group = self._groups(sent, good, work.now_ms)
+        rows = work.records.take(pa.array(good[sent.why[good] == 0])).combine_chunks()
+        for part in self.shard.take(group, work.now_ms):
+            deliveries = self._deliveries(part, rows)
+            self.totals.delivered += len(deliveries)
+            yield from by_topic(deliveries, self.plan)
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
         """Take back so many of the last sequence numbers of these subscribers."""
@@ -107,26 +155,41 @@ class BatchCore(BroadcastCore):
         for key, count in counts.items():
             self.shard.subscribers.sequence[places[key.decode()]] -= count
 
+    def is_notice(self, work: BroadcastWork, name: Name) -> bool:
+        """Whether a delivery tells of a change."""
+        del work
+        return self.plan.message_of(name)[0][0] is None
+
     def origin(self, work: BroadcastWork, name: Name) -> int:
-        """Return the record that is this message of its group; commands come before all records."""
-        (group, _, own), _ = self.plan.message_of(name)
-        directory, records = self.shard.directory, self._sent_to(work, str(group))
-        number = directory.number(str(group))
-        after = int(directory.count[number] - directory.start[number])
+        """Return the record that is this message of its group, or what a notice tells of."""
+        (group, version, own, *told), _ = self.plan.message_of(name)
+        if group is None:
+            return work.row_of(json.loads(told[0] or "{}"), self.plan)
+        first, stop, after = self._span(str(group), int(version or 0), len(work.records))
+        sent = self._sent(work)
+        there = sent.good[sent.group[sent.good] == sent.names.index(str(group))]
+        records = there[(there >= first) & (there < stop)]
         return int(records[int(own or 0) - (after - len(records))])
 
     def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
         """Return the members of a record's group."""
-        sent = published(work.records)
-        directory = self.shard.directory
-        members = directory.groups[sent.names[int(sent.group[record])]].members
+        sent, directory = published(work.records), self.shard.directory
+        group = sent.names[int(sent.group[record])]
+        past = (each.members for each in self.past if each.group == group and each.at > record)
+        members = next(past, None)
+        if members is None:
+            members = directory.groups[group].members
         return {directory.subscribers[subscriber] for subscriber in members.tolist()}
 
-    def _sent_to(self, work: BroadcastWork, group: str) -> Ints:
-        """The records of the batch that are messages of a group."""
-        sent = published(work.records)
-        here = sent.group[sent.good] == sent.names.index(group)
-        return np.asarray(sent.good[here])
+    def _span(self, group: str, version: int, count: int) -> tuple[int, int, int]:
+        """The records (half-open) that have this version's messages, and how many it had then."""
+        first = 0
+        for each in self.past:
+            if each.group == group and each.version == version:
+                return first, each.at, each.messages
+            first = each.at if each.group == group else first
+        number, directory = self.shard.directory.number(group), self.shard.directory
+        return first, count, int(directory.count[number] - directory.start[number])
 
     def dump(self) -> bytes:
         """The state; the directory is encoded anew only where it changed."""
@@ -148,31 +211,86 @@ class BatchCore(BroadcastCore):
         codec.load_counts(self.shard.directory, counts)
         codec.load_subscribers(self.shard.subscribers, subscribers)
 
+    def renew(self, since_ms: int) -> None:
+        """See `Core.renew`."""
+        self.shard.subscribers.renew(since_ms)
+
     def _shard(self, directory: Directory) -> Shard:
         mine = self._mine(directory.subscribers)
         return Shard(directory, Subscribers.fresh(mine), self._mine, self.plan.stamps)
 
     def _mine(self, names: Sequence[str]) -> NDArray[np.bool_]:
         keys = pa.array([name.encode() for name in names], pa.binary())
-        return np.asarray(homes(keys, self.plan.shards) == self.number)
+        return np.asarray(shards_of(keys, self.plan.shards) == self.number)
 
-    def _commands(self, work: BroadcastWork) -> list[output.Event]:
-        """Carry out the commands, as every shard does; the first one tells of it."""
-        events = carry_out(
-            work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
+    def _command(
+        self,
+        row: Mapping[str, Any],
+        op: str | None,
+        at: int,
+        work: BroadcastWork,
+        events: list[output.Event],
+    ) -> Iterator[output.Write]:
+        """Carry out a command before the record ``at``, as every shard does; the first answers.
+
+        Each tells its own subscribers, where they are to be told.
+        """
+        moved: list[Moved] = []
+        change = partial(self._change, now_ms=work.now_ms, at=at, moved=moved)
+        carried = carry_out(row, op, self.plan, work.now_ms, change)
+        if self.number == 0:
+            events += carried.events
+        if carried.change is not None and self.plan.notices:
+            yield from self._notices(carried, moved[0], row["timestamp"], work.now_ms)
+
+    def _change(self, command: GroupCommand, now_ms: int, at: int, moved: list[Moved]) -> Changed:
+        directory = self.shard.directory
+        there = directory.groups.get(command.group)
+        before = messages = None
+        members = NOBODY
+        if there is not None:
+            before, members = int(directory.version[there.number]), there.members
+            messages = int(directory.count[there.number] - directory.start[there.number])
+        change = self.shard.change(
+            command.op, command.group, command.members, now_ms, command.if_version
         )
-        return events if self.number == 0 else []
+        moved.append(change)
+        group = change.group
+        version = None if command.op == "remove" else int(directory.version[group.number])
+        if version != before:
+            self.changed = True
+            self.past.append(Past(at, command.group, before, messages or 0, members))
+        return Changed(before, version, len(group.members))
 
-    def _change(self, command: GroupCommand, now_ms: int) -> Changed:
-        group = self.shard.change(command.op, command.group, command.members, now_ms)
-        self.changed = True
-        gone = command.op == "remove"
-        return Changed(None if gone else int(self.shard.directory.version[group.number]))
+    def _notices(
+        self, carried: Carried, moved: Moved, timestamp: int, now_ms: int
+    ) -> Iterator[output.Write]:
+        """Tell the members after a change, and who left, of it."""
+        shard, op = self.shard, carried.command.op
+        names = shard.directory.subscribers
+        after = NOBODY if op == "remove" else moved.group.members
+        if not len(moved.entered) + len(moved.left):
+            return
+        who = np.union1d(after, moved.left)
+        who = who[shard.subscribers.mine[who]]
+        entered, left = ([names[each] for each in some.tolist()] for some in moved[1:])
+        text = detail(carried.change or {}, op, entered, left, len(after))
+        for first in range(0, len(who), SLICE_MAX):
+            part = who[first : first + SLICE_MAX]
+            sequence, incarnation, _, _ = shard.subscribers.deliver(part, now_ms)
+            self.totals.notices += len(part)
+            told = notices(
+                [names[each] for each in part.tolist()],
+                words(op, part, moved.entered, moved.left),
+                text,
+                timestamp,
+                {"sequence": sequence, "incarnation": incarnation},
+            )
+            yield from by_topic(told, self.plan)
 
-    def _groups(self, sent: Published, now_ms: int) -> Ints:
-        """The groups of the messages that have one; the others get their reason."""
+    def _groups(self, sent: Published, good: Ints, now_ms: int) -> Ints:
+        """The groups of the messages that have one, of the rows ``good``; others get a reason."""
         numbers = np.array([self.shard.directory.number(name) for name in sent.names], np.int64)
-        good = sent.good
         codes = sent.group[good]
         group = numbers[codes]
         reasons = [

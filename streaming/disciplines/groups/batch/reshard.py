@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.groups.subscribers import UNBORN, Subscribers
+from streaming.arrow.ipc import to_line
 from streaming.arrow.totals import Totals
-from streaming.disciplines.broadcast import homes, state_row
 from streaming.disciplines.groups.batch import codec
 from streaming.disciplines.groups.batch.operator import BatchCore, BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
-from streaming.disciplines.shards import core_of
-from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_keys import shard_keys, shards_of
+from streaming.disciplines.state_row import StateRow
 
 
 def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Resharded:
@@ -29,7 +29,7 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
     if not rows:
         return Resharded([], {})
     operator = BatchOperator(before)
-    cores: list[Any] = [operator.restored(key, tuple(state)) for key, *state in rows]
+    cores: list[Any] = [operator.restored(key, state) for key, state in rows]
     if any(_groups(core) != _groups(cores[0]) for core in cores):
         raise ValueError("its shards do not know the same groups")
     counted = _counted(cores)
@@ -40,9 +40,9 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
     data = codec.encode_directory(directory, cores[0].first) if added else cores[0].known[0]
     numbers = [counted.get(name, (0, UNBORN, 0)) for name in names]
     columns = np.array(numbers, np.int64).reshape(len(names), 3).T
-    of = homes(pa.array([name.encode() for name in names], pa.binary()), after.shards)
-    totals = counts_of(Totals.from_json(core_of(row[1:])[1]) for row in rows)
-    clock_ms = max(int(row[2]) for row in rows)
+    of = shards_of(pa.array([name.encode() for name in names], pa.binary()), after.shards)
+    totals = counts_of(Totals.from_json(state.totals) for _, state in rows)
+    clock_ms = max(state.clock_ms for _, state in rows)
     found: list[Row] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
         subscribers = Subscribers(of == number, *columns)
@@ -51,7 +51,7 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
             totals if number == 0 else Totals(),
             channels=int((subscribers.born & subscribers.mine).sum()),
         )
-        found.append((key, *state_row(clock_ms, state, own.to_json())))
+        found.append((key, StateRow(clock_ms, own.to_json(), to_line(state))))
     return Resharded(found, {})
 
 

@@ -27,7 +27,6 @@ from streaming.disciplines.exchange import (
     Route,
     ShardOutcome,
     ShardWork,
-    home,
 )
 from streaming.disciplines.groups.commands import Changed, GroupCommand, carry_out
 from streaming.disciplines.groups.network.codec import chunks, dump, load, unchunk
@@ -43,6 +42,7 @@ from streaming.disciplines.groups.records import (
     retired,
 )
 from streaming.disciplines.shards import Count
+from streaming.disciplines.state_keys import shard_of_name
 
 
 def shard_of(node: int, plan: NetworkPlan) -> int:
@@ -52,7 +52,7 @@ def shard_of(node: int, plan: NetworkPlan) -> int:
 
 def subscriber_shard(name: str, plan: NetworkPlan) -> int:
     """The shard of a subscriber."""
-    return home(name.encode(), plan.shards)
+    return shard_of_name(name.encode(), plan.shards)
 
 
 def ingress(name: str, plan: NetworkPlan) -> int:
@@ -60,7 +60,7 @@ def ingress(name: str, plan: NetworkPlan) -> int:
     node = plan.ingress.get(name)
     if node is None:
         # A record may name a group in any bytes: it is unknown, and rejected by this shard.
-        node = shard_of(home(name.encode(errors="surrogateescape"), plan.nodes), plan)
+        node = shard_of(shard_of_name(name.encode(errors="surrogateescape"), plan.nodes), plan)
     return node
 
 
@@ -157,23 +157,34 @@ class NetworkCore(ExchangeCore):
         self.directory_blob, self.records, self.known = load(self.net, state)
         self._shown = None
 
+    def renew(self, since_ms: int) -> None:
+        """See `Core.renew`."""
+        for count in self.known.values():
+            count.renew(since_ms)
+
     def _refresh(self) -> None:
         self.net.settle()
         self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
 
     def _commands(self, work: ShardWork) -> list[output.Event]:
         """Carry out the commands, as every shard does; the first one tells of it."""
-        events = carry_out(
-            work.commands, self.plan, work.now_ms, partial(self._change, now_ms=work.now_ms)
-        )
+        change = partial(self._change, now_ms=work.now_ms)
+        events: list[output.Event] = []
+        for row in work.commands.to_pylist():
+            events += carry_out(row, None, self.plan, work.now_ms, change).events
         return events if self.net.place.shard == 0 else []
 
     def _change(self, command: GroupCommand, now_ms: int) -> Changed:
-        change = self.net.change(command.op, command.group, command.members, now_ms)
+        directory = self.net.directory
+        before = directory.view_of.get(command.group)
+        change = self.net.change(
+            command.op, command.group, command.members, now_ms, command.if_version
+        )
         self.directory_blob, self._shown = b"", None
         moved = {group: view.number for view in change.views for group in view.groups}
         moved.pop(command.group, None)
-        return Changed(self.net.directory.view_of.get(command.group), moved)
+        count = len(directory.groups.get(command.group, ()))
+        return Changed(before, directory.view_of.get(command.group), count, moved)
 
     def _deliveries(self, delivered: Hops, rows: pa.Table, now_ms: int) -> pa.Table:
         """One record for each message and subscriber of this shard, for the sink."""

@@ -12,18 +12,18 @@ import pytest
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
-from streaming.arrow.blocks import LARGE_BYTES_MIN, plain_values
-from streaming.arrow.encoded import batches_of, is_encoded
 from streaming.arrow.ipc import from_body, from_ipc
-from streaming.arrow.schemas import has_blocks
+from streaming.arrow.schemas import has_blocks, is_encoded
 from streaming.disciplines.channels import held_records, shard_files
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.operator import ChannelOperator
 from streaming.disciplines.channels.pack import arrival_schema, make_packs, record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
-from tests.streaming.arrow.reading import read
+from streaming.wire.blocks import LARGE_BYTES_MIN, plain_values
+from streaming.wire.encoded import batches_of
 from tests.streaming.disciplines.channels.attempts import State, run
 from tests.streaming.disciplines.channels.plans import plan
+from tests.streaming.wire.reading import read
 
 SIZES = (0, 10, 700, LARGE_BYTES_MIN - 1, LARGE_BYTES_MIN, 20_000)
 

@@ -10,17 +10,18 @@ from sequencer.channels import ChannelCommand, Op, Rules
 from sequencer.labels import CustomLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.key_text import key_from_json, key_to_json
+from streaming.arrow.pack import pack_by_shard
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.commands import read_request
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import (
     arrival_schema,
     labelled,
-    pack_rows,
     record_schema,
     with_commands,
 )
-from streaming.disciplines.state_keys import channel_shard
+from streaming.disciplines.state_keys import shard_of_name
+from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import plan
 
 SHARDS = 5
@@ -32,7 +33,7 @@ class Shards:
 
     def __init__(self, labels=None):
         self.plan = plan(Rules(labels or LinearLabels()))
-        self.rows = [None] * SHARDS
+        self.rows = [StateRow()] * SHARDS
         self.offset = 0
         self.events, self.parts, self.rejects, self.totals = [], [], [], []
 
@@ -41,10 +42,10 @@ class Shards:
         given = [self._row(0, key, label) for key, label in records]
         given += [self._row(1, None, None, each) for each in commands]
         table = pa.Table.from_pylist(given, schema=record_schema(self.plan))
-        shard = [channel_shard(row["key"] or b"", SHARDS) for row in given]
+        shard = [shard_of_name(row["key"] or b"", SHARDS) for row in given]
         rows = labelled(table, arrival_schema(self.plan), "label")
-        placed = with_commands(rows, np.array(shard, np.uint16), 1, SHARDS)
-        batch = pack_rows(*placed, list(range(SHARDS))).to_pydict()
+        placed = with_commands(rows, np.array(shard, np.int32), 1, SHARDS)
+        batch = pack_by_shard(*placed, list(range(SHARDS))).to_pydict()
         self.totals = []
         parts = []
         for shard, pack in zip(batch["shard"], batch["rows"], strict=True):

@@ -24,6 +24,7 @@ from streaming.disciplines.channels.pack import (
     record_schema,
 )
 from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 
@@ -88,7 +89,7 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
     ends = []
     for shuffle in range(3):
         rng = random.Random(100 + shuffle)
-        row, outputs = None, []
+        row, outputs = StateRow(), []
         for batch in range(5):
             shard = decode_shard(row, schema)
             given = packs(records[batch * 60 : batch * 60 + 60], rng)
@@ -97,7 +98,7 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
             row = encode_shard(after)
         ends.append((row, outputs))
     assert ends[0] == ends[1] == ends[2]
-    totals = json.loads(ends[0][0][-1].splitlines()[0])
+    totals = json.loads(ends[0][0].totals)
     ended = totals["delivered"] + sum(totals["rejected"].values()) + totals["held"]
     assert totals["seen"] == 300 == ended
     assert ends[0][1][1]["wrote_before"][0]

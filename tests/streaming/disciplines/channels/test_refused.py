@@ -8,11 +8,12 @@ import pytest
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
-from streaming.arrow.blocks import plain_values
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import record_schema
 from streaming.disciplines.refused import FINDING, Refusal, Refused, found
+from streaming.disciplines.state_row import StateRow
+from streaming.wire.blocks import plain_values
 from tests.streaming.disciplines.channels.plans import pack, plan
 
 PLAN = plan(Rules(LinearLabels()))
@@ -46,7 +47,7 @@ def run(shard, records, refused=(), p=PLAN):
 
 
 def begun(p=PLAN):
-    return decode_shard(None, record_schema(p))
+    return decode_shard(StateRow(), record_schema(p))
 
 
 def refusal(topic, row, names, why="too-large"):

@@ -9,8 +9,8 @@ REMEMBER_MS = 400
 class Model:
     """Deliveries, rejects and events of a history of batches, as plain tuples and dictionaries."""
 
-    def __init__(self, groups, *, stamps=True):
-        self.stamps = stamps
+    def __init__(self, groups, *, stamps=True, notices=False, input_commands=()):
+        self.stamps, self.notices, self.input_commands = stamps, notices, input_commands
         self.members = {name: set(some) for name, some in groups.items()}
         self.versions = dict.fromkeys(groups, 0)
         self.messages = dict.fromkeys(groups, 0)
@@ -29,44 +29,71 @@ class Model:
                 self.command(record)
         for record in in_order:
             if record.topic == "in":
-                self.message(record)
+                ops = [value for name, value in record.headers if name == "op"]
+                op = (ops[-1] or b"").decode() if ops else ""
+                if op in self.input_commands:
+                    self.command(record, op)
+                else:
+                    self.message(record)
         self.retire()
 
-    def command(self, record):
+    def command(self, record, op=None):
         try:
             value = json.loads(record.value)
+            value |= {"op": op} if op else {}
             op, group = value["op"], value["group"]
         except (ValueError, TypeError, KeyError):
             self.tell("command-refused")
             return
-        members = value.get("members")
+        members = set(value.get("members") or ())
         there = group in self.members
+        if op in ("join", "leave"):
+            before = self.members.get(group, set())
+            one = {value.get("member")}
+            members = before | one if op == "join" else before - one
         if (
-            op not in ("add", "set", "remove")
+            op not in ("add", "set", "remove", "join", "leave")
             or there == (op == "add")
+            or value.get("if_version", self.versions.get(group)) != self.versions.get(group)
             or (op != "remove" and not members)
         ):
             self.tell("command-refused")
+            return
+        if op in ("join", "leave") and members == before:
+            self.tell("command-done")
             return
         for name, (at_ms, version, messages) in list(self.gone.items()):
             if self.now_ms - at_ms > REMEMBER_MS:
                 del self.gone[name]
                 self.floors = (max(self.floors[0], version + 1), max(self.floors[1], messages))
         self.tell("command-done")
+        was = self.members.get(group, set())
+        self.notify(record, op, was, set() if op == "remove" else members)
         if op == "remove":
             del self.members[group]
             self.gone[group] = (self.now_ms, self.versions[group], self.messages[group])
             self.tell("group-removed", group)
             return
-        if op == "set":
+        if op != "add":
             self.versions[group] += 1
         else:
             _, before, messages = self.gone.pop(group, (0, self.floors[0] - 1, self.floors[1]))
             self.versions[group], self.messages[group] = before + 1, messages
         self.begun[group] = self.messages[group]
-        self.members[group] = set(members)
-        kind = {"add": "group-added", "set": "group-changed"}[op]
-        self.tell(kind, group, self.versions[group], sorted(set(members)))
+        self.members[group] = members
+        kind = "group-added" if op == "add" else "group-changed"
+        one = op in ("join", "leave")
+        self.tell(kind, group, self.versions[group], len(members) if one else sorted(members))
+
+    def notify(self, record, op, before, after):
+        """Who is a member after a change, and who left, is told of it."""
+        for name in sorted(after | before) if self.notices and before != after else ():
+            word = "removed" if op == "remove" else "left" if name not in after else "joined"
+            word = "left" if word == "joined" and not after - before else word
+            known = self.known.setdefault(name, [0, self.now_ms, 0])
+            headers = (("notice", word.encode()), ("sequence", b"%d" % known[0]))
+            self.outputs.append((name.encode(), None, record.timestamp, headers))
+            known[0], known[2] = known[0] + 1, self.now_ms
 
     def tell(self, kind, *fields):
         self.events.append((kind, *fields))

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from sequencer.multicast.nodes import OwnedNodes
-from streaming.disciplines.exchange import home
 from streaming.disciplines.multicast import records
 from streaming.disciplines.multicast.route import route
+from streaming.disciplines.state_keys import shard_of_name
 from tests.streaming.disciplines.multicast.floors import (
     events,
     floor_for,
@@ -196,5 +196,7 @@ def test_a_name_of_a_node_is_free_again_after_a_while(order):
 def test_every_record_goes_to_its_senders_shard():
     table = pa.table({"key": pa.array([b"a", None, b"", b"b", b"a"], pa.binary())})
     plan = plan_for("clock", shards=4)
-    assert route(plan)(table).tolist() == [home(k, 4) for k in (b"a", b"", b"", b"b", b"a")]
+    assert route(plan)(table).tolist() == [
+        shard_of_name(k, 4) for k in (b"a", b"", b"", b"b", b"a")
+    ]
     assert route(plan)(table.slice(0, 0)).tolist() == []

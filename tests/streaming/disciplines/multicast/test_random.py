@@ -38,7 +38,7 @@ def test_random_histories_in_random_batches(seed, order):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", seeds(2, 4))
+@pytest.mark.parametrize("seed", [1, 2])  # peers on several shards, so that something travels
 def test_what_is_told_of_peers_in_between(seed, order):
     world = random_multicasts(seed, order=order, commands=0.2)
     floor = floor_for(world, seed, shards=2 + seed % 3)
@@ -133,12 +133,12 @@ def test_causes_come_first_also_by_side_channels(seed, order):
     [
         (
             ablations.clock_bus(queue=ablations.NoBlocks),
-            20,
+            1,
             {"stamp-order", "pairwise-order", "acyclic"},
         ),
         (
             ablations.clock_bus(queue=ablations.LateSync, transaction=ablations.SyncWhenQueueing),
-            20,
+            1,
             {"causality"},
         ),
     ],

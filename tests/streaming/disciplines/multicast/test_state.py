@@ -1,4 +1,4 @@
-"""What checkpoints have of peers: text that an earlier version wrote is read, and written again."""
+"""What checkpoints have of peers: text that was read is written again as it was."""
 
 import json
 
@@ -75,30 +75,3 @@ def test_a_peer_is_written_as_it_was(order, name, party, line):
     peers.touch(name)
     peers.settle(int(SINCE))
     assert peers.texts == {name: text}
-
-
-@pytest.mark.parametrize(
-    ("order", "before", "now"),
-    [
-        (
-            "clock",
-            '[[7],[["4:n4",["p0","p2"],false,null,[]]],[["0:n1"],[],[]]]',
-            '[[7],[["4:n4",[["p0",1],["p2",1]],false,null,[]]],[["0:n1"],[],[],[["0:n1",1]]]]',
-        ),
-        ("counter", '[[],["0:n1"]]', '[[],["0:n1"],[["0:n1",1]]]'),
-    ],
-)
-def test_states_from_before_registrations_count_one_for_each_handle(order, before, now):
-    peers = shard(order, "p0", f"[5,{SINCE},{before},null]")
-    peers.touch("p0")
-    peers.settle(int(SINCE))
-    assert peers.texts == {"p0": f"[5,{SINCE},{now},null]"}
-
-
-def test_transactions_from_before_registrations_have_none():
-    line = '[1,[[0,[7,["p1"],[],[]],[["sync",true,true,true,[3,"p0"],null,[],2],%s,null]]],[],[]]'
-    names = '[["p1"],[],[],["p1"]'
-    peers = shard("clock", "p0", f"[5,{SINCE},null,{line % (names + ']')}]")
-    peers.touch("p0")
-    peers.settle(int(SINCE))
-    assert peers.texts == {"p0": f"[5,{SINCE},null,{line % (names + ',[]]')}]"}

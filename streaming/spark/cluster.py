@@ -1,0 +1,190 @@
+"""The cluster that Spark runs on: whether it is one, whether it answers, what it gives us.
+
+On a local master all this is nothing: driver and executors are one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from streaming.config import Config
+from streaming.errors import ConfigError, JobFailed
+from streaming.spark.session_access import executor_cores, is_stopped
+from streaming.stopping import Stopping
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+STANDALONE = "spark://"
+MASTER_SECONDS_MAX = 60
+CONNECT_SECONDS_MAX = 3
+SETTLE_SECONDS = 30
+"""With some of the wanted cores there, it is begun after so long."""
+REMIND_SECONDS = 60
+POLL_SECONDS = 0.2
+CROWDED = 4
+"""State partitions for a core, beyond which it is told."""
+
+Say = Callable[[str], None]
+
+
+def is_local_master(master: str) -> bool:
+    """Whether driver and executors are one process."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def wait_for_master(master: str, stopping: Stopping, say: Say) -> bool:
+    """Wait until a standalone master listens; False when told to stop meanwhile.
+
+    ConfigError where its address is none, JobFailed where nobody listens for a minute. Spark itself
+    would go on for a minute, and then end in the middle of its start.
+    """
+    if not master.startswith(STANDALONE):
+        return True
+    addresses = [_address(each, master) for each in master.removeprefix(STANDALONE).split(",")]
+    deadline = time.monotonic() + MASTER_SECONDS_MAX
+    told = False
+    while not stopping.is_set():
+        if any(map(_listens, addresses)):
+            return True
+        if time.monotonic() > deadline:
+            raise JobFailed(
+                f"No Spark master listens at {master}.",
+                "Nothing was started.",
+                'Start it, or correct [spark] "spark.master"; its log says its own address.',
+            )
+        if not told:
+            say(f"No Spark master listens at {master}. Waiting for it.")
+        told = True
+        stopping.wait(1)
+    return False
+
+
+def _address(text: str, master: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    try:
+        socket.getaddrinfo(host, int(port))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{master} names no Spark master: {error}.",
+            "Nothing was started.",
+            'Write [spark] "spark.master" = "spark://host:7077", as the master\'s log says it.',
+        ) from error
+    return host, int(port)
+
+
+def _listens(address: tuple[str, int]) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(address, CONNECT_SECONDS_MAX):
+        return True
+    return False
+
+
+class Cluster:
+    """The executors of a session. ``master``: where they come from."""
+
+    def __init__(self, session: SparkSession, config: Config, say: Say) -> None:
+        self.context: Any = session.sparkContext
+        self.master: str = self.context.master
+        self.local = is_local_master(self.master)
+        self.say = say
+        self.wanted = _wanted(config.spark)
+        self._alone = False
+
+    def cores(self) -> int:
+        """Cores of the executors that are there."""
+        return executor_cores(self.context)
+
+    def misfits(self, partitions: Mapping[str, int]) -> list[str]:
+        """See :func:`misfits`."""
+        return misfits(self.context.defaultParallelism, partitions)
+
+    def wait_for_cores(self, stopping: Stopping) -> bool:
+        """Wait until executors are there; False when told to stop meanwhile.
+
+        All the wanted cores, or after a while some of them.
+        """
+        began = reminded = time.monotonic()
+        told = self.local
+        while not stopping.is_set():
+            self.require_alive()
+            cores = 0 if self.local else self.cores()
+            waited = time.monotonic() - began
+            if self.local or cores >= self.wanted or (cores and waited > SETTLE_SECONDS):
+                if told and not self.local:
+                    self.say(f"{cores} cores of {self.master} are there")
+                return True
+            if (waited > 2 and not told) or time.monotonic() - reminded > REMIND_SECONDS:
+                self.say(self._waiting(cores))
+                told, reminded = True, time.monotonic()
+            stopping.wait(POLL_SECONDS)
+        return False
+
+    def watch(self) -> None:
+        """Say when all executors are gone, and when some are there again."""
+        if self.local:
+            return
+        self.require_alive()
+        cores = self.cores()
+        if not cores and not self._alone:
+            self.say(self._waiting(0))
+        elif cores and self._alone:
+            self.say(f"{cores} cores of {self.master} are there again")
+        self._alone = not cores
+
+    @property
+    def deserted(self) -> bool:
+        """Whether there is nobody to finish a batch."""
+        try:
+            return not self.local and not self.cores()
+        except Exception:  # noqa: BLE001  (the JVM is gone)
+            return True
+
+    def require_alive(self) -> None:
+        """JobFailed where the cluster ended the application."""
+        if not self.local and is_stopped(self.context):
+            raise JobFailed(
+                f"{self.master} ended the application.",
+                "What was committed is kept; the checkpoint is as the last batch left it.",
+                "Executors that cannot start are the usual reason: their logs on the workers "
+                "(work/app-…/stderr, or `kubectl logs`) say why.",
+            )
+
+    def _waiting(self, cores: int) -> str:
+        return (
+            f"Waiting for {self.wanted - cores} core(s) of {self.master}: are so many free, with "
+            "the memory that spark.executor.memory asks for?"
+        )
+
+
+def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
+    """What is said where cores and state partitions (by pipeline) do not fit, a line each."""
+    remedy = "`sequencer rescale` changes that"
+    told = []
+    if sum(partitions.values()) < cores:
+        have = ", ".join(f"{name} {count}" for name, count in partitions.items())
+        told.append(
+            f"{cores} cores, but fewer state partitions ({have}): the others have nothing to step; "
+            f"{remedy}"
+        )
+    told += [
+        f"{name}: {count} state partitions for {cores} core(s): each is a commit and a transaction "
+        f"in every batch; {remedy}"
+        for name, count in partitions.items()
+        if count > CROWDED * cores
+    ]
+    return told
+
+
+def _wanted(spark: dict[str, str]) -> int:
+    """Cores that the configuration asks for; 1 where it asks for all there are, or varies."""
+    if cores := spark.get("spark.cores.max"):
+        return int(cores)
+    if spark.get("spark.dynamicAllocation.enabled") == "true":
+        return 1
+    return int(spark.get("spark.executor.instances", 1)) * int(spark.get("spark.executor.cores", 1))

@@ -1,0 +1,119 @@
+"""A process that imports what Python workers need, and is forked where Spark starts a daemon.
+
+Spark starts two daemons, one for operators and one for the sink, the second when the first answers,
+and its first batch waits for both: four seconds in which a core is idle. This process imports for
+both, once, while the JVM makes its session; what Spark starts (`worker_entry`) hands over to a
+child of it. What is imported is in memory once.
+
+It has no threads, and knows nothing of Spark: who asks gives it streams, environment and words. It
+ends with the service, whose end is that of its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from streaming.spark.processes import ALLOCATORS, UNHEARD, quietly
+from streaming.spark.worker_entry import ADDRESS
+
+STOP_SECONDS_MAX = 2
+ASKED_SECONDS_MAX = 10
+
+
+class ForkServer:
+    """The process, while the service runs. Where it is not, daemons import for themselves.
+
+    ``folder``: for its socket. ``environment``: what workers get besides ours. ``modules``: what
+    pipelines' operators need.
+    """
+
+    def __init__(
+        self, folder: Path, python: str, environment: Mapping[str, str], modules: Iterable[str]
+    ) -> None:
+        self.address = str(folder / "socket")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.address)
+            listener.listen()  # who comes before it is ready waits
+            number = listener.fileno()
+            self._process = subprocess.Popen(
+                [*UNHEARD, python, "-m", "streaming.spark.fork_server", str(number), *modules],
+                stdin=subprocess.PIPE,  # it ends when this does
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[number],
+                env={
+                    **ALLOCATORS,
+                    "PYTHONHASHSEED": "0",  # as Spark's daemons have it
+                    "PYTHONUNBUFFERED": "YES",
+                    **os.environ,
+                    **environment,
+                },
+            )
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the JVM's environment says of it."""
+        return {ADDRESS: self.address}
+
+    def close(self) -> None:
+        """End it, by force where it does not end by itself."""
+        process = self._process
+        if process.stdin is not None:
+            quietly(process.stdin.close)()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        Path(self.address).unlink(missing_ok=True)
+
+
+def serve(listener: socket.socket, modules: Iterable[str]) -> None:
+    """Import, then fork a daemon for each that asks, until standard input ends."""
+    from streaming.spark import worker_daemon  # noqa: PLC0415  (most of the work)
+
+    worker_daemon.prepare([*worker_daemon.ALL_MODULES, *modules])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
+    while 0 not in select.select([0, listener.fileno()], [], [])[0]:
+        asker, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _become(asker)
+            worker_daemon.manage()
+            return
+        asker.close()
+
+
+def _become(asker: socket.socket) -> None:
+    """Take on the asker's streams, environment and words; it waits until the socket is closed."""
+    asker.settimeout(ASKED_SECONDS_MAX)
+    head, streams, _, _ = socket.recv_fds(asker, 4, 3)
+    rest = int.from_bytes(head, "big")
+    message = b""
+    while len(message) < rest:
+        part = asker.recv(rest - len(message))
+        if not part:
+            raise ConnectionError("the daemon that Spark started has ended")
+        message += part
+    told = json.loads(message)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(told["environment"])
+    sys.path[:] = told["path"]
+    sys.argv[1:] = told["words"]
+    asker.sendall(b"1")
+    asker.detach()  # closed with this process
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -1,0 +1,211 @@
+"""The JVM that Spark runs in: started early, while Python still imports and asks Kafka.
+
+PySpark starts its JVM when a session is asked for and waits for it. Here the same script is started
+at once (`Jvm`), and PySpark is told where it listens when the session is made.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import socketserver
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from streaming import logs
+from streaming.errors import ConfigError, JobFailed, SequencerError
+from streaming.kafka.jars import pyspark_folder
+from streaming.spark.class_archive import ClassArchive
+from streaming.spark.fork_server import ForkServer
+from streaming.spark.processes import ALLOCATORS, UNHEARD, quietly
+from streaming.spark.scratch import Scratch
+
+START_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 5
+ENDED_SECONDS_MAX = 2
+ARCHIVE_SECONDS_MAX = 20
+POLL_SECONDS = 0.02
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
+
+
+class Jvm:
+    """A JVM process for one Spark session; a context manager that leaves nothing behind.
+
+    ``settings`` are the session's; of them the JVM takes its memory, class path and options.
+    ``server``: for its Python workers; it ends with the JVM. ``scratch``: for temporary files, gone
+    with it.
+    ConfigError in a process that spark-submit started.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        archive: ClassArchive | None = None,
+        server: ForkServer | None = None,
+        scratch: Scratch | None = None,
+    ) -> None:
+        if "PYSPARK_GATEWAY_PORT" in os.environ:  # its class path is without Kafka's client
+            raise ConfigError(
+                "spark-submit started this process, with a JVM of its own.",
+                "Nothing was started.",
+                'Start `sequencer` itself: it starts Spark, where [spark] "spark.master" says.',
+            )
+        home = spark_home()
+        require_same_version(home)
+        scratch = scratch or Scratch()
+        options = f"{scratch.java_option} {settings.get(JAVA_OPTIONS, '')}"  # the user's come later
+        self.settings = {**settings, JAVA_OPTIONS: options.strip()}
+        self._archive = archive
+        self._server = server
+        self._gateway: Any = None
+        self._scratch = scratch
+        self._address = scratch.folder / "address"
+        command = [*UNHEARD, str(home / "bin" / "spark-submit")]
+        for name, value in self.settings.items():
+            command += ["--conf", f"{name}={value}"]
+        self._process = subprocess.Popen(
+            [*command, "pyspark-shell"],
+            stdin=subprocess.PIPE,  # the JVM ends when this does
+            stderr=subprocess.PIPE if logs.in_json() else None,
+            pass_fds=[scratch.lock],  # Spark's files are there as long as it runs
+            env={
+                "SPARK_LAUNCHER_OPTS": LAUNCHER,
+                **ALLOCATORS,
+                **os.environ,
+                "SPARK_HOME": str(home),
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
+                **(server.told if server is not None else {}),
+            },
+        )
+        if self._process.stderr is not None:
+            logs.relay(self._process.stderr, "spark")
+
+    def connect(self) -> None:
+        """Make it PySpark's JVM, as soon as it listens; JobFailed where it does not start."""
+        from pyspark import SparkContext, accumulators  # noqa: PLC0415  (while the JVM starts)
+        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+        os.environ["PYSPARK_PIN_THREAD"] = "true"  # what is told of a job is told to its thread
+        listening = self._listening()
+        os.environ.update(listening)
+        try:
+            gateway = launch_gateway()
+        finally:
+            for name in listening:
+                os.environ.pop(name, None)
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  (no public way in)
+        self._gateway = gateway
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            server.handle_error = _tell_unless_cut_off
+
+    def _listening(self) -> dict[str, str]:
+        """Where the JVM listens, in the variables in which PySpark looks for it."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._address.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise JobFailed(
+                    "Spark's JVM did not start.",
+                    "Nothing was done.",
+                    "What it said is above; see [spark] in the configuration.",
+                )
+            time.sleep(POLL_SECONDS)
+        address = self._address.read_bytes()  # written whole, then renamed
+        (port,) = struct.unpack_from(">i", address)
+        return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": address[8:].decode()}
+
+    def worked(self) -> None:
+        """A batch is done: the classes that are loaded now are those that the next start needs."""
+        if self._archive is not None:
+            self._archive.worth_keeping = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the JVM, by force where it does not end by itself.
+
+        JobFailed where it had ended before, which is what ``value`` comes of then.
+        """
+        known = not isinstance(value, Exception) or isinstance(value, SequencerError)
+        status = None if known else self._ended()
+        if self._gateway is not None:
+            from pyspark import SparkContext  # noqa: PLC0415
+
+            quietly(self._gateway.shutdown)()
+            SparkContext._gateway = None  # noqa: SLF001
+            SparkContext._jvm = None  # noqa: SLF001
+            self._gateway = None
+        self._end()
+        if self._server is not None:
+            self._server.close()
+        self._scratch.close()
+        if status is not None:
+            how = f"by signal {-status}" if status < 0 else f"with status {status}"
+            raise JobFailed(
+                f"Spark's JVM ended {how}.",
+                "Batches that are done stay done; the next start repeats the one that was running.",
+                "Start again. Signal 9 is often the system's, for want of memory: see its log, and "
+                "[spark] spark.driver.memory.",
+            ) from value
+
+    def _ended(self) -> int | None:
+        """The status with which the JVM ended by itself; connections to it may break before."""
+        try:
+            return self._process.wait(ENDED_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _end(self) -> None:
+        process = self._process
+        if process.stdin is not None:
+            quietly(process.stdin.close)()
+        archive = self._archive
+        recording = archive is not None and archive.recording and archive.worth_keeping
+        try:
+            process.wait(STOP_SECONDS_MAX + ARCHIVE_SECONDS_MAX * recording)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._archive is not None:
+            self._archive.close(whole=process.returncode == 0)
+
+
+def spark_home() -> Path:
+    """Where Spark is: SPARK_HOME, or as PySpark brings it."""
+    home = os.environ.get("SPARK_HOME")
+    return Path(home) if home else pyspark_folder()
+
+
+def require_same_version(home: Path) -> None:
+    """ConfigError where the Spark in a folder is not of PySpark's version."""
+    core = next(home.glob("jars/spark-core_*.jar"), None)
+    wanted = importlib.metadata.version("pyspark")
+    found = core.stem.partition("_")[2].partition("-")[2] if core is not None else ""
+    if found != wanted:
+        raise ConfigError(
+            f"SPARK_HOME = {home} is Spark {found}, PySpark is {wanted}."
+            if found
+            else f"SPARK_HOME = {home} has no Spark (jars/spark-core_*.jar).",
+            "Nothing was started.",
+            f"Unset SPARK_HOME to use the Spark of PySpark, or set it to a Spark {wanted}.",
+        )
+
+
+def _tell_unless_cut_off(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+    """`handle_error` of PySpark's servers, without a traceback where the JVM's end cut them off."""
+    if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+        socketserver.BaseServer.handle_error(server, request, address)

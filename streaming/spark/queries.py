@@ -1,0 +1,115 @@
+"""What the service asks of Spark's queries, where Spark has no public way, or a slow one."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+QUERY_SECONDS_MAX = 5
+"""Together with the session's end (`session`) this stays below the 60 s of a clean stop."""
+IDLE_SECONDS = 0.5
+WORKING = ("Processing new data", "No new data but cleaning up state")
+"""What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
+for new offsets, which without a trigger interval is most of the time."""
+
+_environment_lock = threading.Lock()
+
+
+def collected(frame: DataFrame) -> list[str]:
+    """Run a batch's query; return its rows' only column, of texts, a row for each partition.
+
+    The frame that foreachBatch gets stands for an RDD. Asked through the frame, Spark would plan
+    once more, generate code and note another execution: a tenth of what a small batch takes. The
+    RDD's rows share their memory within a partition, so each may have one.
+    """
+    rows = frame._jdf.queryExecution().logical().rdd().collect()  # noqa: SLF001
+    return [row.getString(0) for row in rows]
+
+
+def begin_workers(spark: SparkSession, tasks: int) -> None:
+    """Start the Python workers of operators and sink, ``tasks`` of each, without waiting for them.
+
+    The first batch would wait for one kind after the other, while a core is idle.
+    """
+
+    def begin(*stage: str) -> None:
+        with contextlib.suppress(Exception):  # what is wrong, the first batch tells
+            with own_workers(spark.sparkContext, *stage):
+                numbers = spark.range(0, tasks, 1, tasks).mapInArrow(_same, "id long")
+            numbers.collect()
+
+    for stage in ((), ("sink",)):
+        threading.Thread(target=begin, args=stage, daemon=True).start()
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+@contextlib.contextmanager
+def own_workers(context: SparkContext, stage: str = "") -> Iterator[None]:
+    """Functions wrapped inside get Python workers of their own; without ``stage`` the usual ones.
+
+    Spark hands a task whichever idle worker has the same environment; the sink's producers live in
+    its workers, so these must not be mixed with those of other stages.
+    """
+    with _environment_lock:  # all pipelines of the session share it
+        usual: dict[str, Any] = context.environment
+        # A new dictionary: Spark may be walking through the old one in another thread.
+        context.environment = {**usual, **({"SEQUENCER_STAGE": stage} if stage else {})}
+        try:
+            yield
+        finally:
+            context.environment = usual
+
+
+def start(
+    frame: DataFrame,
+    name: str,
+    checkpoint: str,
+    run_batch: Callable[[DataFrame, int], None],
+    *,
+    trigger_ms: int,
+) -> StreamingQuery:
+    """Start a query, which gives each batch to ``run_batch``.
+
+    A batch begins every ``trigger_ms``, or when the one before is done.
+    """
+    writer = (
+        frame.writeStream.queryName(name)
+        .foreachBatch(run_batch)
+        .option("checkpointLocation", checkpoint)
+        .outputMode("append")
+    )
+    return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()
+
+
+def stop_between_batches(query: StreamingQuery, deadline: float) -> None:
+    """Wait until no batch runs, or until the deadline (`time.monotonic`); then stop the query.
+
+    The caller has seen to it that no further batch begins.
+    """
+    idle_since = None
+    while query.isActive and time.monotonic() < deadline:
+        is_busy = query.status["message"] in WORKING
+        idle_since = None if is_busy else idle_since or time.monotonic()
+        if idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
+            break  # between batches: nothing runs that stopping could cut short
+        time.sleep(0.05)
+    # While Kafka is away this may wait for longer than a stop has; the JVM's end ends it then.
+    stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
+    stopper.start()
+    stopper.join(QUERY_SECONDS_MAX)
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    with contextlib.suppress(Exception):  # it failed meanwhile, or the JVM is gone
+        query.stop()

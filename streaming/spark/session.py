@@ -1,0 +1,302 @@
+"""The Spark session that all pipelines share, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streaming.config import Config
+from streaming.config.kafka_properties import passed_over
+from streaming.disciplines import has_rows, operators
+from streaming.errors import ConfigError
+from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
+from streaming.spark.class_archive import ClassArchive, class_archive
+from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
+from streaming.spark.fork_server import ForkServer
+from streaming.spark.jvm import JAVA_OPTIONS, Jvm, spark_home
+from streaming.spark.processes import ALLOCATORS, quietly
+from streaming.spark.scratch import Scratch
+from streaming.storage.files import is_gs, is_local, is_s3
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_SECONDS_MAX = 8
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+OBJECTS_TRIGGER_MS = 1_000
+ROW_CHECKSUMS = tuple(
+    f"spark.sql.shuffle.orderIndependentChecksum.{name}"
+    for name in ("enabled", "enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
+)
+"""Each of them has Spark hash all that is shuffled, to tell a repeated stage from another. Here a
+repeated one has the same records, as offsets say what is read, in packs that may be cut
+elsewhere."""
+SESSION = {
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
+    **dict.fromkeys(ROW_CHECKSUMS, "false"),
+    "spark.speculation": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What every session needs; without them the guarantees or the speed do not hold.
+
+Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
+is rejected. Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones
+are taken from the system anew for each batch.
+"""
+
+
+PYTHON_WORKERS = {
+    "spark.python.daemon.module": "streaming.spark.worker_entry",
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
+}
+"""Over TCP each start of a worker's task waits for delayed acknowledgments, some 30 ms."""
+
+QUICKLY_COMPILED = ("-XX:TieredStopAtLevel=1",)
+"""Java's first compiler alone: the JVM hands on packs and plans batches. What its second compiler
+makes of that is not faster, and took two seconds of each start and a tenth of all CPU after it."""
+
+WELL_COMPILED = (
+    "-XX:Tier4InvocationThreshold=15000",
+    "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=45000",
+    "-XX:Tier4BackEdgeThreshold=200000",
+)
+"""Both, for rows that pass the JVM one by one. The second waits three to five times as long as
+usual: most of what it compiles in the first minute runs in that minute only, and what records pass
+through gets there in seconds."""
+
+JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+"""Where a JVM looks for options besides; it does not start with two collectors."""
+
+SERIAL_CORES_MAX = 2
+"""On so few cores a collector with threads of its own takes them from the work."""
+
+PRELOAD = "SEQUENCER_PRELOAD"
+"""See `worker_daemon`, which is not imported here: it changes what PySpark's daemon does."""
+
+ONE_MACHINE = {
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
+}
+"""Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
+its way. What is large is compressed before Spark gets it, and all of it has a checksum
+(`streaming.arrow.ipc`). A task writes a file for each partition, and then one of them all, unless
+Spark takes that for too many files."""
+
+EXECUTOR_VARIABLE = "spark.executorEnv."
+EXECUTORS = {f"{EXECUTOR_VARIABLE}{name}": value for name, value in ALLOCATORS.items()}
+"""On a cluster executors are no children of this JVM, whose environment has them."""
+
+LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""On a local folder rename is atomic; Spark's own way there starts a process for each file, which
+takes half of the time between two batches."""
+
+S3_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    ),
+}
+"""An object store has no rename: files are written whole or not at all."""
+
+S3_CREDENTIALS = {
+    "spark.hadoop.fs.s3a.aws.credentials.provider": (
+        "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,"
+        "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+    ),
+}
+"""Those in [spark], or the environment's."""
+
+GS_CHECKPOINT = {
+    "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+    "spark.hadoop.fs.gs.auth.type": "APPLICATION_DEFAULT",
+    "spark.hadoop.fs.gs.block.size": str(64 * 2**20),
+    "spark.hadoop.fs.gs.rewrite.max.chunk.size": str(512 * 2**20),
+    "spark.hadoop.fs.gs.outputstream.buffer.size": str(8 * 2**20),
+    "spark.hadoop.fs.gs.inputstream.inplace.seek.limit": str(8 * 2**20),
+    "spark.hadoop.fs.gs.inputstream.min.range.request.size": str(2 * 2**20),
+}
+"""Google's connector moves a file in one step, and not over one that is there: Spark's own way with
+its logs, by renaming, is right (it cannot abandon a file, as the way on S3 has to). Hadoop 3.5 has
+defaults for a connector of its own under the same names: its classes, and sizes such as "64m",
+which Google's cannot read. Credentials are those of the environment."""
+
+LOCAL_FILES = {
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+}
+"""Hadoop's own file system starts a process (chmod) for each file that it creates, too: 20 ms for
+each of Spark's two logs, in every batch."""
+
+
+def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
+    """Start the JVM of :func:`spark_session`; there is much to do until it listens.
+
+    ``to``: another checkpoint that is written. ``workers``: Python workers will be needed at once.
+    """
+    if python := config.spark.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = str(python)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local_master(str(config.spark.get("spark.master", DEFAULT_MASTER))):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings, archive = jvm_settings(config, to)
+    scratch = Scratch()
+    return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
+
+
+def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | None:
+    """For workers on this machine; none where daemons are the user's own."""
+    own = all(settings[name] == value for name, value in PYTHON_WORKERS.items())
+    if not (own and is_local_master(settings["spark.master"]) and hasattr(socket, "AF_UNIX")):
+        return None
+    environment = {
+        name.removeprefix(EXECUTOR_VARIABLE): value
+        for name, value in settings.items()
+        if name.startswith(EXECUTOR_VARIABLE)
+    }
+    modules = environment.get(PRELOAD, "").split(",")
+    python = os.environ["PYSPARK_PYTHON"]
+    return ForkServer(scratch.folder, python, environment, filter(None, modules))
+
+
+def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
+    """What Spark and its JVM are told, and where that JVM's classes are kept."""
+    places = [config.service.checkpoint, to or config.service.checkpoint]
+    own = {name: str(value) for name, value in config.spark.items()}
+    master = own.get("spark.master", DEFAULT_MASTER)
+    settings = {
+        "spark.master": master,
+        "spark.app.name": config.service.name,
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        **PYTHON_WORKERS,
+        f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
+        **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
+        **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
+        **own,
+        **SESSION,
+    }
+    jars = spark_jars()
+    if any(map(is_s3, places)):
+        jars = [*jars, *s3_jars()]
+        whole = S3_CHECKPOINT if all(map(is_s3, places)) else {}  # no other storage has these
+        settings = {**S3_CREDENTIALS, **whole, **settings}
+    if any(map(is_gs, places)):
+        jars = [*jars, *gs_jars()]
+        settings = {**GS_CHECKPOINT, **settings}
+    if is_local_master(master):
+        # On the class path of Java itself: only from there are classes kept (ClassArchive), and
+        # Spark needs the file system before it has jars of its own.
+        path = [*map(str, jars), *filter(None, [own.get("spark.driver.extraClassPath")])]
+        settings = {**LOCAL_FILES, **settings, "spark.driver.extraClassPath": os.pathsep.join(path)}
+    else:
+        settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
+    given = own.get(JAVA_OPTIONS, "")
+    own_path = own.get("spark.driver.extraClassPath", "").split(os.pathsep)
+    every = [*jars, *map(Path, filter(None, own_path)), *sorted(spark_home().glob("jars/*.jar"))]
+    archive = class_archive(every, given)
+    options = _java_options(given, rows=has_rows(config.pipelines.values()))
+    options += [archive.options()] if archive is not None else []
+    settings[JAVA_OPTIONS] = " ".join(options)
+    return settings, archive
+
+
+def _java_options(given: str, *, rows: bool) -> list[str]:
+    """What the driver's JVM is told; ``given`` is the user's own, and comes after ours.
+
+    ``rows``: whether it has work with each record.
+    """
+    compiled = WELL_COMPILED if rows else QUICKLY_COMPILED
+    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *compiled]
+    told = " ".join([given, *(os.environ.get(name, "") for name in JAVA_VARIABLES)])
+    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", told):
+        options.append("-XX:+UseSerialGC")
+    return [*options, given]
+
+
+@contextmanager
+def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSession]:
+    """The session that all pipelines share; it and its JVM are gone afterwards.
+
+    ``jvm``: one that was started before (:func:`start_jvm`).
+    """
+    with jvm or start_jvm(config) as java:
+        java.connect()
+        from pyspark.sql import SparkSession  # noqa: PLC0415  (a second to import)
+
+        builder = SparkSession.builder
+        for name, value in java.settings.items():
+            builder = builder.config(name, value)
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise _refused(error, config) from error
+        try:
+            yield session
+        finally:
+            stopper = threading.Thread(target=quietly(session.stop), daemon=True)
+            stopper.start()
+            stopper.join(SPARK_SECONDS_MAX)
+
+
+def _refused(error: Exception, config: Config) -> ConfigError:
+    """Spark's reason for not starting, without its ninety lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    first = next((line for line in lines if "Exception" in line or "Error" in line), "unknown")
+    reason = (causes or [first])[-1].removeprefix("Caused by:").removeprefix(":").strip()
+    return ConfigError(
+        f"Spark does not start: {reason[:400]}.",
+        "Nothing was started.",
+        f"See [spark] in {config.source}; what Spark said is above, if it said more.",
+    )
+
+
+def remarks(config: Config) -> list[str]:
+    """What the configuration says in vain, or at a price; a line each."""
+    told = passed_over(config.kafka.properties)
+    told += [
+        f"{name} = {config.spark[name]} is passed over: exactly-once and the order rest on {value}"
+        for name, value in SESSION.items()
+        if config.spark.get(name, value) != value
+    ]
+    service = config.service
+    of_objects = is_s3(service.checkpoint) or is_gs(service.checkpoint)
+    if of_objects and service.trigger.ms < OBJECTS_TRIGGER_MS:
+        told.append(
+            f"service.trigger = {service.trigger.ms} ms: on an object store each batch costs some "
+            'hundred requests; "5 s" costs less'
+        )
+    return told
+
+
+def local(config: Config) -> Config:
+    """The same on this machine's cores: for looking at a checkpoint beside a service that runs."""
+    cluster = ("spark.archives", "spark.executorEnv.PYTHONPATH", "spark.pyspark.python")
+    kept = {name: value for name, value in config.spark.items() if name not in cluster}
+    kept.pop("spark.dynamicAllocation.enabled", None)
+    return replace(config, spark={**kept, "spark.master": DEFAULT_MASTER})
+
+
+def _log_settings() -> str:
+    return (Path(__file__).parent / "log4j2.properties").as_uri()

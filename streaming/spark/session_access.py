@@ -1,0 +1,35 @@
+"""What a session has for us without a public way in: state read back, executors, Hadoop's files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def state_rows(session: SparkSession, location: str) -> list[tuple[Any, ...]]:
+    """Return all rows of a query's state: the key of a shard, then the fields of its state."""
+    # Spark's reader asks the part of it that only streaming queries start.
+    session._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()  # noqa: SLF001
+    frame = session.read.format("statestore").load(location)
+    rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
+    return sorted(tuple(row) for row in rows)
+
+
+def executor_cores(context: Any) -> int:
+    """Return the number of cores of the executors that are there."""
+    executors = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001
+    every = [executors.apply(index) for index in range(executors.size())]
+    return sum(each.totalCores() for each in every if each.id() != "driver")
+
+
+def is_stopped(context: Any) -> bool:
+    """Return whether the cluster has ended the application."""
+    return bool(context._jsc.sc().isStopped())  # noqa: SLF001
+
+
+def remove_folder(context: Any, location: str) -> None:
+    """Remove a folder, with what is in it, through Hadoop's file system."""
+    path = context._jvm.org.apache.hadoop.fs.Path(location)  # noqa: SLF001
+    path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)  # noqa: FBT003, SLF001

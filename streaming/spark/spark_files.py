@@ -1,0 +1,159 @@
+"""Spark's own files in a pipeline's checkpoint: its two logs, the query's id, the state.
+
+`offsets/<batch>` is written when a batch is planned, `commits/<batch>` when it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyarrow import fs
+
+from streaming.storage.files import Files, local_path
+from streaming.storage.syncing import Syncing
+
+METADATA = "metadata"
+VERSIONED = re.compile(r"(\d+)(_[^.]*)?\.(zip|changelog|delta|snapshot)")
+"""Names of Spark's state stores: the state after batch N is version N + 1."""
+
+
+def state_version(name: str) -> int | None:
+    """Return the version that a file of the state belongs to; None where it is of no single one."""
+    found = VERSIONED.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+class SparkFiles:
+    """Reads Spark's files at ``location``, and has the disk write them where it is a folder."""
+
+    def __init__(self, location: str, spark: Mapping[str, str], *, synced: bool) -> None:
+        self.location = location
+        self._files = Files(location, spark, synced=synced)
+        self._syncing = Syncing(local_path(location)) if self._files.synced else None
+
+    def query(self) -> str:
+        """The id that Spark gave its query; empty where it never started."""
+        if self._files.kind(METADATA) != fs.FileType.File:
+            return ""
+        return str(json.loads(self._files.read(METADATA))["id"])
+
+    def planned(self) -> int:
+        """The last batch that was planned, -1 if there is none."""
+        return self._last("offsets")
+
+    def done(self) -> int:
+        """The last batch that is logged as done, -1 if there is none."""
+        return self._last("commits")
+
+    def batch_in_doubt(self) -> int:
+        """The batch that was planned but not logged as done, -1 if there is none."""
+        planned = self.planned()
+        return planned if planned > self.done() else -1
+
+    def logged(self, batch: int) -> bytes:
+        """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
+        return self._files.read(f"offsets/{batch}")
+
+    def logged_if_kept(self, batch: int) -> bytes | None:
+        """The same; None where Spark has removed it, as old ones are."""
+        is_kept = self._files.kind(f"offsets/{batch}") == fs.FileType.File
+        return self.logged(batch) if is_kept else None
+
+    def mend(self) -> list[str]:
+        """Remove what a power cut left torn, where nothing rests on it yet; names of log entries.
+
+        Only the last entry of each log can be so: it had not been synced. Of a query that has done
+        no batch that is all but its offsets. Where a power cut is not the reason, the progress in
+        Kafka tells (`streaming.service.histories`).
+        """
+        torn = []
+        for log in ("offsets", "commits"):
+            name = f"{log}/{self._last(log)}"
+            if self._last(log) >= 0 and not _is_whole(self._files.read(name)):
+                self._remove_logged(name)
+                torn.append(name)
+        if self.done() < 0:
+            self._files.remove("state")
+            if self._files.kind(METADATA) == fs.FileType.File and not _is_json(
+                self._files.read(METADATA)
+            ):
+                self._remove_logged(METADATA)
+        return torn
+
+    def forget_later_state(self) -> None:
+        """Remove the state of batches after those that are done: of a history that goes on anew.
+
+        Spark begins with the newest snapshot below the version that it wants, whoever wrote it.
+        """
+        version = self.done() + 1
+        for name, is_file in list(self._files.names("state", recursive=True)):
+            if is_file and (state_version(name.rpartition("/")[2]) or 0) > version:
+                self._remove_logged(name)
+
+    def sync_logs(self) -> None:
+        """Have the disk write Spark's logs, before the batch that they plan runs."""
+        if self._syncing is not None:
+            self._syncing.logs()
+
+    def sync_state(self) -> None:
+        """Have the disk write the state after a batch, before the log says that it is done."""
+        if self._syncing is not None:
+            self._syncing.state()
+
+    def take_place_of(self, other: SparkFiles, state_partitions: int) -> None:
+        """Go on reading where another checkpoint's last batch ended, as this one's batch 0.
+
+        The query has to be another one: what Kafka knows of the other's progress is then nothing to
+        it. Batch 0 of this one must be the only one.
+        """
+        done = other._files.read(f"offsets/{other._last('commits')}")
+        version, settings, *sources = done.decode().splitlines()
+        told = json.loads(settings)
+        told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
+        offsets = "\n".join([version, json.dumps(told, separators=(",", ":")), *sources])
+        self._put("offsets/0", offsets.encode())
+        self._files.remove("sources")
+        for name, is_file in other._files.names("sources", recursive=True):
+            if is_file and not name.rpartition("/")[2].startswith("."):
+                self._put(name, other._files.read(name))
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Write a file of Spark's, without the checksum that there may be of an older one."""
+        self._remove_logged(name)
+        self._files.write(name, content)
+
+    def _remove_logged(self, name: str) -> None:
+        folder, slash, last = name.rpartition("/")
+        for each in (name, f"{folder}{slash}.{last}.crc"):
+            self._files.remove(each)
+
+    def ends_done(self) -> list[Any]:
+        """Return the ends, as JSON had them, of the last batch that is done; one of each source."""
+        batch = self._last("commits")
+        if batch < 0:
+            return []
+        lines = self._files.read(f"offsets/{batch}").decode().splitlines()
+        # a version, then Spark's own; a line for each source follows, "-" for none
+        return [json.loads(line) for line in lines[2:] if line != "-"]
+
+    def _last(self, log: str) -> int:
+        names = (name.rpartition("/")[2] for name, _ in self._files.names(log))
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _is_whole(entry: bytes) -> bool:
+    """Whether an entry of Spark's logs is: a version, then lines of JSON, or "-" for no offset."""
+    version, *lines = entry.decode(errors="replace").split("\n")
+    told = [line for line in lines if line != "-"]
+    return bool(re.fullmatch(r"v\d+", version) and told) and all(map(_is_json, told))
+
+
+def _is_json(text: str | bytes) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

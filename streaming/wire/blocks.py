@@ -1,0 +1,106 @@
+"""Large values compressed one by one: when they are read, and never again on their way.
+
+A frame of LZ4 is blocks, one behind the other, and Kafka's clients read frames whose blocks do not
+depend on each other. So a value that was compressed when it was read is copied as it is into the
+record batch that it leaves in; what waits, and what goes through Spark, is as small.
+
+A table with blocks has two columns in place of `value`: `block`, as a frame has them, each with its
+size before it, and `size`, the value's own (null where that is null). A value that is not large is
+a block that is not compressed. What a value's blocks are depends on nothing but the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.arrow.columns import Int64s, flat, plain, row_bytes
+from streaming.arrow.pieces import ends_and_bytes, joined, of_lengths
+from streaming.arrow.schemas import has_blocks
+from streaming.wire.compression import BLOCK_BYTES_MAX, lz4_blocks, of_lz4_blocks, stored_heads
+
+LARGE_BYTES_MIN = 4096
+"""Of values that are compressed by themselves: smaller ones compress less well alone."""
+
+
+def with_large(rows: pa.Table) -> bool:
+    """Whether one of the values is large."""
+    values = flat(rows["value"])
+    return int(row_bytes(values).max(initial=0)) >= LARGE_BYTES_MIN
+
+
+def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
+    """The table with blocks; compressed are values of so many bytes.
+
+    The column `value` may be a dictionary, whose other entries are not looked at.
+    """
+    values = flat(rows["value"])
+    sizes = row_bytes(values)
+    large = sizes >= large_min
+    found = _compressed(values, np.flatnonzero(large), sizes)
+    small = np.where(large, 0, sizes)
+    if small.any():
+        others = plain(values.take(pa.array(np.arange(len(values)), mask=large)))
+        found = joined(stored_heads(small), others, found)
+    size = pa.array(sizes.astype(np.int32), mask=values.is_null().to_numpy(zero_copy_only=False))
+    at = rows.schema.get_field_index("value")
+    return rows.set_column(at, "block", found).add_column(at + 1, "size", size)
+
+
+def plain_values(rows: pa.Table) -> pa.Table:
+    """The inverse of :func:`blocked`; a table without blocks as it is."""
+    if not has_blocks(rows.schema):
+        return rows
+    blocks, sizes = flat(rows["block"]), flat(rows["size"]).to_pylist()
+    values = [
+        None if size is None else of_lz4_blocks(block, size)
+        for block, size in zip(_buffers(blocks), sizes, strict=True)
+    ]
+    at = rows.schema.get_field_index("block")
+    rows = rows.set_column(at, "value", pa.array(values, pa.binary()))
+    return rows.remove_column(at + 1)
+
+
+def alike(tables: Sequence[pa.Table]) -> Sequence[pa.Table]:
+    """The same, with blocks in all where one has them; what had none is not compressed for it."""
+    if not any(has_blocks(each.schema) for each in tables):
+        return tables
+    return [
+        each if has_blocks(each.schema) else blocked(each, BLOCK_BYTES_MAX + 1) for each in tables
+    ]
+
+
+def mostly_large(rows: pa.Table) -> bool:
+    """Whether large values are half of what a table with blocks has in values, or more.
+
+    If not, what is not large is better compressed together.
+    """
+    sizes = flat(rows["size"]).fill_null(0).to_numpy()
+    return bool(2 * sizes[sizes >= LARGE_BYTES_MIN].sum() >= sizes.sum())
+
+
+def _compressed(values: pa.Array, rows: Int64s, sizes: Int64s) -> pa.Array:
+    """Blocks of some of the values, nothing for the others."""
+    at = rows
+    if pa.types.is_dictionary(values.type):
+        at, values = values.indices.take(pa.array(rows)).to_numpy(), values.dictionary
+    ends, data = ends_and_bytes(values)
+    parts: list[bytes | pa.Buffer] = []
+    lengths = np.zeros(len(sizes), np.int64)
+    for row, begin, size in zip(
+        rows.tolist(), ends[at].tolist(), sizes[rows].tolist(), strict=True
+    ):
+        made = lz4_blocks(data.slice(begin, size))
+        lengths[row] = sum(map(len, made))
+        parts += made
+    return of_lengths(lengths, pa.py_buffer(b"".join(parts)))
+
+
+def _buffers(column: pa.Array) -> list[pa.Buffer]:
+    ends, data = ends_and_bytes(column)
+    return [
+        data.slice(begin, stop - begin)
+        for begin, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ]

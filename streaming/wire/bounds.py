@@ -1,0 +1,202 @@
+"""First and last offsets of partitions, and where the log of an epoch ends; asked of leaders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
+
+READ_COMMITTED = 1
+EARLIEST, LATEST = -2, -1
+
+ListTopic = ListOffsetsRequest.ListOffsetsTopic
+ListPartition = ListTopic.ListOffsetsPartition
+EpochTopic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+EpochPartition = EpochTopic.OffsetForLeaderPartition
+
+ByNode = dict[int, dict[str, list[Any]]]
+"""What is asked of each broker about the partitions of each topic."""
+
+
+class Bound(NamedTuple):
+    """An offset, and the leader epoch of who said it (-1: unknown)."""
+
+    offset: int
+    epoch: int
+
+
+Bounds = dict[str, dict[int, Bound]]
+
+
+class BoundsReader:
+    """Asks for the bounds of some topics again and again.
+
+    Leaders are looked for when they are not known, or one says that it is none; :meth:`refresh`
+    looks for them at other times.
+    """
+
+    def __init__(self, brokers: Brokers, topics: Iterable[str]) -> None:
+        self.brokers = brokers
+        self.topics = sorted(topics)
+        self._requests: dict[int, list[tuple[int, Any]]] = {}
+        self._version = -1
+
+    def __call__(self, which: int) -> Bounds:
+        """Return each partition's first offset (EARLIEST), or the last stable one (LATEST).
+
+        KafkaError where a topic is missing, a broker refuses, or a leader does not answer in time.
+        """
+        found: Bounds = _again(self.brokers, self.topics, lambda: self._ask(which))
+        return found
+
+    def refresh(self) -> bool:
+        """Look for leaders; return whether topics or their partitions are others than before."""
+        before = self._seen()
+        _again(self.brokers, self.topics, lambda: None, known=False)
+        return self._seen() != before
+
+    def _seen(self) -> list[object]:
+        topology = self.brokers.topology
+        return [(topology.ids.get(t), topology.partitions.get(t)) for t in self.topics]
+
+    def _ask(self, which: int) -> Bounds:
+        if self._version != self.brokers.topology.version:
+            self._requests.clear()  # they name leaders, and their epochs
+            self._version = self.brokers.topology.version
+        if which not in self._requests:
+            self._requests[which] = self._requests_for(which)
+        found: Bounds = {name: {} for name in self.topics}
+        requests = self._requests[which]
+        answers = self.brokers.manager.run(_answers, self.brokers, requests, _listed_place)
+        for (topic, partition), each in answers:
+            found[topic][partition] = Bound(each.offset, each.leader_epoch)
+        return found
+
+    def _requests_for(self, which: int) -> list[tuple[int, Any]]:
+        topology = self.brokers.topology
+        places = [(name, at) for name in self.topics for at in topology.partitions.get(name, ())]
+        if unknown := set(self.topics).difference(name for name, _ in places):
+            raise UnknownTopicOrPartitionError(", ".join(sorted(unknown)))
+
+        def partition(place: Place) -> Any:
+            return ListPartition(
+                partition_index=place[1],
+                current_leader_epoch=topology.epochs.get(place, -1),
+                timestamp=which,
+            )
+
+        return [
+            (
+                node,
+                ListOffsetsRequest(
+                    replica_id=-1,
+                    isolation_level=READ_COMMITTED,
+                    topics=[ListTopic(name=name, partitions=some) for name, some in of.items()],
+                    max_version=5,
+                ),
+            )
+            for node, of in _by_leader(self.brokers, places, partition).items()
+        ]
+
+
+def epoch_ends(brokers: Brokers, epochs: Mapping[Place, int]) -> dict[Place, int]:
+    """Return where the log ends that was written up to these leader epochs; -1: unknown.
+
+    KafkaError as :class:`BoundsReader`.
+    """
+    topics = sorted({topic for topic, _ in epochs})
+
+    def partition(place: Place) -> Any:
+        return EpochPartition(
+            partition=place[1],
+            current_leader_epoch=brokers.topology.epochs.get(place, -1),
+            leader_epoch=epochs[place],
+        )
+
+    def ask() -> dict[Place, int]:
+        requests = [
+            (
+                node,
+                OffsetForLeaderEpochRequest(
+                    replica_id=-1,
+                    topics=[EpochTopic(topic=name, partitions=some) for name, some in of.items()],
+                    max_version=4,
+                ),
+            )
+            for node, of in _by_leader(brokers, epochs, partition).items()
+        ]
+        answers = brokers.manager.run(_answers, brokers, requests, _epoch_place)
+        return {place: each.end_offset for place, each in answers}
+
+    found: dict[Place, int] = _again(brokers, topics, ask)
+    return found
+
+
+def _by_leader(
+    brokers: Brokers, places: Iterable[Place], partition: Callable[[Place], Any]
+) -> ByNode:
+    by_node: ByNode = {}
+    for place in places:
+        node = brokers.leaders.get(place)
+        if node is None:
+            raise LeaderNotAvailableError(f"{place[0]} partition {place[1]} has no leader")
+        by_node.setdefault(node, {}).setdefault(place[0], []).append(partition(place))
+    return by_node
+
+
+def _again(
+    brokers: Brokers, topics: list[str], ask: Callable[[], Any], *, known: bool = True
+) -> Any:
+    """Ask until leaders answer, who are looked for after each refusal; KafkaError in the end.
+
+    ``known``: they need not be looked for first, if all of them are known.
+    """
+    brokers.connect()
+    deadline = time.monotonic() + SECONDS_MAX
+    known = known and brokers.topology.partitions.keys() >= set(topics)
+    while True:
+        try:
+            if not known:
+                brokers.find_leaders(topics)
+            return ask()
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+        known = False
+        brokers.turn(LOOK_AGAIN_SECONDS)
+
+
+async def _answers(
+    brokers: Brokers,
+    requests: list[tuple[int, Any]],
+    place_of: Callable[[Any, Any], Place],
+) -> list[tuple[Place, Any]]:
+    """What the leaders say of each partition; the first error is raised."""
+    answers = [brokers.send(request, node) for node, request in requests]
+    found = []
+    for answer in answers:
+        for topic in (await answer).topics:
+            for each in topic.partitions:
+                place = place_of(topic, each)
+                if each.error_code:
+                    raise for_code(each.error_code)(f"{place[0]} partition {place[1]}")
+                found.append((place, each))
+    return found
+
+
+def _listed_place(topic: Any, partition: Any) -> Place:
+    return topic.name, partition.partition_index
+
+
+def _epoch_place(topic: Any, partition: Any) -> Place:
+    return topic.topic, partition.partition

@@ -1,0 +1,313 @@
+"""Requests to Kafka's brokers, one by one, over kafka-python's connections and messages.
+
+Clients take records, not finished batches; what the service asks of Kafka goes through here: to any
+broker, to a coordinator, to the leaders of partitions. Whoever calls drives the network loop;
+nothing happens between calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from kafka.errors import (
+    ConcurrentTransactionsError,
+    CoordinatorLoadInProgressError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    NodeNotReadyError,
+    RetriableError,
+    SaslAuthenticationFailedError,
+    UnknownBrokerIdError,
+    UnstableOffsetCommitError,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
+from kafka.protocol import parser
+from kafka.protocol.frame import KafkaBytes
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+from streaming.wire.topology import Topology
+
+CLOSING_TURNS = 3
+"""What waits in the background is told so, wakes, and ends."""
+SECONDS_MAX = 60.0
+"""Until a request that is refused in passing, again and again, counts as failed."""
+
+RETRY_SECONDS = 0.02
+"""A commit's markers take a few ms; until they are written the next transaction cannot begin."""
+
+LOOK_AGAIN_SECONDS = 0.1
+CONNECTIONS = {
+    "receive_message_max_bytes": 100_000_000,
+    "reconnect_backoff_max_ms": 1_000,
+    "max_in_flight_requests_per_connection": 100,
+}
+RECEIVE_BYTES = 2**20
+LARGE_BYTES = 64 * 2**10
+"""An answer with so many bytes is decoded where it was received."""
+TRANSACTION, GROUP = CoordinatorType.TRANSACTION, CoordinatorType.GROUP
+NOT_SENT = (NodeNotReadyError, UnknownBrokerIdError)
+"""Errors of a request that no broker will see."""
+STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
+"""Errors of a coordinator that is the right one."""
+
+Place = tuple[str, int]
+"""A topic and a partition."""
+
+Coordinator = tuple[CoordinatorType, str]
+Codes = Callable[[Any], Iterable[int]]
+
+
+REFUSALS = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+"""A broker that does not take our name, password or mechanism will not take them the next time."""
+
+REFUSED_CERTIFICATE = re.compile("certificate", re.IGNORECASE)
+"""What TLS says of a certificate, the broker's or ours; the latter comes after the handshake."""
+
+
+class _Frame(KafkaBytes):  # type: ignore[misc]
+    """An answer's bytes. kafka-python copies all of them twice before it decodes them."""
+
+    def read(self, nbytes: int | None = None) -> bytes | memoryview:
+        """Some bytes, or all that are left."""
+        if nbytes is not None or len(self) < LARGE_BYTES:
+            some: bytes = super().read(nbytes)
+            return some
+        rest = memoryview(self)[self.tell() :]
+        self.seek(len(self))
+        return rest
+
+
+parser.KafkaBytes = _Frame  # it has no parameter for it
+
+
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections; a refusal ends the search for brokers at once.
+
+    By itself it looks for a broker until the time is over and then says only that it found none.
+    The refusal comes with the end of the connection, and its transport drops what comes with that.
+    ``last_error``: of a connection. ``new_ssl_context``: makes TLS settings for each connection, as
+    the files that they are made of may be renewed.
+    """
+
+    def __init__(self, network: Any, **settings: Any) -> None:
+        self.refusal: Exception | None = None
+        self.last_error: Exception | None = None
+        self.new_ssl_context: Callable[[], Any] | None = settings.get("new_ssl_context")
+        super().__init__(network, **settings)
+
+    def get_connection(self, *arguments: Any, **more: Any) -> Any:
+        """As there; raises the refusal, if a broker told one."""
+        if self.refusal is not None:
+            raise self.refusal
+        connection = super().get_connection(*arguments, **more)
+        connection.init_future.add_errback(self._note)
+        return connection
+
+    def _note(self, error: Exception) -> None:
+        self.last_error = error
+        if isinstance(error, REFUSALS) or REFUSED_CERTIFICATE.search(str(error)):
+            self.refusal = error
+
+    async def _build_transport(self, *arguments: Any, **more: Any) -> Any:
+        if self.new_ssl_context is not None:
+            self.config["ssl_context"] = self.new_ssl_context()
+        transport = await super()._build_transport(*arguments, **more)
+        receive = transport._sock_recv  # noqa: SLF001
+        if type(transport) is KafkaTCPTransport:
+            receive = partial(_receive, transport)
+
+        def received() -> tuple[bytes, Exception | None]:
+            data, error = receive()
+            return data, None if data else error  # the end is met again, without data, next time
+
+        transport._sock_recv = received  # noqa: SLF001
+        return transport
+
+
+def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
+    """What has come so far; kafka-python's own way takes 4 KiB at a time.
+
+    Of a large answer all but the last byte goes where it will be decoded: with that byte
+    kafka-python sees that it is whole.
+    """
+    answers = getattr(transport.get_protocol(), "parser", None)
+    frame = getattr(answers, "_rbuffer", None)
+    try:
+        if frame is not None and (rest := len(frame) - frame.tell()) > LARGE_BYTES:
+            count = transport._sock.recv_into(memoryview(frame)[-rest:-1])  # noqa: SLF001
+            frame.seek(frame.tell() + count)
+            return b"", None if count else KafkaConnectionError("socket disconnected")
+        data = transport._sock.recv(RECEIVE_BYTES)  # noqa: SLF001
+    except (BlockingIOError, InterruptedError):
+        return b"", None
+    except OSError as error:
+        return b"", KafkaConnectionError(error)
+    return data, None if data else KafkaConnectionError("socket disconnected")
+
+
+class Brokers:
+    """The brokers of one cluster. ``settings`` are kafka-python's (see `kafka.connection`).
+
+    ``unanswered``: how many requests of :meth:`ask` got no answer; each may still arrive.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters is raised
+        self.settings = {**CONNECTIONS, **settings}
+        self.topology = Topology()
+        self.leaders = self.topology.leaders
+        self.coordinators: dict[Coordinator, int] = {}
+        self.unanswered = 0
+        self._open()
+
+    @property
+    def request_ms(self) -> int:
+        """Return how long an answer is waited for."""
+        return int(self.manager.config["request_timeout_ms"])
+
+    def connect(self, seconds: float = SECONDS_MAX) -> None:
+        """Find the brokers; KafkaError where none answers in time, or one refuses us."""
+        if self.manager.bootstrapped:
+            return
+        try:
+            self.manager.bootstrap(seconds * 1000)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(*(self.manager.last_error or error).args) from error
+
+    def reset(self) -> None:
+        """Forget connections and brokers; the next request begins with the bootstrap servers."""
+        self.close()
+        self._open()
+
+    def close(self) -> None:
+        """Let go of the connections, for good; in the thread that drives them."""
+        self.manager.close()
+        for _ in range(CLOSING_TURNS):
+            with contextlib.suppress(Exception):
+                self.turn(0)
+        self.network.close()
+
+    def _open(self) -> None:
+        self.network = NetworkSelector(**self.settings)
+        self.manager = _Connections(self.network, **self.settings)
+        self.topology.clear()
+        self.coordinators.clear()
+
+    def send(self, request: Any, node: int) -> Any:
+        """Begin a request; returns a future. Hold on with :meth:`turn`.
+
+        KafkaError where it cannot begin; a retriable one where the broker is gone.
+        """
+        try:
+            return self.manager.send(request, node)
+        except UnknownBrokerIdError as error:
+            raise LeaderNotAvailableError(*error.args) from error
+
+    def turn(self, seconds: float) -> None:
+        """Let the network do what it can; wait for it at most so long."""
+        self.network.poll(timeout_ms=seconds * 1000)
+
+    def ask(
+        self,
+        request: Callable[[], Any],
+        codes: Codes,
+        coordinator: Coordinator | None = None,
+        *,
+        node: int | None = None,
+        seconds: float = SECONDS_MAX,
+    ) -> Any:
+        """The answer to a request, of a coordinator, of a ``node``, or of any broker.
+
+        ``codes`` takes the errors from an answer. What passes (a coordinator moves, a connection
+        breaks) is asked again; KafkaError where it does not within so many ``seconds``, or is of no
+        such kind.
+        """
+        self.connect(seconds)
+        deadline = time.monotonic() + seconds
+        return self.manager.run(self._ask, request, codes, coordinator, node, deadline)
+
+    def find_leaders(self, topics: Sequence[str]) -> None:
+        """Ask for the leaders of these topics' partitions, once."""
+        self.connect()
+        self.manager.run(self._find_leaders, topics)
+
+    async def _ask(
+        self,
+        request: Callable[[], Any],
+        codes: Codes,
+        coordinator: Coordinator | None,
+        node: int | None,
+        deadline: float,
+    ) -> Any:
+        while True:
+            error: KafkaError
+            try:
+                to = node if coordinator is None else await self._coordinator(coordinator)
+                answer = await self._answer(request(), to)
+                error_code = first_error(codes(answer))
+                if error_code is None:
+                    return answer
+                error = error_code
+            except (RetriableError, UnknownBrokerIdError) as failure:
+                error = KafkaTimeoutError(*failure.args) if not failure.retriable else failure
+            if not error.retriable or time.monotonic() > deadline:
+                raise error
+            if coordinator is not None and not isinstance(error, STAYS):
+                self.coordinators.pop(coordinator, None)
+            await self.network.sleep(RETRY_SECONDS)
+
+    async def _answer(self, request: Any, node: int | None) -> Any:
+        try:
+            return await self.manager.send(request, node)
+        except NOT_SENT:
+            raise
+        except KafkaError:
+            self.unanswered += 1
+            raise
+
+    async def _coordinator(self, coordinator: Coordinator) -> int:
+        if coordinator not in self.coordinators:
+            kind, key = coordinator
+            request = FindCoordinatorRequest(key=key, key_type=kind.value, max_version=3)
+            answer = await self.manager.send(request)
+            error = first_error([answer.error_code])
+            if error is not None:
+                raise error
+            self.coordinators[coordinator] = self.manager.cluster.add_coordinator(
+                answer, kind, key, synthesize_node_id=False
+            )
+        return self.coordinators[coordinator]
+
+    async def _find_leaders(self, topics: Sequence[str]) -> None:
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+            max_version=12,
+        )
+        answer = await self.manager.send(request)
+        found, answer.topics = answer.topics, []  # kafka-python keeps books of its own, slowly
+        self.manager.cluster.update_metadata(answer)
+        self.topology.update(found)
+        for topic in found:
+            error = first_error([topic.error_code])
+            if error is not None and not error.retriable:
+                raise error
+
+
+def first_error(codes: Iterable[int]) -> KafkaError | None:
+    """The first error among codes of an answer, None where all is well."""
+    return next((for_code(code)() for code in codes if code), None)

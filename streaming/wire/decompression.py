@@ -1,0 +1,157 @@
+"""Decompression of what brokers give, in bounded memory, whatever the bytes claim.
+
+Each codec trusts a size somewhere: LZ4 the content size in a frame's head, Snappy the number that
+a block begins with, and all of them expand as far as the bytes say. So sizes are compared with
+what the codec can reach, and nothing grows beyond a limit.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+import lz4.frame
+import pyarrow as pa
+
+BODY_BYTES_MAX = 512 * 2**20
+"""The records of one batch. Clients compress 1 MiB at a time unless they are told otherwise."""
+PIECE_BYTES, LZ4_PIECE_BYTES = 256 * 2**10, 32 * 2**20
+"""python-lz4 copies what is left of a frame for each piece."""
+GZIP_WINDOW = 16 + zlib.MAX_WBITS
+"""With gzip's head and checksum."""
+LZ4_RATIO_MAX, SNAPPY_RATIO_MAX = 255, 64
+"""How much longer decompressed bytes are at most (Snappy: 64 bytes from a copy of 3)."""
+LZ4_HEAD = struct.Struct("<IBBQ")
+"""Magic number, flags, block size; the content's size where the flags say so."""
+LZ4_HAS_SIZE = 0x08
+LZ4_DESCRIPTOR = slice(4, 6)
+SNAPPY_HEAD, SNAPPY_HEAD_SIZE = b"\x82SNAPPY\0", 16
+SNAPPY_VARINT_BYTES_MAX = 5
+
+
+def decompressed(
+    body: memoryview, compression: str, bytes_max: int = BODY_BYTES_MAX, *, old: bool = False
+) -> bytes:
+    """Return the records that a batch has compressed.
+
+    ``old``: messages of format 0, where LZ4's frames have another checksum in their heads.
+    ValueError where the bytes are damaged, or come to more than ``bytes_max``.
+    """
+    try:
+        if compression == "snappy":
+            return b"".join(_limited(_snappy(bytes(body)), bytes_max))
+        if compression == "lz4":
+            return _lz4(_with_checksum(body) if old else body, bytes_max)
+        pieces = _gzip(body) if compression == "gzip" else _stream(body, compression)
+        return b"".join(_limited(pieces, bytes_max))
+    except (RuntimeError, OSError, EOFError, struct.error, zlib.error) as error:
+        raise ValueError(str(error)) from error
+
+
+def _limited(pieces: Iterator[bytes], bytes_max: int) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        _require(size, bytes_max)
+        yield piece
+
+
+def _require(size: int, bytes_max: int) -> None:
+    if size > bytes_max:
+        raise ValueError(f"it claims {size:,} bytes, and can have {bytes_max:,}")
+
+
+def _gzip(body: memoryview) -> Iterator[bytes]:
+    """Decompress members, one behind the other.
+
+    By Python's zlib: Arrow's decoder keeps 35 KB for good wherever bytes are damaged.
+    """
+    member, rest, at = zlib.decompressobj(GZIP_WINDOW), b"", 0
+    while rest or at < len(body):
+        if not rest:
+            rest = bytes(body[at : at + PIECE_BYTES])
+            at += len(rest)
+        if member.eof:
+            member = zlib.decompressobj(GZIP_WINDOW)
+        yield member.decompress(rest, PIECE_BYTES)
+        rest = member.unused_data or member.unconsumed_tail
+    while not member.eof:
+        piece = member.decompress(b"", PIECE_BYTES)
+        if not piece:
+            raise ValueError("the stream has no end")
+        yield piece
+
+
+def _stream(body: memoryview, compression: str) -> Iterator[bytes]:
+    stream = pa.input_stream(pa.py_buffer(body), compression=compression)
+    while piece := stream.read(PIECE_BYTES):
+        yield piece
+
+
+def _lz4(body: memoryview, bytes_max: int) -> bytes:
+    """Decompress a frame at once where it cannot be too large, else piece by piece."""
+    if len(body) >= LZ4_HEAD.size:
+        _, flags, _, size = LZ4_HEAD.unpack_from(body)
+        if flags & LZ4_HAS_SIZE:
+            _require(size, min(bytes_max, LZ4_RATIO_MAX * len(body)))
+    data: bytes
+    if len(body) * LZ4_RATIO_MAX <= bytes_max:
+        data = lz4.frame.decompress(body)
+        return data
+    data = b"".join(_limited(_lz4_pieces(body), bytes_max))
+    return data
+
+
+def _lz4_pieces(body: memoryview) -> Iterator[bytes]:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    piece = frame.decompress(body, LZ4_PIECE_BYTES)
+    while piece:
+        yield piece
+        piece = b"" if frame.eof else frame.decompress(b"", LZ4_PIECE_BYTES)
+    if not frame.eof:
+        raise ValueError("the frame has no end")
+
+
+def _with_checksum(body: memoryview) -> memoryview:
+    """Give an LZ4 frame's head the checksum that the format wants.
+
+    Kafka's clients before 0.10 counted the magic number in; the byte is one of 256.
+    """
+    frame = bytearray(body)
+    has_size = bool(frame[LZ4_DESCRIPTOR][0] & LZ4_HAS_SIZE)
+    at = LZ4_DESCRIPTOR.stop + 8 * has_size
+    for frame[at] in range(256):
+        try:
+            lz4.frame.get_frame_info(bytes(frame[: at + 1]))
+        except RuntimeError:
+            continue
+        return memoryview(frame)
+    raise ValueError("the frame's head is none")
+
+
+def _snappy(body: bytes) -> Iterator[bytes]:
+    """Java's frames: a head of 16 bytes, then blocks with their sizes; others write one block."""
+    if not body.startswith(SNAPPY_HEAD):
+        yield _snappy_block(body)
+        return
+    at = SNAPPY_HEAD_SIZE
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        at += 4 + size
+        if size < 0 or at > len(body):
+            raise ValueError(f"a block of {size:,} bytes")
+        yield _snappy_block(body[at - size : at])
+
+
+def _snappy_block(block: bytes) -> bytes:
+    """A block begins with its size when decompressed (a varint), which Arrow asks for."""
+    size = shift = 0
+    for byte in block[:SNAPPY_VARINT_BYTES_MAX]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    _require(size, SNAPPY_RATIO_MAX * len(block))
+    data: bytes = pa.Codec("snappy").decompress(block, size).to_pybytes()
+    return data

@@ -1,0 +1,91 @@
+"""What operators hand to the sink as record batches: encoded and compressed, but not numbered yet.
+
+Compressed bytes are what goes through Spark, and they are compressed once. A table of records (see
+`streaming.arrow.output`) becomes a table of batches; the sink knows it by its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streaming.arrow.columns import flat, plain
+from streaming.arrow.numbers import from_bytes, to_bytes
+from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.schemas import ENCODED, has_blocks
+from streaming.wire.blocks import mostly_large, plain_values
+from streaming.wire.record_batch import Batch, batches
+
+RECORD_COLUMNS = ("key", "value", "block", "size", "headers", "timestamp", "partition")
+HEADER = "header:"
+
+TOLD = [name for name in ENCODED.names if name not in ("body", "stamps")]
+
+
+def encoded(
+    records: pa.Table, count: int, header: Callable[[str], str], compression: str, now_ms: int
+) -> pa.Table:
+    """The records as ENCODED.
+
+    ``count``: of the topic's partitions. ``header``: the full name of an added header. ``now_ms``:
+    the time of records without one. Where lz4 is wanted, blocks of large values stay as they are.
+    """
+    if has_blocks(records.schema) and not (compression == "lz4" and mostly_large(records)):
+        records = plain_values(records)
+    stamps = []
+    if "timestamp" in records.column_names:
+        stamps = [to_bytes([plain(flat(records["timestamp"])).to_numpy()])]
+    made = [
+        each.compressed(compression)
+        for each in batches(
+            records, partitions_in(records, lambda: count), headers_in(records, header), now_ms
+        )
+    ]
+    columns = {name: [getattr(each, name) for each in made] for name in TOLD}
+    columns["body"] = [memoryview(each.body) for each in made]
+    columns["stamps"] = [*stamps, *[None] * (len(made) - len(stamps))]
+    return pa.Table.from_pydict(columns, schema=ENCODED)
+
+
+def batches_of(table: pa.Table) -> Iterator[Batch]:
+    """The batches in a table of ENCODED."""
+    bodies = flat(table["body"])
+    for at, row in enumerate(table.select(TOLD).to_pylist()):
+        yield Batch(body=bodies[at].as_buffer(), **row)
+
+
+def stamps_of(table: pa.Table) -> NDArray[np.int64]:
+    """The timestamps (ms) of the records in a table of ENCODED; none where they have Kafka's."""
+    found = [
+        from_bytes(stamps.as_buffer(), 1)[0][0] for stamps in table["stamps"] if stamps.is_valid
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def partitions_in(records: pa.Table, count: Callable[[], int]) -> NDArray[np.int32]:
+    """Where records go: as they say, or by their keys among so many partitions.
+
+    Those without a key go where an empty key would.
+    """
+    if "partition" in records.column_names:
+        return np.asarray(plain(flat(records["partition"])).to_numpy(), np.int32)
+    return _by_key(flat(records["key"]), count())
+
+
+def headers_in(records: pa.Table, header: Callable[[str], str]) -> list[tuple[str, pa.Array]]:
+    """The columns that are headers to add, with their full names."""
+    return [
+        (header(name.removeprefix(HEADER)), flat(records[name]))
+        for name in records.column_names
+        if name not in RECORD_COLUMNS
+    ]
+
+
+def _by_key(keys: pa.Array, count: int) -> NDArray[np.int32]:
+    if pa.types.is_dictionary(keys.type) and not keys.null_count:
+        known = _by_key(keys.dictionary, count)
+        return np.asarray(known[keys.indices.to_numpy()])
+    return partitions_of(plain(keys).fill_null(b""), count)

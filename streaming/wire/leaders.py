@@ -1,0 +1,124 @@
+"""Requests to the leaders of partitions: what is in flight, and leaders that move.
+
+A partition has one request in flight, whichever broker that went to: who leads it since then is
+asked when the answer has come, or the connection has ended. So two answers never speak of the same
+work. A broker has one request in flight, too: what there is to ask of it meanwhile goes together.
+
+What is asked, and what an answer means, is a subclass's matter.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kafka.errors import KafkaError, NodeNotReadyError
+
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers, Place
+
+
+@dataclass(slots=True)
+class PartitionRequests(ABC):
+    """Sends requests and hears answers, in :meth:`poll`.
+
+    ``stale_topics``: whose leaders are unknown, or no longer known. ``last_error``: of a request.
+    ``failure``: what ends the work. ``unanswered``: how many requests got no answer; each may still
+    arrive at a broker.
+    """
+
+    brokers: Brokers
+    in_flight: set[Place] = field(init=False, default_factory=set)
+    busy_nodes: set[int] = field(init=False, default_factory=set)
+    stale_topics: set[str] = field(init=False, default_factory=set)
+    rest_until: float = field(init=False, default=0.0)
+    last_error: KafkaError | None = field(init=False, default=None)
+    failure: Exception | None = field(init=False, default=None)
+    unanswered: int = field(init=False, default=0)
+
+    @abstractmethod
+    def _wanted(self) -> Iterable[Place]:
+        """Return the partitions that something is to be asked of, also those in flight."""
+
+    @abstractmethod
+    def _request(self, node: int, places: list[Place]) -> None:
+        """Ask a broker about some of these partitions, with :meth:`_ask`."""
+
+    def poll(self, seconds: float = 0) -> None:
+        """Send what can be sent now, and hear answers, for which it waits at most so long.
+
+        KafkaError where a broker refused something for good; what an answer's handling raised.
+        """
+        if time.monotonic() >= self.rest_until:
+            if self.stale_topics:
+                self._look_for_leaders()
+            self._send()
+        self.brokers.turn(seconds)
+        if self.failure is not None:
+            raise self.failure
+
+    def _ask(
+        self, request: Any, node: int, places: list[Place], answered: Callable[[Any], None]
+    ) -> None:
+        """Send a request about these partitions; ``answered`` gets what the broker answers."""
+        self.busy_nodes.add(node)
+        self.in_flight.update(places)
+        try:
+            future = self.brokers.send(request, node)
+        except KafkaError as error:
+            self._lost(node, places, error)
+            return
+        future.add_callback(partial(self._heard, node, places, answered))
+        future.add_errback(partial(self._lost, node, places))
+
+    def _refused(self, topic: str, error: KafkaError) -> None:
+        """Note that a broker did not do what was asked, perhaps as it does not lead."""
+        self.stale_topics.add(topic)
+        self._failed(error)
+
+    def _failed(self, error: KafkaError) -> None:
+        self.last_error = error
+        self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
+        if not error.retriable:
+            self.failure = self.failure or error
+
+    def _look_for_leaders(self) -> None:
+        try:
+            self.brokers.find_leaders(sorted(self.stale_topics))
+            self.stale_topics.clear()
+        except KafkaError as error:
+            self._failed(error)
+
+    def _send(self) -> None:
+        asked: dict[int, list[Place]] = {}
+        for place in self._wanted():
+            node = self.brokers.leaders.get(place)
+            if node is None:
+                self.stale_topics.add(place[0])
+            elif node not in self.busy_nodes and place not in self.in_flight:
+                asked.setdefault(node, []).append(place)
+        for node, places in asked.items():
+            self._request(node, places)
+
+    def _heard(
+        self, node: int, places: list[Place], answered: Callable[[Any], None], answer: Any
+    ) -> None:
+        self._settle(node, places)
+        try:
+            answered(answer)
+        except Exception as error:  # noqa: BLE001  (who calls this back logs it, and goes on)
+            self.failure = self.failure or error
+
+    def _lost(self, node: int, places: list[Place], error: KafkaError) -> None:
+        """Note that a request has no answer; what became of it is not known."""
+        self._settle(node, places)
+        self.unanswered += not isinstance(error, NodeNotReadyError)  # which was not sent
+        self.stale_topics.update(topic for topic, _ in places)
+        self._failed(error)
+
+    def _settle(self, node: int, places: list[Place]) -> None:
+        self.busy_nodes.discard(node)
+        self.in_flight.difference_update(places)

@@ -1,0 +1,38 @@
+"""Produce requests: record batches for partitions of one leader, and what it answers of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafka.protocol.producer import ProduceRequest
+
+from streaming.wire.brokers import Place
+
+ALL_REPLICAS = -1
+
+Topic = ProduceRequest.TopicProduceData
+Partition = Topic.PartitionProduceData
+
+
+def produce(batches: Mapping[Place, bytes], transactional_id: str | None, seconds: float) -> Any:
+    """Return a request for a batch of each partition; the broker has so long to replicate them."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), data in batches.items():
+        topics.setdefault(topic, []).append(Partition(index=partition, records=data))
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=ALL_REPLICAS,
+        timeout_ms=round(seconds * 1000),
+        topic_data=[
+            Topic(name=name, partition_data=partitions) for name, partitions in topics.items()
+        ],
+        max_version=11,
+    )
+
+
+def results(answer: Any) -> Iterator[tuple[Place, Any]]:
+    """Yield for each partition what became of its batch: `error_code`, `record_errors`, …"""
+    for topic in answer.responses:
+        for each in topic.partition_responses:
+            yield (topic.name, each.index), each

@@ -1,0 +1,217 @@
+"""Kafka record batches (format 2, KIP-98) encoded by Arrow's and numpy's kernels, not row by row.
+
+A record is `length, attributes, timestamp delta, offset delta, key, value, headers`; its numbers
+are zigzag varints, keys and values have their length before them (-1: null). What does not depend
+on a record's place (key, value, headers) is encoded for all rows at once; then rows are put in
+order of partition, cut into batches, and each row gets its numbers. The data buffer of the result
+is the batches' bodies, one behind the other; of rows with blocks (`streaming.wire.blocks`) what is
+in their frames.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sequencer.sorting import order_by
+from streaming.arrow.columns import Int64s, flat, plain, row_bytes
+from streaming.arrow.pieces import (
+    ends_and_bytes,
+    varint_sizes,
+    varints,
+)
+from streaming.arrow.schemas import columns_in, has_blocks
+from streaming.wire.blocks import plain_values
+from streaming.wire.compression import (
+    BLOCK_BYTES_MAX,
+    COMPRESSIONS,
+    compressed,
+    lz4_frame,
+)
+from streaming.wire.contents import Contents, Shared, as_binary, contents
+
+BODY_BYTES_MAX = 1_000_000
+"""Of a batch's records, uncompressed; a larger record stands alone. Topics take 1,048,588 bytes by
+default."""
+
+ENCODED_BYTES_MAX = 32 * 2**20
+"""Of what is encoded at once, so that memory does not grow with what an operator hands over."""
+
+TRANSACTIONAL = 0x10
+HEAD = struct.Struct(">qiibI")  # base offset, length, leader's epoch, format, checksum
+CHECKED = struct.Struct(">hiqqqhii")  # what the checksum covers, in front of the records
+
+SEQUENCES = 2**31
+NUMBERS_BYTES_MAX = 21
+"""Of a record's length, attributes and deltas."""
+FRAMED_BYTES_MAX = 16
+"""Of a record's share in a frame of lz4 where none of its blocks became smaller."""
+PIECE_MAX = BLOCK_BYTES_MAX // 2
+"""A key or headers of more bytes do not go into a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records of one partition, encoded; timestamps in ms."""
+
+    partition: int
+    count: int
+    first_ms: int
+    latest_ms: int
+    body: pa.Buffer
+    compression: str = "none"
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has when it is finished."""
+        return HEAD.size + CHECKED.size + len(self.body)
+
+    def compressed(self, compression: str) -> Batch:
+        """The same with its body compressed; one of blocks is compressed already, with lz4."""
+        if self.compression == compression:
+            return self
+        return replace(self, body=compressed(self.body, compression), compression=compression)
+
+    def finished(self, producer: tuple[int, int], sequence: int, *, transactional: bool) -> bytes:
+        """The batch as Kafka takes it; ``producer`` is an id and its epoch."""
+        checked = CHECKED.pack(
+            COMPRESSIONS.index(self.compression) | TRANSACTIONAL * transactional,
+            self.count - 1,
+            self.first_ms,
+            self.latest_ms,
+            *producer,
+            sequence,
+            self.count,
+        )
+        checksum = google_crc32c.extend(google_crc32c.value(checked), self.body)
+        length = HEAD.size - 12 + len(checked) + len(self.body)
+        return b"".join([HEAD.pack(0, length, -1, 2, checksum), checked, self.body])
+
+
+def batches(
+    table: pa.Table,
+    partitions: NDArray[np.int32],
+    added: Sequence[tuple[str, pa.Array]],
+    now_ms: int,
+) -> Iterator[Batch]:
+    """The rows as batches: each partition's in the table's order.
+
+    ``table`` has the columns `key`, `value`, `headers` and perhaps `timestamp` (ms, else
+    ``now_ms``); ``added`` are names and columns (binary, text or integer) of headers behind the
+    rows' own, where they are not null. Columns may be dictionaries. Of a table with blocks (see
+    `streaming.wire.blocks`) the batches are lz4's.
+    """
+    if not len(table):
+        return
+    if has_blocks(table.schema) and max(_most(table["key"]), _most(table["headers"])) > PIECE_MAX:
+        table = plain_values(table)
+    times = np.full(len(table), now_ms)
+    if "timestamp" in table.column_names:
+        times = plain(flat(table["timestamp"])).fill_null(now_ms).to_numpy()
+    columns = [flat(table[name]) for name in columns_in(table.schema, ("key", "value", "headers"))]
+    of_row = len(columns)
+    columns += [as_binary(column) for _, column in added]
+    names = [name for name, _ in added]
+    ready = [
+        Shared.of(column) if pa.types.is_dictionary(column.type) else column for column in columns
+    ]
+    for rows in _slices(columns):
+        here = [column.slice(rows.start, rows.stop - rows.start) for column in ready]
+        made = contents(here[:of_row], list(zip(names, here[of_row:], strict=True)))
+        yield from _cut(made, times[rows], partitions[rows])
+
+
+def rows_within(table: pa.Table, rows_max: int, bytes_max: int) -> tuple[int, int]:
+    """Return how many of a table's first rows fit, one at least, and about their bytes.
+
+    Of rows that share their bytes (dictionaries) each counts with all of its own.
+    """
+    columns = [flat(column) for column in table.slice(0, max(rows_max, 1)).columns]
+    size = sum(_bytes_max(column) for column in columns)
+    if size <= bytes_max:
+        return len(columns[0]), size
+    ends = np.cumsum(sum(row_bytes(column) for column in columns))
+    rows = _first_beyond(ends, 0, bytes_max)
+    return rows, int(ends[rows - 1])
+
+
+def next_sequence(sequence: int, count: int) -> int:
+    """The sequence number behind ``count`` records; Kafka's run to 2^31 - 1 and start again."""
+    return (sequence + count) % SEQUENCES
+
+
+def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[Batch]:
+    """Rows in order of partition, numbered, cut into batches."""
+    if (np.diff(partitions) < 0).any():
+        order = order_by(partitions)
+        made, times, partitions = made.take(order), times[order], partitions[order]
+    lengths = made.lengths
+    framed = FRAMED_BYTES_MAX * (made.block is not None)
+    first = np.array(_first_rows(lengths + NUMBERS_BYTES_MAX + framed, partitions))
+    counts = np.diff(first, append=len(times))
+    offsets = np.arange(len(times)) - np.repeat(first, counts)
+    deltas = times - np.repeat(times[first], counts)
+    sizes = 1 + varint_sizes(deltas) + varint_sizes(offsets) + lengths
+    attributes = np.zeros(len(times), np.int64)
+    records = made.numbered(varints(sizes, attributes, deltas, offsets))
+    ends, data = ends_and_bytes(records)
+    latest = np.maximum.reduceat(times, first)
+    whole = np.add.reduceat(sizes + NUMBERS_BYTES_MAX, first).tolist()
+    for at, (row, count) in enumerate(zip(first.tolist(), counts.tolist(), strict=True)):
+        begin, end = int(ends[row]), int(ends[row + count])
+        body, compression = data.slice(begin, end - begin), "none"
+        if made.block is not None:
+            body, compression = pa.py_buffer(lz4_frame([body], whole[at])), "lz4"
+        told = (int(partitions[row]), count, int(times[row]), int(latest[at]))
+        yield Batch(*told, body, compression)
+
+
+def _first_rows(sizes: Int64s, partitions: NDArray[np.int32]) -> list[int]:
+    """The first row of each batch: a new partition's, or where the last one is full."""
+    ends = np.cumsum(sizes)
+    bounds = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(sizes)]
+    first = []
+    for begin, end in pairwise(bounds):
+        row = begin
+        while row < end:
+            first.append(row)
+            row = _first_beyond(ends, row, BODY_BYTES_MAX)
+    return first
+
+
+def _first_beyond(ends: Int64s, row: int, limit: int) -> int:
+    """The first row behind ``row`` that is not within ``limit`` of where that begins."""
+    before = int(ends[row - 1]) if row else 0
+    return max(int(np.searchsorted(ends, before + limit, side="right")), row + 1)
+
+
+def _slices(columns: Sequence[pa.Array]) -> Iterator[slice]:
+    """Runs of rows whose columns have few enough bytes to be encoded at once."""
+    count = len(columns[0])
+    if sum(_bytes_max(column) for column in columns) <= ENCODED_BYTES_MAX:
+        yield slice(0, count)
+        return
+    ends = np.cumsum(sum(row_bytes(column) for column in columns))
+    row = 0
+    while row < count:
+        beyond = _first_beyond(ends, row, ENCODED_BYTES_MAX)
+        yield slice(row, beyond)
+        row = beyond
+
+
+def _most(column: pa.ChunkedArray) -> int:
+    return int(row_bytes(flat(column)).max())
+
+
+def _bytes_max(column: pa.Array) -> int:
+    """No fewer bytes than the rows take."""
+    if pa.types.is_dictionary(column.type):
+        return len(column) * int(row_bytes(column.dictionary).max(initial=0))
+    return int(column.nbytes)

@@ -1,0 +1,48 @@
+"""Finished record batches taken apart again, where Kafka does not take them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from streaming.wire.compression import COMPRESSIONS
+from streaming.wire.decompression import decompressed
+from streaming.wire.record_batch import CHECKED, HEAD, Batch, batches
+from streaming.wire.record_columns import NO_OWN_MS, Body, columns
+
+COMPRESSION = 0x07
+
+
+def unfinished(data: bytes, partition: int) -> tuple[Batch, int]:
+    """Return the batch of which `Batch.finished` made these bytes, and its sequence number."""
+    attributes, last, first_ms, latest_ms, _, _, sequence, _ = CHECKED.unpack_from(data, HEAD.size)
+    body = pa.py_buffer(data).slice(HEAD.size + CHECKED.size)
+    compression = COMPRESSIONS[attributes & COMPRESSION]
+    return Batch(partition, last + 1, first_ms, latest_ms, body, compression), sequence
+
+
+def records_in(batch: Batch) -> pa.Table:
+    """Return the batch's records as rows of `schemas.RECORD`, their offsets counted from 0."""
+    data = batch.body.to_pybytes()
+    if batch.compression != "none":
+        data = decompressed(memoryview(data), batch.compression)
+    at = (batch.count, 0, batch.partition, 0, batch.first_ms, NO_OWN_MS, 0, batch.count)
+    return columns([Body(data, 0, len(data))], [at])
+
+
+def taken(batch: Batch, records: pa.Table, rows: Iterable[int]) -> Iterator[Batch]:
+    """Encode some of a batch's records as one again; as several where they are much."""
+    part = records.take(pa.array(rows, pa.int64()))
+    partitions = np.full(len(part), batch.partition, np.int32)
+    for made in batches(part, partitions, (), batch.first_ms):
+        yield made.compressed(batch.compression)
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """Split a batch of several records in two, in their order."""
+    records = records_in(batch)
+    middle = batch.count // 2
+    spans = (range(middle), range(middle, batch.count))
+    return [made for rows in spans for made in taken(batch, records, rows)]

@@ -1,0 +1,165 @@
+"""Faults of machines, disks, clocks, and of topics: what comes to a history besides `faults`."""
+
+from __future__ import annotations
+
+HOUR = 3_600.0
+
+
+def away(history, rng):
+    """All of Kafka is away, for longer than a request is repeated."""
+    seconds = rng.choice([5, 70, 100])
+
+    def act():
+        history.heal_after(seconds)
+        for broker in history.kafka.brokers:
+            broker.up = False
+        history.world.at(seconds, back)
+
+    def back():
+        for broker in history.kafka.brokers:
+            history.kafka.start(broker.number)
+
+    return f"Kafka is away for {seconds} s", act
+
+
+def cut_off(history, rng):
+    """A broker is cut off from the others, but not from its clients."""
+    number, seconds = rng.randrange(3), rng.choice([1, 5, 15])
+
+    def act():
+        others = [b for b in history.kafka.brokers if b.up and not b.cut_off and b.number != number]
+        if others and history.kafka.brokers[number].up:
+            history.heal_after(seconds)
+            history.kafka.cut_off(number)
+            history.world.at(seconds, lambda: history.kafka.start(number))
+
+    return f"cut off broker {number} for {seconds} s", act
+
+
+def denied(history, rng):
+    """Rights are withdrawn, and given back."""
+    what, seconds = rng.choice(["topics", "ids", "groups"]), rng.random() * 2
+
+    def act():
+        history.kafka.denied.add(what)
+        history.world.at(seconds, lambda: history.kafka.denied.discard(what))
+
+    return f"no rights to {what} for {seconds:.1f} s", act
+
+
+def disk_full(history, rng):
+    """For a while what is written to the checkpoint fails, every other time."""
+    seconds = rng.random() * 3
+
+    def act():
+        history.storage.broken_until = history.world.now + seconds
+
+    return f"the disk is full for {seconds:.1f} s", act
+
+
+def power_cut(history, _rng):
+    """The machine of driver and workers loses its power."""
+
+    def act():
+        for process in history.service.processes():
+            process.kill()
+        if history.storage.lockable:
+            history.storage.cut_power(history.world.rng)
+            if not history.storage.synced:
+                history.may_end |= {"CheckpointBehind", "stalled"}
+
+    return "a power cut", act
+
+
+def clock_jump(history, rng):
+    """The clock of the service's machine jumps, and some time later jumps back."""
+    seconds = rng.choice([-HOUR, -10.0, 10.0, HOUR])
+
+    def by(jump):
+        history.service.clock_s += jump
+        for process in history.service.processes():
+            process.clock_s += jump
+
+    def act():
+        by(seconds)
+        history.world.at(rng.random() * 2, lambda: by(-seconds))
+
+    return f"the clock is off by {seconds:.0f} s", act
+
+
+def another_copy(history, _rng):
+    """Somebody starts the service once more; a lock, or Kafka, keeps the two apart."""
+
+    def act():
+        if history.storage.lockable:
+            history.world.note("it is refused: the checkpoint is locked")
+        elif history.service.ended is None:
+            history.service.start()
+
+    return "another copy is started", act
+
+
+def restore_backup(history, rng):
+    """The service is stopped, and goes on with a checkpoint of some time ago."""
+    seconds = rng.random() * 2
+
+    def act():
+        restore = history.storage.backup()
+
+        def back():
+            for process in history.service.processes():
+                process.kill()
+            restore()
+            history.may_end |= {"CheckpointBehind"}
+
+        history.world.at(seconds, back)
+
+    return f"a checkpoint of {seconds:.1f} s ago is restored", act
+
+
+def retention(history, rng):
+    """Kafka deletes records of an input, read or not."""
+    partition, share = rng.randrange(2), rng.random()
+
+    def act():
+        log = history.kafka.logs["in", partition]
+        log.delete_before(round(log.end * share) + 1)
+        begin, planned = history.position("in", partition)
+        if planned is None or log.first > begin:
+            history.lose("InputLost", surely=planned is not None and log.first > planned)
+
+    return f"records of in-{partition} are deleted", act
+
+
+def unclean_election(history, rng):
+    """The end of an input's log is lost with its leader."""
+    partition, share = rng.randrange(2), rng.random()
+
+    def act():
+        log = history.kafka.logs["in", partition]
+        _, planned = history.position("in", partition)
+        if not log.open:
+            log.cut_back(round(log.end * share), planned or 0)
+            history.kafka.move_leader(("in", partition))
+            history.lose("InputLost", surely=log.end < (planned or 0))
+
+    return f"the end of in-{partition} is lost", act
+
+
+def made_again(history, _rng):
+    """An input is deleted, and made again."""
+
+    def act():
+        is_open = any(log.open for place, log in history.kafka.logs.items() if place[0] == "in")
+        if history.storage.offsets and not is_open:
+            history.kafka.make_again("in")
+            history.lose("InputLost", surely=True)
+
+    return "the input is deleted and made again", act
+
+
+OUTAGES = (
+    *(away, cut_off, cut_off, denied, disk_full, disk_full),
+    *(power_cut, power_cut, clock_jump, another_copy, another_copy),
+    *(restore_backup, retention, unclean_election, made_again),
+)

@@ -1,0 +1,111 @@
+# ruff: noqa: ARG001, ARG005  (what replaces a function takes its arguments)
+"""Plants that take back what guards against a known fault."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from streaming.disciplines.channels import shard_files
+from streaming.service.fences import Fences
+from streaming.sink import sink, writer
+from streaming.sink.outbox import Outbox
+from streaming.sink.producer import BatchProducer
+from streaming.source.watching import TopicWatch
+from streaming.wire.leaders import PartitionRequests
+from tests.simulated import spark, storage, world
+from tests.simulated.planting import plant
+
+
+@plant
+def a_stream_that_is_cut_has_ended(put):
+    """Rows that did not come are taken for rows that are not there, and no shard's end is asked for."""
+    end = world.Pipe.end
+
+    def wrong(self, *, cut=False):
+        end(self, cut=False)
+
+    put(world.Pipe, "end", wrong)
+    put(sink, "_whole_shards", lambda rows: rows)
+
+
+@plant
+def two_acknowledgements_count_for_one_batch(put):
+    """A partition has several requests in flight, and an answer takes off whatever is first."""
+
+    def wrong(self):
+        asked = {}
+        for place in self._wanted():
+            node = self.brokers.leaders.get(place)
+            if node is None:
+                self.stale_topics.add(place[0])
+            elif node not in self.busy_nodes:
+                asked.setdefault(node, []).append(place)
+        for node, places in asked.items():
+            self._request(node, places)
+
+    put(PartitionRequests, "_send", wrong)
+    put(Outbox, "_is_first", lambda self, place, _data: bool(self.waiting.get(place)))
+
+
+@plant
+def a_session_goes_on_after_a_request_without_an_answer(put):
+    """EndTxn and its kin are repeated in the same epoch."""
+    put(BatchProducer, "is_reusable", property(lambda self: True))
+
+
+@plant
+def a_writer_is_kept_one_batch_too_long(put):
+    """It is used for a batch that it has written, too."""
+    writer_for = writer.writer_for
+
+    def wrong(plan, partition, context):
+        name = plan.transactional_id(partition)
+        kept = writer._writers.get(name)
+        if kept is not None and kept.last_batch == context.batch:
+            return kept
+        return writer_for(plan, partition, context)
+
+    put(sink, "writer_for", wrong)
+
+
+@plant
+def a_fence_ends_the_service(put):
+    """A service that is fenced by its own past does not go on."""
+    put(Fences, "judged", lambda self, failure, *, is_alone: failure)
+
+
+@plant
+def an_older_checkpoint_counts_as_the_newest(put):
+    """Progress is compared by numbers alone."""
+    begin_session = writer.Writer.begin_session
+
+    def wrong(self, context):
+        self.producer.begin_session()
+        progress = writer.BatchProgress.from_text(*self.producer.progress())
+        if progress is not None and progress.batch > context.batch:
+            return True
+        if progress is not None and progress.batch == context.batch and progress.part is None:
+            return True
+        return begin_session(self, context)
+
+    put(spark, "settle", lambda *_arguments, **_more: None)
+    put(writer.Writer, "begin_session", wrong)
+
+
+@plant
+def nothing_is_synced(put):
+    """What a batch rests on is left in memory."""
+    put(storage.Storage, "_sync", lambda self, *_names: None)
+    put(storage.Storage, "sync", lambda self, _path: None)
+
+
+@plant
+def lost_input_is_passed_over(put):
+    """What is no longer there is not missed."""
+    put(TopicWatch, "_losses", lambda self, _start, _ends: [])
+
+
+@plant
+def files_that_are_not_whole_share_a_name(put):
+    """A file has the same name in every process until it is whole."""
+    put(shard_files, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="0" * 32)))

@@ -1,0 +1,257 @@
+"""A checkpoint: Spark's logs, the state store, the service's own files; and the disk under them.
+
+A disk has for certain what was synced. A power cut leaves of the rest any part: entries of logs that
+are not there or torn, files without content, names that were removed.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+from streaming.disciplines.channels import shard_files
+from streaming.errors import SequencerError, StorageUnavailable
+from tests.simulated.world import wait
+
+FLUSHED_SECONDS = 5.0
+"""What is older is on the disk, synced or not."""
+TORN = "torn"
+LOST_SHARE = 0.5
+SYNCING_SECONDS = 0.001
+
+
+class Storage:
+    """What outlives processes; ``state`` by partition and version.
+
+    ``lockable``: a folder, else an object store, where Kafka keeps two copies apart. ``synced``:
+    whether the service has its disk write what later steps rest on.
+    """
+
+    def __init__(self, world, folder, *, lockable, synced):
+        self.world, self.folder = world, Path(folder)
+        self.lockable, self.synced = lockable, synced
+        self.offsets, self.commits, self.state = {}, {}, {}
+        self.totals, self.kept = {}, "{}"
+        self.written = {}
+        self.broken_until = 0.0
+        self.disk = Disk(self.folder)
+
+    # --- What the service asks (`streaming.service.checkpoint.Checkpoint`).
+
+    def query(self):
+        """The id of the query; empty where no batch was planned."""
+        return "query" if self.offsets else ""
+
+    def planned(self):
+        """The last batch that was planned."""
+        return max(self.offsets, default=-1)
+
+    def done(self):
+        """The last batch that is logged as done."""
+        return max(self.commits, default=-1)
+
+    def batch_in_doubt(self):
+        """The batch that was planned but not logged as done."""
+        return self.planned() if self.planned() > self.done() else -1
+
+    def logged(self, batch):
+        """A batch's ends and time."""
+        return json.dumps(self.offsets[batch]).encode()
+
+    def logged_if_kept(self, batch):
+        """The same; None where it is not there."""
+        return self.logged(batch) if batch in self.offsets else None
+
+    def decisions(self):
+        """What was written last."""
+        return json.loads(self.kept)
+
+    def write_decisions(self, values):
+        """As a whole or not at all."""
+        self._need_disk()
+        self.kept = json.dumps(values)
+
+    def mend(self):
+        """Remove the last entries of the logs where they are torn; their names."""
+        logs = {"offsets": self.offsets, "commits": self.commits}
+        torn = [(name, log) for name, log in logs.items() if log and log[max(log)] == TORN]
+        for _, log in torn:
+            del log[max(log)]
+        return [name for name, _ in torn]
+
+    def sync_logs(self):
+        """Have the disk write the logs."""
+        self._sync("offsets", "commits", "old")
+
+    def sync_state(self):
+        """Have the disk write the state."""
+        self._sync("state")
+
+    # --- What Spark does.
+
+    def begin(self):
+        """A driver begins; what an earlier one left of the state is synced with the logs."""
+        self.written = {
+            (("old", *key[1:]) if key[0] == "state" else key): at
+            for key, at in self.written.items()
+        }
+
+    def log_offsets(self, batch, entry):
+        """Plan a batch; who comes second fails."""
+        self._log("offsets", self.offsets, batch, entry)
+
+    def log_commit(self, batch):
+        """Note that a batch is done."""
+        self._log("commits", self.commits, batch, "done")
+
+    def commit_state(self, partition, version, rows):
+        """Keep a partition's state after a batch."""
+        self._need_disk()
+        self.state[partition, version] = rows
+        self.written["state", partition, version] = self.world.now
+
+    def load_state(self, partition, version):
+        """The state before a batch."""
+        if version and (partition, version) not in self.state:
+            raise StorageUnavailable(f"state {version} of partition {partition} is missing")
+        return self.state.get((partition, version), {})
+
+    # --- What happens to disks.
+
+    def cut_power(self, rng):
+        """Lose some of what was not synced."""
+        after = self.world.now - FLUSHED_SECONDS
+        for name, *place in sorted(k for k, at in self.written.items() if at > after):
+            fate = rng.choice(["kept", "lost", "torn"])
+            if fate == "kept":
+                continue
+            if name in ("state", "old"):
+                self.state.pop(tuple(place), None)
+            else:
+                log = getattr(self, name)
+                is_torn = fate == "torn" and place[0] == max(log)
+                log.update({place[0]: TORN}) if is_torn else log.pop(place[0], None)
+            self.world.note(f"{name} {place} is {fate}")
+        self.written.clear()
+        self.disk.cut_power(rng)
+
+    def backup(self):
+        """Copy all of it; what puts the copy back."""
+        copies = {
+            name: dict(getattr(self, name)) for name in ("offsets", "commits", "state", "totals")
+        }
+        kept, files = self.kept, self.disk.files()
+
+        def restore():
+            for name, copy in copies.items():
+                setattr(self, name, dict(copy))
+            self.kept = kept
+            self.written.clear()
+            self.disk.put_back(files)
+
+        return restore
+
+    def _sync(self, *names):
+        self._need_disk()
+        if self.synced:
+            self.written = {key: at for key, at in self.written.items() if key[0] not in names}
+
+    def _log(self, name, log, batch, entry):
+        self._need_disk()
+        if batch in log:
+            raise SequencerError("Another copy of this service wrote the checkpoint's log.")
+        log[batch] = entry
+        self.written[name, batch] = self.world.now
+
+    def _need_disk(self):
+        if self.world.now < self.broken_until and self.world.rng.random() < LOST_SHARE:
+            raise StorageUnavailable("No space left on device")
+
+    def sync(self, path):
+        """Stand in for `streaming.durable.sync`."""
+        wait(self.world.rng.expovariate(1 / SYNCING_SECONDS))
+        if self.world.now < self.broken_until and self.world.rng.random() < LOST_SHARE:
+            raise OSError(28, "No space left on device")
+        self.disk.sync(Path(path))
+
+
+class Disk:
+    """The files of held records, and which of them are on the disk. Content is known by itself."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.contents, self.names = set(), {}
+
+    def files(self):
+        """All files that are whole, with their content."""
+        found = sorted(self.folder.glob("held/*/*"))
+        return {path: path.read_bytes() for path in found if not path.suffix}
+
+    def sync(self, path):
+        """A file's content, or a folder's names."""
+        if path.is_dir():
+            self.names[path] = {each.name: each.read_bytes() for each in path.glob("*-*")}
+        else:
+            self.contents.add(path.read_bytes())
+
+    def cut_power(self, rng):
+        """Lose contents and names, and names' removals."""
+        for path, content in self.files().items():
+            known = self.names.get(path.parent, {})
+            if path.name not in known and rng.random() < LOST_SHARE:
+                path.unlink()
+            elif content not in self.contents and rng.random() < LOST_SHARE:
+                path.write_bytes(b"")
+        for folder, known in sorted(self.names.items()):
+            for name, content in sorted(known.items()):
+                path = folder / name
+                if not path.suffix and not path.exists() and rng.random() < LOST_SHARE:
+                    path.write_bytes(content)
+
+    def put_back(self, files):
+        """Have these files, and no others."""
+        for path in self.files():
+            path.unlink()
+        for path, content in files.items():
+            path.write_bytes(content)
+
+
+@contextmanager
+def simulated_disk(storage):
+    """Have files of held records synced by this storage."""
+    before, shard_files.sync = shard_files.sync, storage.sync
+    try:
+        yield
+    finally:
+        shard_files.sync = before
+
+
+class GroupState:
+    """Spark's view of one key's state (`pyspark.sql.streaming.state.GroupState`)."""
+
+    def __init__(self, row, now_ms, *, timed_out):
+        self.row, self.now_ms, self.hasTimedOut = row, now_ms, timed_out
+        self.timeout_ms = None
+
+    @property
+    def exists(self):
+        """Whether there is one."""
+        return self.row is not None
+
+    @property
+    def get(self):
+        """The row."""
+        return self.row
+
+    def update(self, row):
+        """Replace it."""
+        self.row = tuple(row)
+
+    def getCurrentProcessingTimeMs(self):  # noqa: N802  (Spark's name)
+        """The batch's time."""
+        return self.now_ms
+
+    def setTimeoutDuration(self, duration_ms):  # noqa: N802
+        """Ask for a call after so long."""
+        self.timeout_ms = self.now_ms + duration_ms

@@ -1,0 +1,48 @@
+"""Commands in the input and notices, through the running service."""
+
+import json
+
+import pytest
+
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.service_helpers import WarmService, called_json, status, verify, write_config
+
+
+@pytest.mark.timeout(300)
+def test_commands_stand_where_they_lie_and_members_are_told(broker, topic_prefix, tmp_path):
+    roles = ("input", "output", "rejects", "events", "commands")
+    topics = {role: f"{topic_prefix}{role}" for role in roles}
+    create_topics(broker.bootstrap, {topics["input"]: 1, topics["commands"]: 1})
+    pipeline = {
+        "discipline": "group",
+        "groups": {"G0": ["A", "B"]},
+        "notices": True,
+        "input_commands": ["join", "remove"],
+        **topics,
+    }
+    config = write_config(tmp_path, broker.bootstrap, {"market": pipeline})
+    joining = json.dumps({"group": "G0", "member": "C", "id": "j", "by": "me"}).encode()
+    ending = json.dumps({"group": "G0", "id": "r"}).encode()
+    message = [("group", b"G0")]
+    records = [
+        Record(b"p", b"1", message),
+        Record(b"p", joining, [("op", b"join")]),
+        Record(b"p", b"2", message),
+        Record(b"p", ending, [("op", b"remove")]),
+        Record(b"p", b"3", message),
+    ]
+    produce(broker.bootstrap, topics["input"], records)
+    with WarmService(config, "--once") as service:
+        assert service.poll(200) == 0, service.said()
+    got = {}
+    for record in read_all(broker.bootstrap, topics["output"]):
+        got.setdefault(record.key, []).append(record.value or record.header("notice"))
+    whole = [b"1", b"joined", b"2", b"removed"]
+    assert got == {b"A": whole, b"B": whole, b"C": whole[1:]}
+    figures = status(config)["market"]
+    counted = [figures[name] for name in ("in", "commands", "delivered", "notices")]
+    assert counted == [3, 2, 5, 6]
+    assert figures["rejected"] == {"removed-group": 1}
+    code, said = verify(config)
+    assert code == 0, said
+    assert called_json("group", "list", config) == []

@@ -1,0 +1,51 @@
+"""A transactional id whose epochs are used up: Kafka gives it another producer, nothing is lost."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streaming.arrow.schemas import HEADERS
+from streaming.disciplines.plan import BatchContext, Plan
+from streaming.sink.writer import Writer
+from tests.kafka_helpers import create_topics, read_all
+
+EPOCH_MAX = 32_767
+SESSIONS = 16
+"""About the end of the epochs; a batch is written in each."""
+
+
+def write(writer, number):
+    column = {"key": pa.array([b"k"]), "value": pa.array([b"%d" % number])}
+    rows = pa.table({**column, "headers": pa.nulls(1, HEADERS), "timestamp": pa.array([0])})
+    writer.begin_session(BatchContext("q", number, False))
+    with writer.batch(BatchContext("q", number, False)):
+        writer.write(writer.plan.output, rows, np.array([0], np.int32), [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_sessions_go_on_behind_the_last_epoch(broker, topic_prefix):
+    partitions = {f"{topic_prefix}out": 1, f"{topic_prefix}events": 1}
+    create_topics(broker.bootstrap, partitions)
+    plan = Plan(
+        service=f"{topic_prefix}service",
+        pipeline="p",
+        inputs=("in",),
+        output=f"{topic_prefix}out",
+        rejects=f"{topic_prefix}rejects",
+        events=f"{topic_prefix}events",
+        partitions=partitions,
+        producer={"bootstrap.servers": broker.bootstrap},
+    )
+    writer = Writer(plan, 0)
+    writer.begin_session(BatchContext("q", 0, False))
+    while writer.producer.producer[1] < EPOCH_MAX - SESSIONS // 2:
+        writer.producer.begin_session()
+    producers = []
+    for number in range(SESSIONS):
+        write(writer, number)
+        producers.append(writer.producer.producer)
+    assert len({producer for producer, _ in producers}) == 2, producers
+    assert len(set(producers)) == SESSIONS
+    found = [int(each.value) for each in read_all(broker.bootstrap, plan.output)]
+    assert found == [*range(SESSIONS)]

@@ -1,0 +1,114 @@
+"""Spark's reports of failures, told as errors of the service."""
+
+import pytest
+
+from streaming.errors import (
+    Fenced,
+    GapTimeout,
+    InputLost,
+    JobFailed,
+    SequencerError,
+    StorageUnavailable,
+)
+from streaming.spark.failures import as_sequencer_error
+
+REPORT = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+streaming.errors.{}
+
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: something else
+"""
+
+
+def test_what_a_worker_raised_is_found_in_the_report():
+    error = as_sequencer_error(REPORT.format("GapTimeout: 'plane' waits. Send it."))
+    assert type(error) is GapTimeout
+    assert error.message == "'plane' waits. Send it."
+
+
+def test_the_last_error_of_a_chain_counts():
+    text = "streaming.errors.KafkaUnavailable: a\nstreaming.errors.Fenced: nother copy"
+    error = as_sequencer_error(text)
+    assert (type(error), error.message) == (Fenced, "nother copy")
+
+
+def test_a_state_of_another_version_stops_the_job():
+    error = as_sequencer_error(REPORT.format("StateFormatError: version 9"))
+    assert type(error) is JobFailed
+    assert error.message == "version 9"
+
+
+def test_an_error_of_an_unknown_name_is_one_of_ours_still():
+    assert type(as_sequencer_error("streaming.errors.Newer: x")) is SequencerError
+
+
+@pytest.mark.parametrize("said", ["OffsetOutOfRangeException", "[KAFKA_DATA_LOSS.X]"])
+def test_input_that_is_gone(said):
+    error = as_sequencer_error(f"Caused by: {said}: …")
+    assert type(error) is InputLost
+    assert error.effect
+    assert error.remedy
+
+
+def test_another_copy_on_the_checkpoint():
+    error = as_sequencer_error("[CONCURRENT_STREAM_LOG_UPDATE] …")
+    assert not isinstance(error, JobFailed), "the pipeline is started again"
+    assert "Another copy" in error.message
+
+
+def test_anything_else_is_told_by_its_last_cause_and_cut():
+    text = "first\nCaused by: a\n  at b\nCaused by: the cause\n\n"
+    assert as_sequencer_error(text).message == "The query stopped: Caused by: the cause."
+    assert as_sequencer_error("only\nthis").message == "The query stopped: only."
+    assert as_sequencer_error("").message == "The query stopped: unknown."
+    assert len(as_sequencer_error("x" * 10_000).message) < 500
+
+
+def test_what_the_drivers_own_python_raised_is_told():
+    """Sources are asked by way of a gateway, whose report begins with a traceback."""
+    text = (
+        "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
+        "Traceback (most recent call last):\n"
+        '  File "clientserver.py", line 644, in _call_proxy\n'
+        "    return_value = getattr(self.pool[obj_id], method)(*params)\n"
+        "                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "KeyError: 'p7'\n\n"
+        "\tat py4j.Protocol.getReturnValue(Protocol.java:476)\n"
+        "Caused by: something else\n"
+    )
+    assert as_sequencer_error(text).message == "The query stopped: KeyError: 'p7'."
+
+
+def test_what_else_a_worker_raised_is_told():
+    text = (
+        "An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        '  File "operator.py", line 7, in step\n'
+        "    raise MemoryError(size)\n"
+        "MemoryError: 2147483648"
+    )
+    assert as_sequencer_error(text).message == "The query stopped: MemoryError: 2147483648."
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Checksum error: file:/c/p/offsets/3 at 512 exp: -2 got: 7", "/c/p/offsets/3 is damaged"),
+        ("Failed to read log file file:/c/p/commits/5. Incomplete log file", "/c/p/commits/5 is"),
+        (
+            "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] Error reading streaming "
+            "state file of s3a://b/p/state/0/0/7.changelog does not exist. If the stream job is",
+            "s3a://b/p/state/0/0/7.changelog is",
+        ),
+        (
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error\nCaused by: java.io.EOFException",
+            "state cannot be read: Caused by: java.io.EOFException.",
+        ),
+    ],
+)
+def test_a_file_of_sparks_that_is_damaged_is_named_with_a_remedy(text, named):
+    error = as_sequencer_error(f"An error occurred while calling o1.collect.\n: {text}")
+    assert type(error) is StorageUnavailable, "it is tried again until the file is back"
+    assert named in error.message
+    assert "backup" in error.remedy

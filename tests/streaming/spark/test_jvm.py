@@ -1,0 +1,142 @@
+"""Spark's JVM as a process: that it starts and ends, and what is said where it does not start."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from streaming.config import parse_config
+from streaming.errors import ConfigError, JobFailed
+from streaming.spark import session
+from streaming.spark.jvm import Jvm
+from streaming.spark.scratch import Scratch
+
+
+@pytest.fixture
+def folder():
+    """One with a short name: Spark has sockets there."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+STARTED = """
+import os, signal
+from streaming.spark.jvm import Jvm
+with Jvm({"spark.driver.memory": "300m"}) as jvm:
+    jvm.connect()
+    from pyspark import SparkContext
+    assert SparkContext._jvm.java.lang.Math.max(1, 2) == 2
+    process = jvm._process
+    process.send_signal(signal.SIGTERM)  # as systemd does, to all
+    assert SparkContext._jvm.java.lang.Math.max(3, 2) == 3
+assert process.returncode == 0, process.returncode
+assert SparkContext._gateway is None
+assert not any("PYSPARK_GATEWAY" in name for name in os.environ)
+"""
+
+KILLED = """
+import os, signal
+from streaming.spark.jvm import Jvm
+jvm = Jvm({"spark.driver.memory": "300m"})
+jvm.connect()
+from pyspark import SparkContext
+made = SparkContext._jvm.java.io.File.createTempFile("made", "by Spark").getPath()
+assert made.startswith(os.environ["TMPDIR"]), made
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+SECONDS_MAX = 60
+
+
+def test_a_jvm_that_cannot_start_is_told():
+    with Jvm({"spark.driver.memory": "no size"}) as jvm, pytest.raises(JobFailed, match="JVM"):
+        jvm.connect()
+
+
+def test_a_jvm_of_spark_submit_is_refused(monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(ConfigError, match="spark-submit started this process") as refused:
+        Jvm({})
+    assert "Start `sequencer` itself" in refused.value.remedy
+
+
+def test_it_serves_pyspark_ignores_sigterm_and_ends_with_the_block(folder):
+    told = {**os.environ, "TMPDIR": str(folder)}
+    subprocess.run([sys.executable, "-c", STARTED], check=True, timeout=240, env=told)
+    assert not any(folder.iterdir())
+
+
+def test_what_a_killed_service_left_goes_with_the_next_start(folder):
+    told = {**os.environ, "TMPDIR": str(folder)}
+    killed = subprocess.run([sys.executable, "-c", KILLED], check=False, timeout=240, env=told)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = folder.iterdir()
+    assert any(each.name.startswith("made") for each in left.iterdir())
+    deadline = time.monotonic() + SECONDS_MAX
+    while left.exists():  # until its JVM has ended, too
+        Scratch(folder).close()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("cores", "serial"), [(1, True), (2, True), (3, False)])
+def test_the_collector_follows_the_cores(monkeypatch, cores, serial):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+    assert ("-XX:+UseSerialGC" in session._java_options("-Xss4m", rows=True)) == serial
+
+
+def test_a_collector_named_in_the_environment_stands(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
+    assert "-XX:+UseSerialGC" not in session._java_options("", rows=False)
+
+
+def test_the_users_collector_and_options_stand():
+    given = "-XX:+UseG1GC -XX:Tier4InvocationThreshold=7"
+    for rows in (True, False):
+        options = session._java_options(given, rows=rows)
+        assert "-XX:+UseSerialGC" not in options
+        assert options[-1] == given
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "properties", "rows"),
+    [
+        ({}, {}, False),
+        ({"channel": "upper(cast(key as string))"}, {}, True),
+        ({"label": "offset"}, {}, True),
+        ({"label": "header('x')"}, {}, False),
+    ],
+    ids=str,
+)
+def test_where_spark_sees_no_records_the_first_compiler_is_enough(pipeline, properties, rows):
+    tables = {
+        "service": {"name": "s"},
+        "kafka": {"bootstrap_servers": "a:1", "properties": properties},
+        "pipelines": {"p": {"discipline": "channel", **pipeline}},
+    }
+    settings, _ = session.jvm_settings(parse_config(tables, {}, "test"))
+    options = settings["spark.driver.extraJavaOptions"]
+    assert ("TieredStopAtLevel=1" in options) is not rows
+    assert ("Tier4" in options) is rows
+
+
+def test_a_spark_of_another_version_is_refused(folder, monkeypatch):
+    """PySpark and the Spark at SPARK_HOME share private names: two versions do not mix."""
+    jars = folder / "jars"
+    jars.mkdir()
+    (jars / "spark-core_2.13-4.0.1.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(folder))
+    with pytest.raises(ConfigError, match=r"SPARK_HOME .* is Spark 4\.0\.1, PySpark is 4\.2\.0"):
+        Jvm({})
+
+
+def test_a_folder_without_spark_is_refused(folder, monkeypatch):
+    monkeypatch.setenv("SPARK_HOME", str(folder))
+    with pytest.raises(ConfigError, match=r"SPARK_HOME .* has no Spark"):
+        Jvm({})

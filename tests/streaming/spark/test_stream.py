@@ -1,0 +1,54 @@
+"""The driver's own Python as a source of Spark's: what crosses the gateway."""
+
+import subprocess
+import sys
+
+GIVEN = """
+import gc, threading, time
+import py4j.clientserver
+from streaming.spark.jvm import Jvm
+from streaming.spark.stream import READ, Stream
+
+py4j.clientserver.DEFAULT_WORKER_SLEEP_TIME = 0  # what is garbage is told at once
+answer = py4j.clientserver.ClientServerConnection._call_proxy
+
+def slow(*arguments):
+    text = answer(*arguments)
+    gc.collect()
+    time.sleep(0.005)
+    return text
+
+py4j.clientserver.ClientServerConnection._call_proxy = slow
+with Jvm({"spark.driver.memory": "300m"}) as jvm:
+    jvm.connect()
+    from pyspark import SparkContext
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway = SparkContext._gateway
+    ensure_callback_server_started(gateway)
+    stream = Stream(gateway, "name", None, None, threading.Event())
+    java = gateway.jvm.java
+    parameters = gateway.new_array(java.lang.Class, 1)
+    parameters[0] = java.lang.Class.forName("java.lang.String")
+    source = java.lang.Class.forName(READ + "streaming.SparkDataStream")
+    method = source.getMethod("deserializeOffset", parameters)
+    given = gateway.new_array(java.lang.Object, 1)
+    given[0] = '{"a": 1}'
+    lost = []
+
+    def ask():
+        for _ in range(20):
+            offset = method.invoke(stream, given)
+            lost.append(offset is None or offset.json() != given[0])
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    assert len(lost) == 80 and not any(lost), sum(lost)
+"""
+
+
+def test_java_gets_what_python_gives_also_where_that_is_garbage_at_once():
+    subprocess.run([sys.executable, "-c", GIVEN], check=True, timeout=240)

@@ -1,0 +1,136 @@
+"""Names of kafka-python's that are not public, or that move: one assertion for each.
+
+After an upgrade these fail first, within seconds, and say which name has moved; who uses it is in
+`streaming/wire/`.
+"""
+
+import inspect
+from importlib import import_module
+from importlib.metadata import version
+
+import pytest
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
+from kafka.protocol import parser
+from kafka.protocol.frame import KafkaBytes
+
+from streaming.wire import brokers
+
+NAMES = {
+    "kafka.net.connection:KafkaConnection": None,
+    "kafka.net.manager:KafkaConnectionManager.__init__": ["self", "net"],
+    "kafka.net.manager:KafkaConnectionManager._build_transport": ["self", "node"],
+    "kafka.net.manager:KafkaConnectionManager.bootstrap": ["self", "timeout_ms"],
+    "kafka.net.manager:KafkaConnectionManager.bootstrapped": None,
+    "kafka.net.manager:KafkaConnectionManager.close": ["self"],
+    "kafka.net.manager:KafkaConnectionManager.get_connection": ["self", "node_id"],
+    "kafka.net.manager:KafkaConnectionManager.run": ["self", "coro"],
+    "kafka.net.manager:KafkaConnectionManager.send": ["self", "request", "node_id"],
+    "kafka.net.sasl:register_sasl_mechanism": ["name", "klass", "overwrite"],
+    "kafka.net.sasl.gssapi:SaslMechanismGSSAPI.__init__": None,
+    "kafka.net.sasl.oauth:AbstractTokenProvider.extensions": ["self"],
+    "kafka.net.sasl.oauth:AbstractTokenProvider.token": ["self"],
+    "kafka.net.selector:NetworkSelector.close": ["self"],
+    "kafka.net.selector:NetworkSelector.poll": ["self", "timeout_ms"],
+    "kafka.net.selector:NetworkSelector.sleep": ["self", "delay"],
+    "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self"],
+    "kafka.net.transport:KafkaTCPTransport.get_protocol": ["self"],
+    "kafka.protocol.frame:KafkaBytes.read": ["self", "nbytes"],
+    "kafka.protocol.frame:KafkaBytes.seek": None,
+    "kafka.protocol.frame:KafkaBytes.tell": None,
+    "kafka.protocol.parser:KafkaBytes": None,
+    "kafka.protocol.parser:KafkaProtocol.receive_bytes": ["self", "data"],
+}
+"""Each with its first parameters, where they matter."""
+
+TEXTS = {
+    "kafka.net.transport:KafkaTCPTransport._read_from_sock": ["self._sock_recv()"],
+    "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self._sock.recv("],
+    "kafka.net.transport:KafkaSSLTransport._build_ssl_context": ["return config['ssl_context']"],
+    "kafka.net.manager:KafkaConnectionManager.get_connection": ["KafkaConnection("],
+    "kafka.net.connection:KafkaConnection": ["self.init_future", "self.parser = KafkaProtocol("],
+    "kafka.net.sasl.gssapi:SaslMechanismGSSAPI": [
+        "self._client_ctx",
+        "self._next_token",
+        "self._is_done",
+        "self._is_authenticated",
+        "self.auth_id",
+        "self.gssapi_name",
+        "sasl_kerberos_name",
+    ],
+    "kafka.protocol.parser:KafkaProtocol.receive_bytes": ["self._rbuffer = KafkaBytes("],
+}
+"""What must stand in their sources: attributes that we set, or functions that we put over."""
+
+REQUESTS = {
+    "admin": ["CreateTopics", "DeleteRecords", "DescribeConfigs"],
+    "consumer": ["Fetch", "ListOffsets", "OffsetFetch", "OffsetForLeaderEpoch"],
+    "metadata": ["FindCoordinator", "Metadata"],
+    "producer": [
+        "AddOffsetsToTxn",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        "InitProducerId",
+        "Produce",
+        "TxnOffsetCommit",
+    ],
+}
+
+
+def named(text):
+    module, _, path = text.partition(":")
+    found = import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def test_kafka_python_is_the_one_that_is_pinned():
+    assert version("kafka-python") == "3.0.12"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kafka_python_has(name):
+    thing, parameters = named(name), NAMES[name]
+    if parameters is not None:
+        assert list(inspect.signature(thing).parameters)[: len(parameters)] == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, text) for name, every in TEXTS.items() for text in every]
+)
+def test_kafka_python_s_source_has(name, text):
+    assert text in inspect.getsource(named(name))
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, every in REQUESTS.items() for name in every]
+)
+def test_there_is_a_request(module, name):
+    assert callable(getattr(import_module(f"kafka.protocol.{module}"), f"{name}Request"))
+
+
+def test_answers_are_received_into_our_frames():
+    assert parser.KafkaBytes is brokers._Frame
+    assert issubclass(brokers._Frame, KafkaBytes)
+    assert parser.KafkaProtocol()._rbuffer is None
+
+
+def test_a_manager_has_its_cluster_and_its_settings():
+    network = NetworkSelector()
+    manager = KafkaConnectionManager(network)
+    try:
+        assert callable(manager.cluster.update_metadata)
+        assert callable(manager.cluster.add_coordinator)
+        assert "ssl_context" in manager.config
+    finally:
+        network.close()
+
+
+def test_a_plain_transport_has_its_socket():
+    network = NetworkSelector()
+    try:
+        assert KafkaTCPTransport(network, None)._sock is None
+    finally:
+        network.close()
