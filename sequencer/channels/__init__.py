@@ -19,21 +19,23 @@ from sequencer.channels.outcome import (
     Reason,
     Refusal,
 )
-from sequencer.channels.rules import Full, Gap, Rules
+from sequencer.channels.rules import WAIT, Fail, Full, GapPolicy, Rules, Skip, Wait
 from sequencer.channels.state import Held, ShardState
 from sequencer.channels.step import Arrivals, step
 
 __all__ = [
     "REASONS",
+    "WAIT",
     "Answer",
     "Arrivals",
     "ChannelCommand",
     "ChannelEvent",
     "Delivered",
     "Disorder",
+    "Fail",
     "Full",
-    "Gap",
     "GapFailure",
+    "GapPolicy",
     "Held",
     "Op",
     "Outcome",
@@ -41,5 +43,7 @@ __all__ = [
     "Refusal",
     "Rules",
     "ShardState",
+    "Skip",
+    "Wait",
     "step",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sequencer.channels.outcome import ChannelEvent, GapFailure, Reason
-from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Gap, Rules
+from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Rules
 from sequencer.channels.state import NONE
 
 
@@ -152,8 +152,7 @@ class Channel:
 
         None of them is held.
         """
-        since_ms = min((message.since_ms for message in self.held.values()), default=now_ms)
-        self._note_gap(stop, reason, now_ms - since_ms)
+        self._note_gap(stop, reason, self._waited_ms(now_ms))
         self.frontier = stop
         self._deliver_run(now_ms)
 
@@ -182,15 +181,24 @@ class Channel:
 
     def expire(self, now_ms: int) -> None:
         """Apply the gap policy to gaps that are old enough at ``now_ms``."""
-        ends_ms = self.rules.gap_ends_ms
-        while self.held and ends_ms is not None:
-            since_ms = min(message.since_ms for message in self.held.values())
-            if now_ms - since_ms < ends_ms:
+        policy = self.rules.gap
+        while self.held and policy.after_ms is not None:
+            if self._waited_ms(now_ms) < policy.after_ms:
                 return
-            if self.rules.gap is Gap.FAIL:
-                first = self.rules.labels.at(self.frontier)
-                raise GapFailure(self.key, self.epoch, first, now_ms - since_ms)
-            self._give_up(min(self.held), "timeout", now_ms)
+            policy.end(self, now_ms)
+
+    def pass_gap(self, now_ms: int) -> None:
+        """Give up the missing labels below the lowest held one, as they took too long."""
+        self._give_up(min(self.held), "timeout", now_ms)
+
+    def fail(self, now_ms: int) -> None:
+        """Raise GapFailure for the label that is next."""
+        first = self.rules.labels.at(self.frontier)
+        raise GapFailure(self.key, self.epoch, first, self._waited_ms(now_ms))
+
+    def _waited_ms(self, now_ms: int) -> int:
+        """How long the oldest held message has waited; 0 where none is held."""
+        return now_ms - min((message.since_ms for message in self.held.values()), default=now_ms)
 
     def skip_to(self, in_cycle: int | None) -> int:
         """The position that a skip up to a label leads to; None: to the lowest held one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from sequencer.labels import Labels
 
@@ -17,12 +18,77 @@ SKIPPED_RANGES_MAX = 64
 what was delivered between: a repeat of that counts as late, never a given-up label as duplicate."""
 
 
-class Gap(enum.Enum):
-    """What happens to missing labels that others wait for."""
+class Blocked(Protocol):
+    """A channel that waits for its next label, as a gap policy sees it."""
 
-    WAIT = "wait"
-    SKIP = "skip"
-    FAIL = "fail"
+    def pass_gap(self, now_ms: int) -> None:
+        """Give up the missing labels below the lowest held one."""
+
+    def fail(self, now_ms: int) -> None:
+        """Raise GapFailure."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapPolicy:
+    """What happens to missing labels when others have waited for them long enough.
+
+    ``after_ms``: how long that is; None for ever. Each policy is a class of its own, listed in
+    POLICIES; ``word`` is its name in the configuration.
+    """
+
+    word: ClassVar[str]
+    after_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.after_ms is not None and self.after_ms < 0:
+            raise ValueError(f"after_ms is {self.after_ms}; it must be 0 or more")
+
+    def end(self, channel: Blocked, now_ms: int) -> None:
+        """End a channel's wait that is long enough: move its frontier, or raise GapFailure."""
+        raise NotImplementedError
+
+    @property
+    def for_repeat(self) -> GapPolicy:
+        """The policy of a batch that was planned before the service started."""
+        return self
+
+
+class Wait(GapPolicy):
+    """Missing labels are waited for without end."""
+
+    __slots__ = ()
+    word = "wait"
+
+
+class Skip(GapPolicy):
+    """Missing labels are given up."""
+
+    __slots__ = ()
+    word = "skip"
+
+    def end(self, channel: Blocked, now_ms: int) -> None:
+        """Give the missing labels up."""
+        channel.pass_gap(now_ms)
+
+
+class Fail(GapPolicy):
+    """The step fails, without effect."""
+
+    __slots__ = ()
+    word = "fail"
+
+    def end(self, channel: Blocked, now_ms: int) -> None:
+        """Raise GapFailure."""
+        channel.fail(now_ms)
+
+    @property
+    def for_repeat(self) -> GapPolicy:
+        """Wait: the batch was planned before anybody could send the missing label."""
+        return WAIT
+
+
+WAIT = Wait()
+POLICIES = {policy.word: policy for policy in (Wait, Skip, Fail)}
 
 
 class Full(enum.Enum):
@@ -42,13 +108,12 @@ class Rules:
     """The rules of one pipeline's channels. Times in ms; counts in messages or labels.
 
     ``held_max`` bounds the messages held for one channel, ``window`` how far ahead of the frontier
-    a label may be. ``gap_after_ms`` matters for SKIP and FAIL only. ``search`` is how many labels
-    past the frontier a custom sequence is searched for a label; farther ones are unknown.
+    a label may be. ``search`` is how many labels past the frontier a custom sequence is searched
+    for a label; farther ones are unknown.
     """
 
     labels: Labels
-    gap: Gap = Gap.WAIT
-    gap_after_ms: int = 0
+    gap: GapPolicy = WAIT
     held_max: int = 10_000
     window: int = WINDOW_DEFAULT
     full: Full = Full.REJECT
@@ -63,13 +128,8 @@ class Rules:
                 f"window is {self.window}; it must lie in 1 … {limit}"
                 + ("" if self.labels.cycle is None else ", below half of the labels' cycle")
             )
-        if self.gap_after_ms < 0 or self.retire_after_ms < 1:
-            raise ValueError("gap_after_ms must be 0 or more, retire_after_ms 1 or more")
-
-    @property
-    def gap_ends_ms(self) -> int | None:
-        """How long a message waits for a gap before the policy acts; None for ever."""
-        return None if self.gap is Gap.WAIT else self.gap_after_ms
+        if self.retire_after_ms < 1:
+            raise ValueError("retire_after_ms must be 1 or more")
 
     @property
     def search(self) -> int:

@@ -140,8 +140,8 @@ class ShardState:
         idle[self.held.channel] = False
         if idle.any():
             due.append(int(self.active_ms[idle].min()) + rules.retire_after_ms)
-        if rules.gap_ends_ms is not None and len(self.held):
-            due.append(int(self.held.since_ms.min()) + rules.gap_ends_ms)
+        if rules.gap.after_ms is not None and len(self.held):
+            due.append(int(self.held.since_ms.min()) + rules.gap.after_ms)
         return min(due, default=None)
 
 

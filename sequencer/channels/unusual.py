@@ -57,12 +57,13 @@ class PlainChannels:
         Returns a mask of the channels that were opened for it.
         """
         due = np.zeros(len(self.table.keys), dtype=np.bool_)
-        if self.rules.gap_ends_ms is None:
+        after_ms = self.rules.gap.after_ms
+        if after_ms is None:
             return due
         for code, channel in self.channels.items():
             channel.expire(self.now_ms)
             self.tag(code)
-        old_enough = quiet.since_ms <= self.now_ms - self.rules.gap_ends_ms
+        old_enough = quiet.since_ms <= self.now_ms - after_ms
         due[quiet.channel[old_enough]] = True
         for code in np.flatnonzero(due).tolist():
             self._open(code, of_channel(quiet, code)).expire(self.now_ms)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sequencer.channels import Gap, GapFailure
+from sequencer.channels import GapFailure, Skip
 from sequencer.channels.rules import HELD_MAX, WINDOW_MAX, window_max
 from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.histograms import BOUNDS, LATE_MS
@@ -135,8 +135,7 @@ def measuring(config: Config, name: str) -> Replay:
     plan = plan_of(config, name, writes=False)
     rules = replace(
         plan.rules,
-        gap=Gap.SKIP,
-        gap_after_ms=BOUNDS[LATE_MS][-1],
+        gap=Skip(BOUNDS[LATE_MS][-1]),
         held_max=HELD_MAX,
         window=min(WINDOW_MAX, window_max(plan.rules.labels.cycle)),
     )

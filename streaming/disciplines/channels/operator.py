@@ -16,7 +16,6 @@ from sequencer.channels import (
     REASONS,
     Arrivals,
     ChannelEvent,
-    Gap,
     GapFailure,
     Outcome,
     Reason,
@@ -185,9 +184,9 @@ def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
 
     It was planned before whoever looks after the service could send the missing label.
     """
-    if plan.rules.gap is Gap.FAIL and context.repeated:
-        return replace(plan, rules=replace(plan.rules, gap=Gap.WAIT))
-    return plan
+    if not context.repeated:
+        return plan
+    return replace(plan, rules=replace(plan.rules, gap=plan.rules.gap.for_repeat))
 
 
 def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:

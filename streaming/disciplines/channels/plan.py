@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from sequencer.channels import Rules
-from sequencer.channels.rules import Full, Gap
+from sequencer.channels.rules import POLICIES, Full
 from streaming.disciplines.plan import Plan
 
 
@@ -32,8 +32,8 @@ class ChannelPlan(Plan):
         rules = self.rules
         return {
             **Plan.decisions(self),
-            "gap": rules.gap.value,
-            "gap_after_ms": rules.gap_after_ms,
+            "gap": rules.gap.word,
+            "gap_after_ms": rules.gap.after_ms,
             "held_max": rules.held_max,
             "window": rules.window,
             "full": rules.full.value,
@@ -44,8 +44,7 @@ class ChannelPlan(Plan):
         values = {**self.decisions(), **decisions}
         rules = replace(
             self.rules,
-            gap=Gap(values["gap"]),
-            gap_after_ms=values["gap_after_ms"],
+            gap=POLICIES[values["gap"]](values["gap_after_ms"]),
             held_max=values["held_max"],
             window=values["window"],
             full=Full(values["full"]),

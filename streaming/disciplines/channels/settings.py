@@ -10,10 +10,11 @@ from sequencer.channels.rules import (
     CUSTOM_SEARCH_MIN,
     CUSTOM_WINDOW_DEFAULT,
     HELD_MAX,
+    POLICIES,
+    WAIT,
     WINDOW_DEFAULT,
     WINDOW_MAX,
     Full,
-    Gap,
     Rules,
     window_max,
 )
@@ -105,8 +106,7 @@ class ChannelPipeline(Pipeline):
         _check_window(window, limit, "buffer", "window")
         return Rules(
             labels=labels,
-            gap=Gap(self.gap.policy),
-            gap_after_ms=self.gap.after.ms if self.gap.after else 0,
+            gap=POLICIES[self.gap.policy](self.gap.after.ms) if self.gap.after else WAIT,
             held_max=self.buffer.held,
             window=window,
             full=Full(self.buffer.full),

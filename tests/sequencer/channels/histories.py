@@ -5,13 +5,14 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from sequencer.channels import (
+    WAIT,
     Arrivals,
     ChannelCommand,
     Full,
-    Gap,
     Op,
     Rules,
     ShardState,
+    Skip,
     step,
 )
 from sequencer.channels.outcome import REASONS, Reason
@@ -135,8 +136,7 @@ def setups(draw):
     gap_after = draw(st.sampled_from([None, 0, 15]))
     rules = Rules(
         labels,
-        gap=Gap.WAIT if gap_after is None else Gap.SKIP,
-        gap_after_ms=gap_after or 0,
+        gap=WAIT if gap_after is None else Skip(gap_after),
         held_max=draw(st.sampled_from([1, 3, 100])),
         window=window,
         full=full,

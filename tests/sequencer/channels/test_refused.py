@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.channels import ChannelCommand, Gap, Op, Rules
+from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import LinearLabels
 from tests.sequencer.channels.histories import Runner, as_command, commands, judge, stories
@@ -120,7 +120,7 @@ def test_a_fin_that_is_refused_ends_its_channel():
 
 
 def test_timers_and_commands_meet_refused_ones_too():
-    rules = Rules(LinearLabels(), gap=Gap.SKIP, gap_after_ms=30)
+    rules = Rules(LinearLabels(), gap=Skip(30))
     runner = Runner(rules)
     runner.refused = {1: "too-large"}
     runner.batch(100, records(1, 2))

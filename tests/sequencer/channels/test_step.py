@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sequencer.channels import (
+    WAIT,
     Arrivals,
     ChannelCommand,
+    Fail,
     Full,
-    Gap,
     GapFailure,
     Op,
     Rules,
+    Skip,
     step,
 )
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
@@ -167,7 +169,7 @@ def test_large_batches_agree_with_the_naive_model(seed):
 
 
 def test_gap_policy_fail_names_the_channel_and_changes_nothing():
-    rules = Rules(LinearLabels(), gap=Gap.FAIL, gap_after_ms=10)
+    rules = Rules(LinearLabels(), gap=Fail(10))
     runner = Runner(rules)
     runner.batch(100, [(0, b"a", b"3", None, False)])
     before = runner.state
@@ -189,11 +191,11 @@ def test_time_never_runs_backwards():
 
 
 def test_due_time_is_when_something_would_change():
-    rules = Rules(LinearLabels(), gap=Gap.SKIP, gap_after_ms=30, retire_after_ms=500)
+    rules = Rules(LinearLabels(), gap=Skip(30), retire_after_ms=500)
     runner = Runner(rules)
     runner.batch(100, [(0, b"a", b"1", None, False), (1, b"b", b"0", None, False)])
     assert runner.state.due_ms(rules) == 130
-    assert runner.state.due_ms(replace(rules, gap=Gap.WAIT)) == 600, "only the idle channel retires"
+    assert runner.state.due_ms(replace(rules, gap=WAIT)) == 600, "only the idle channel retires"
     runner.batch(129, [])
     assert not runner.gaps
     runner.batch(130, [])

@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from sequencer.channels.rules import Full, Gap
+from sequencer.channels.rules import WAIT, Full, Skip
 from streaming.config import load_config, parse_config
 from streaming.settings.values import Span
 from tests.streaming.config.configs import EVERYTHING, channel, faults, faults_of, rules_of
@@ -44,7 +44,7 @@ def test_a_whole_file_is_understood(tmp_path):
     assert (trades.channel, trades.label) == ("coalesce(key, header('channel'))", "header('n')")
     rules = rules_of(config, "trades")
     assert (rules.labels.cycle, rules.labels.at(1)) == (100, 4)
-    assert (rules.gap, rules.gap_after_ms) == (Gap.SKIP, 5000)
+    assert rules.gap == Skip(5000)
     assert (rules.held_max, rules.window, rules.full) == (10, 49, Full.SKIP)
     assert rules.retire_after_ms == 2 * 3600 * 1000
     assert trades.duplicates == "drop"
@@ -81,7 +81,7 @@ def test_what_is_left_out_has_the_contract_s_default():
     assert (trades.duplicates, trades.retire_after) == ("reject", Span(7 * 86_400_000))
     rules = rules_of(config, "trades")
     assert (rules.labels.at(0), rules.labels.at(1), rules.labels.cycle) == (0, 1, None)
-    assert (rules.gap, rules.full) == (Gap.WAIT, Full.REJECT)
+    assert (rules.gap, rules.full) == (WAIT, Full.REJECT)
     assert (rules.held_max, rules.window) == (10_000, 1_000_000)
 
 

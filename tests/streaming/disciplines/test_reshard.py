@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Full, Gap, Rules
+from sequencer.channels import Full, Rules, Skip
 from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
@@ -111,8 +111,7 @@ def test_multicast(seed):
 
 RULES = Rules(
     LinearLabels(),
-    gap=Gap.SKIP,
-    gap_after_ms=70,
+    gap=Skip(70),
     held_max=6,
     window=25,
     full=Full.REJECT,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.channels import Full, Gap, Held, Rules, ShardState
+from sequencer.channels import Full, Held, Rules, ShardState, Skip
 from sequencer.channels.state import COLUMNS, Skipped
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
@@ -23,8 +23,7 @@ from tests.streaming.disciplines.channels.plans import plan
 
 RULES = Rules(
     LinearLabels(),
-    gap=Gap.SKIP,
-    gap_after_ms=1000,
+    gap=Skip(1000),
     held_max=4,
     full=Full.SKIP,
     window=25,

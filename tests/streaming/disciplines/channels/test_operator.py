@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Full, Gap, Rules
+from sequencer.channels import Full, Rules, Skip
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.columns import last_headers
@@ -76,8 +76,7 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
     ]
     rules = Rules(
         labels,
-        gap=Gap.SKIP,
-        gap_after_ms=40,
+        gap=Skip(40),
         held_max=6,
         window=25,
         full=list(Full)[seed % 2],

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Arrivals, ChannelCommand, Gap, Op, Rules, ShardState, step
+from sequencer.channels import Arrivals, ChannelCommand, Op, Rules, ShardState, Skip, step
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels import waiting
 from streaming.disciplines.channels.waiting import describe_waiting, told_waiting
@@ -36,7 +36,7 @@ def as_it_is(state):
 @pytest.mark.parametrize("seed", range(8))
 def test_what_was_told_last_is_how_it_is(seed):
     rng = random.Random(seed)
-    rules = Rules(LABELS, gap=Gap.SKIP, gap_after_ms=500)
+    rules = Rules(LABELS, gap=Skip(500))
     state, told, changes = ShardState.empty(), None, 0
     for batch in range(60):
         rows = [
