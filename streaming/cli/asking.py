@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streaming.arrow.key_text import unescaped, word_of
-from streaming.errors import ConfigError
+from streaming.errors import ConfigError, SequencerError
 from streaming.logs import count
 from streaming.terminal import printable
 
@@ -67,6 +67,20 @@ def load_pipeline(
             "Name one with --pipeline.",
         )
     return settings, fitting[0]
+
+
+def answer_to(
+    settings: Config, name: str, command: dict[str, Any], key: bytes | None, limit_s: float
+) -> dict[str, Any]:
+    """Send a command to a pipeline and return its answer; see `streaming.kafka.asking.ask`."""
+    from streaming.kafka.asking import ask  # noqa: PLC0415  (a quick --help)
+    from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
+
+    try:
+        is_running, _ = Checkpoint.of(settings, name).holder()
+    except SequencerError:  # its storage may be out of reach from here
+        is_running = None
+    return ask(settings, name, command, key, limit_s, is_stopped=is_running is False)
 
 
 def channel_named(channel: str | None, channel_base64: str | None) -> bytes | None:

@@ -101,9 +101,10 @@ def understood(settings: Config) -> dict[str, Any]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
+
+    from streaming.cli.tables import terminal  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, show_header=False)
     tables = {name: found[name] for name in ("service", "kafka", "spark")}
@@ -115,7 +116,7 @@ def _show(found: dict[str, Any]) -> None:
             if value not in (None, [], {}):
                 cells = printable(f"  {key}"), printable(_told(value))
                 table.add_row(*(Text(cell, overflow="fold") for cell in cells))
-    Console().print(table)
+    terminal().print(table)
 
 
 def _told(value: Any) -> str:

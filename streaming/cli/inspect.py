@@ -91,9 +91,10 @@ def _details(row: dict[str, Any], key_name: str) -> None:
 
 
 def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, limit: int) -> None:
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
+
+    from streaming.cli.tables import terminal  # noqa: PLC0415
 
     rows.sort(key=lambda row: -row["held"])
     table = Table(box=None, pad_edge=False)
@@ -103,7 +104,7 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, 
         cells = {name: _cell(name, row[name], ITEMS_SHOWN) for name in columns}
         cells[key_name] = word_of(row[key_name])
         table.add_row(*map(Text, cells.values()))
-    Console().print(table)
+    terminal().print(table)
     if len(rows) > limit:
         print(f"… and {len(rows) - limit:,} more: --limit, or --json for all", file=sys.stderr)
 

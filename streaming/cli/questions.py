@@ -24,6 +24,7 @@ from streaming.cli.asking import (
     JsonOption,
     LimitOption,
     PipelineOption,
+    answer_to,
     channel_named,
     load_pipeline,
     tell,
@@ -49,12 +50,10 @@ class Question:
 
     def ask(self, discipline: str, command: dict[str, Any]) -> None:
         """Send the command without the fields that are None, and show the answer."""
-        from streaming.kafka.asking import ask  # noqa: PLC0415  (a quick --help)
-
         whole = {**command, "by": self.by, "why": self.why}
         given = {name: value for name, value in whole.items() if value is not None}
         settings, name = load_pipeline(self.config, self.pipeline, discipline)
-        tell(ask(settings, name, given, None, self.limit), as_json=self.as_json)
+        tell(answer_to(settings, name, given, None, self.limit), as_json=self.as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,6 @@ class ChannelQuestion:
     def ask(self, op: str, **more: str | None) -> None:
         """Check the command, send it, and show the answer."""
         from streaming.disciplines.channels.commands import read_request  # noqa: PLC0415
-        from streaming.kafka.asking import ask  # noqa: PLC0415
 
         whole = {"op": op, **self._channels(), **more, "by": self.by, "why": self.why}
         settings, name = load_pipeline(self.config, self.pipeline, "channel")
@@ -96,7 +94,7 @@ class ChannelQuestion:
         request = read_request(json.dumps(command).encode())
         if request.command is None:
             raise ConfigError(f"The command is refused: {request.detail}.", "Nothing was sent.")
-        answer = ask(settings, name, command, request.command.channel, self.limit)
+        answer = answer_to(settings, name, command, request.command.channel, self.limit)
         tell(answer, as_json=self.as_json)
 
     def _channels(self) -> dict[str, Any]:

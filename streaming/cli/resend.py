@@ -100,9 +100,10 @@ def _tell(what: str) -> None:
 
 
 def _show(counts: dict[str, Count], *, dry: bool) -> None:
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
+
+    from streaming.cli.tables import terminal  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     table.add_column("reason")
@@ -111,4 +112,4 @@ def _show(counts: dict[str, Count], *, dry: bool) -> None:
     for reason, count in counts.items():
         numbers = (count.rejects, count.chosen, count.sent, count.before, count.came_back)
         table.add_row(Text(printable(reason)), *(f"{number:,}" for number in numbers))
-    Console().print(table)
+    terminal().print(table)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from streaming.config import Config
     from streaming.kafka.lag import Lag
+    from streaming.service.checkpoint import Checkpoint
 
 ROWS = (
     "in",
@@ -35,6 +36,7 @@ ROWS = (
     "lag_seconds",
 )
 TIME = len("2026-01-01T00:00:00")
+HELD_FIELDS = ("running", "pid", "host", "since")
 SHOWN_MAX = 50
 WATCH_SECONDS = 2
 
@@ -56,7 +58,8 @@ def status(
 
     Totals count from the beginning of the checkpoint.
 
-    Works while the service runs and when it does not; the figures are those of the last batch.
+    Works while the service runs and when it does not, and says which; the figures are those of the
+    last batch, and "age" says how old they are. All times are UTC.
     Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,
     "transit" the messages on their way between shards, "lag" the messages of inputs and commands
     that are still in Kafka (a little more where senders use transactions), "lag_seconds" the time
@@ -86,25 +89,45 @@ def status(
 
 
 def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: bool) -> None:
-    from rich.console import Console  # noqa: PLC0415
+    from streaming.cli.tables import terminal  # noqa: PLC0415
 
     most = None if as_json else SHOWN_MAX
     found = {
         name: _figures(config, name, blocked=blocked, lag=lag, most=most)
         for name in config.pipelines
     }
-    if blocked:
-        found = {name: figures for name, figures in found.items() if figures["blocked"]}
+    shown = {name: each for name, each in found.items() if each["blocked"] or not blocked}
     if as_json:
-        print(json.dumps({"pipelines": found}, indent=2))
+        print(json.dumps({"pipelines": shown}, indent=2))
         return
-    console = Console()
+    console = terminal()
     if clear:
         console.clear()
+    _say_running(console, found)
     if blocked:
-        _list_waiting(console, found)
+        _list_waiting(console, shown)
     else:
-        _table(console, found)
+        _table(console, shown)
+
+
+def _say_running(console: Console, found: dict[str, dict[str, Any]]) -> None:
+    """Say for the service, or for each pipeline where they differ, whether a process runs it."""
+    sentences = {name: _running(figures) for name, figures in found.items()}
+    if len({*sentences.values()}) == 1:
+        sentences = {"The service": next(iter(sentences.values()))}
+    for name, sentence in sentences.items():
+        console.print(f"{name} {sentence}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _running(figures: dict[str, Any]) -> str:
+    process = f"process {figures['pid']} on {figures['host']}, since {figures['since']}"
+    if figures["running"]:
+        return f"runs ({process})." if figures["pid"] else "runs."
+    if figures["running"] is False:
+        return "does not run; the figures are those of its last batch."
+    if figures["pid"]:
+        return f"may run: {process}, did not stop in order since."
+    return "has not run on this checkpoint, as far as can be seen from here."
 
 
 def _figures(
@@ -141,8 +164,24 @@ def _figures(
         "batch": last.get("batch"),
         "batch_ms": last.get("batch_ms"),
         "at": last.get("at"),
+        "age_seconds": _age(last.get("at")),
+        **_held_by(checkpoint),
         **more,
     }
+
+
+def _held_by(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return whether a process works on a checkpoint (None: nobody can tell), and which."""
+    is_running, holder = checkpoint.holder()
+    fields = asdict(holder) if holder and is_running is not False else {}
+    return dict.fromkeys(HELD_FIELDS) | {"running": is_running} | fields
+
+
+def _age(at: str | None) -> float | None:
+    """Return how many seconds ago a time was."""
+    if at is None:
+        return None
+    return round(max(0.0, time.time() - datetime.fromisoformat(at).timestamp()), 3)
 
 
 def _lag(config: Config, name: str, read: dict[str, dict[str, int]]) -> Lag:
@@ -166,7 +205,10 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
     now = time.time()
     for name, figures in found.items():
         waiting = figures["waiting"]
-        console.print(f"{name}: {figures['blocked']:,} blocked, {figures['held']:,} held")
+        console.print(
+            f"{name}: {figures['blocked']:,} blocked, {figures['held']:,} held, "
+            f"{_ago(figures['age_seconds'])} ago"
+        )
         table = Table(box=None, pad_edge=False)
         for column in ("channel", "waits for", "epoch", "held", "since", "waited"):
             table.add_column(column, justify="left" if column == "channel" else "right")
@@ -177,7 +219,7 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
                 str(each["next"]),
                 str(each["epoch"]),
                 f"{each['held']:,}",
-                each["since"][:TIME],
+                _utc(each["since"]),
                 f"{max(0, waited):,.0f} s",
             )
         if waiting:
@@ -206,10 +248,18 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
             for reason in reasons:
                 counts = [figures["rejected"].get(reason, 0) for figures in found.values()]
                 table.add_row(f"  {reason}", *(f"{count:,}" for count in counts))
-    for name in ("batch", "batch_ms", "at"):
-        told = [figures[name] for figures in found.values()]
-        table.add_row(name, *("never ran" if one is None else str(one)[:TIME] for one in told))
+    for name, shown in (("batch", str), ("batch_ms", str), ("at", _utc), ("age", _ago)):
+        told = [figures["age_seconds" if name == "age" else name] for figures in found.values()]
+        table.add_row(name, *("never ran" if one is None else shown(one) for one in told))
     console.print(table)
+
+
+def _utc(at: str) -> str:
+    return at[:TIME] + "Z"
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds:,.0f} s"
 
 
 def _told(number: Any) -> str:

@@ -18,9 +18,17 @@ ANSWERS = ("command-done", "command-refused")
 
 
 def ask(
-    config: Config, name: str, command: Mapping[str, Any], key: bytes | None, limit_s: float
+    config: Config,
+    name: str,
+    command: Mapping[str, Any],
+    key: bytes | None,
+    limit_s: float,
+    *,
+    is_stopped: bool = False,
 ) -> dict[str, Any]:
-    """The event that answers a command to a pipeline.
+    """Return the event that answers a command to a pipeline.
+
+    ``is_stopped``: it is known that nobody answers yet, which is said before the wait.
 
     Raises ConfigError where topics are missing, KafkaUnavailable where Kafka does not take the
     command or cannot be read, and JobFailed where no answer comes within ``limit_s``; the command
@@ -41,6 +49,12 @@ def ask(
             each.offset = topics.end_of(consumer, each)
         consumer.assign(places)
         place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
+        if is_stopped:
+            logs.say(
+                f"The service does not run. The command {_standing(place)} Waiting up to "
+                f"{limit_s:g} s for that; Ctrl-C ends the wait, not the command.",
+                level="warning",
+            )
         answer = _answer(consumer, place, time.monotonic() + limit_s)
     except KeyboardInterrupt:
         sent = (
@@ -62,7 +76,7 @@ def ask(
         raise JobFailed(
             f"No answer within {limit_s:g} s.",
             f"The command {_standing(place)}",
-            "Does the service run? Its answer will be on " + pipeline.events + ".",
+            f"Does the service run (`sequencer status`)? Its answer will be on {pipeline.events}.",
         )
     return answer
 

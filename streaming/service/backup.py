@@ -26,7 +26,7 @@ from pathlib import Path
 
 from streaming.durable import sync, sync_all
 from streaming.errors import ConfigError, JobFailed, StorageUnavailable
-from streaming.service.checkpoint import DECISIONS, LOCK, STATUS, WAITING, Checkpoint
+from streaming.service.checkpoint import DECISIONS, HOLDER, LOCK, STATUS, WAITING, Checkpoint
 from streaming.spark.spark_files import state_version
 from streaming.storage.files import local_path
 
@@ -121,7 +121,7 @@ def _names(folder: Path) -> Iterator[Path]:
     yield from map(Path, FIRST)
     for where, _, names in os.walk(folder):
         for name in names:
-            if not name.startswith(".") and name not in (*FIRST, *LAST, LOCK):
+            if not name.startswith(".") and name not in (*FIRST, *LAST, LOCK, HOLDER):
                 yield Path(where, name).relative_to(folder)
     yield from map(Path, LAST)
 

@@ -2,15 +2,15 @@
 
 `<checkpoint>/<pipeline>/` holds Spark's own logs and state, and files of the service:
 `identity.json` (written once), `status.json` (after every batch), `waiting.json` (who waits: after
-every batch that changed it) and `decisions.json` (`streaming.service.decisions`).
+every batch that changed it), `decisions.json` (`streaming.service.decisions`) and `holder.json`
+(`streaming.service.holder`; while a process works on it).
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +28,7 @@ from streaming.errors import (
     StateFormatError,
     StorageUnavailable,
 )
+from streaming.service.holder import Holder, is_locked, lock
 from streaming.source.positions import offsets_in
 from streaming.spark.spark_files import SparkFiles
 from streaming.storage.files import local_path
@@ -40,6 +41,7 @@ STATUS = "status.json"
 WAITING = "waiting.json"
 DECISIONS = "decisions.json"
 LOCK = "lock"
+HOLDER = "holder.json"
 MOVED = "moved.json"
 MOVING = "moving.json"
 
@@ -82,6 +84,7 @@ class Checkpoint(SparkFiles):
         super().__init__(f"{root.rstrip('/')}/{pipeline}", spark or {}, synced=synced)
         self.pipeline = pipeline
         self._lock: IO[str] | None = None
+        self._holder: Holder | None = None
 
     @classmethod
     def of(cls, config: Config, pipeline: str) -> Checkpoint:
@@ -220,24 +223,55 @@ class Checkpoint(SparkFiles):
         """
         if not self.lockable:
             self.require_here()
+            self._write_holder()
             return
         if crashes.wants("unlocked"):
             return
         self._files.make_folder()
-        self._lock = Path(local_path(self.location), LOCK).open("a+")  # noqa: SIM115  (held for life)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.seek(0)
+        self._lock = lock(self._lock_path)
+        if self._lock is None:
             raise JobFailed(
-                f"Another copy of this service (process {self._lock.read().strip() or 'unknown'}) "
-                f"runs on the checkpoint {self.location}.",
+                f"Another copy of this service ({self._who()}) runs on the checkpoint "
+                f"{self.location}.",
                 "This one did nothing; the other goes on.",
                 "Stop that one first, or give this one a name and a checkpoint of its own.",
-            ) from None
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
+            )
+        self._write_holder()
+
+    def release(self) -> None:
+        """Let go of it, where this process holds it; the process's end does that, too."""
+        with suppress(SequencerError):  # it says less then, and nothing rests on it
+            if self._holder is not None and self._last_holder() == self._holder:
+                self._files.remove(HOLDER)
+        self._holder = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def holder(self) -> tuple[bool | None, Holder | None]:
+        """Return whether a process works on it (None: nobody can tell), and which began last."""
+        holder = self._last_holder()
+        if self.lockable:
+            return is_locked(self._lock_path), holder
+        return (False if holder is None and self.status() else None), holder
+
+    def _last_holder(self) -> Holder | None:
+        with suppress(SequencerError):
+            found = self._read(HOLDER)
+            return None if found is None else Holder(**found)
+        return None
+
+    @property
+    def _lock_path(self) -> Path:
+        return Path(local_path(self.location), LOCK)
+
+    def _who(self) -> str:
+        found = self._last_holder()
+        return f"process {found.pid} on {found.host}" if found else "process unknown"
+
+    def _write_holder(self) -> None:
+        self._holder = Holder.this_process()
+        self._write(HOLDER, asdict(self._holder))
 
     def status(self) -> dict[str, Any]:
         """The last status written; empty where the pipeline has not run."""

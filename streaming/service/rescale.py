@@ -116,6 +116,7 @@ def rescale(
         crash_point("rescale-closed")
     for each in here:
         new[each.pipeline].end_move()
+        each.release()
 
 
 def _require_free(new: Checkpoint) -> None:

@@ -76,14 +76,18 @@ class Service:
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
-        self._run()
+        checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
+        try:
+            self._run(checkpoints)
+        finally:
+            for checkpoint in checkpoints:
+                checkpoint.release()
         say(f"{self.config.service.name}: stopped", event="stopped")
 
-    def _run(self) -> None:
+    def _run(self, checkpoints: list[Checkpoint]) -> None:
         for line in remarks(self.config):
             say(line)
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
-        checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
         for checkpoint in checkpoints:
             checkpoint.claim()
         with served(self.config, self.health, self.stopping):

@@ -43,7 +43,9 @@ def config(tmp_path):
     found = {number: shard(number) for number in range(SHARDS)}
     checkpoint = Checkpoint(str(tmp_path / "checkpoints"), "p")
     shards = {str(number): asdict(totals) for number, (totals, _) in found.items()}
-    checkpoint.write_status({"shards": shards, "batch": 1, "batch_ms": 1, "at": "2026"})
+    checkpoint.write_status(
+        {"shards": shards, "batch": 1, "batch_ms": 1, "at": "2026-11-24T03:00:00.000+00:00"}
+    )
     checkpoint.write_waiting({number: text for number, (_, text) in found.items()})
     return path
 

@@ -1,0 +1,62 @@
+"""Which process works on a checkpoint, if any does.
+
+A folder has a lock, which goes with the process that holds it. Storage without locks has only what
+the process wrote when it began, and removes when it stops in order.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+TRIES = 10
+TRY_SECONDS = 0.05
+"""A process that looks whether a lock is held takes it for a moment: a start waits for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that began to work on a checkpoint; ``since``: RFC 3339, UTC."""
+
+    pid: int
+    host: str
+    since: str
+
+    @classmethod
+    def this_process(cls) -> Holder:
+        """Return this process, as of now."""
+        since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return cls(os.getpid(), socket.gethostname(), since)
+
+
+def lock(path: Path) -> IO[str] | None:
+    """Lock a file until it is closed, or the process ends; None where another process has it."""
+    file = path.open("a+")
+    for number in range(TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if number < TRIES - 1:
+                time.sleep(TRY_SECONDS)
+        else:
+            return file
+    file.close()
+    return None
+
+
+def is_locked(path: Path) -> bool | None:
+    """Return whether a process holds a file's lock; None where that cannot be seen."""
+    with suppress(OSError), path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+    return None
