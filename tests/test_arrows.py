@@ -43,7 +43,7 @@ LAYERS = [
     {"terminal"},
     {"errors", "crashes", "durable", "logs"},
     {"stopping", "arrow", "settings", "clients", "graph", "simulate"},
-    {"wire"},
+    {"wire", "values"},
     {"disciplines"},
     {"config"},
     {"kafka", "storage"},

@@ -24,12 +24,15 @@ from streaming.arrow.histograms import BOUNDS, LATE_MS
 from streaming.arrow.ipc import to_body, to_ipc
 from streaming.arrow.key_text import word
 from streaming.arrow.output import Write
+from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.config.load import Config, parse_config
 from streaming.disciplines.channels.codec import decode_shard
+from streaming.disciplines.channels.fields import fields_of, with_fields
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import (
     arrival_schema,
+    has_sql,
     header_name,
     labelled,
     record_schema,
@@ -147,7 +150,7 @@ def measuring(config: Config, name: str) -> Replay:
 def plan_of(config: Config, name: str, *, writes: bool) -> ChannelPlan:
     """The plan of a channel pipeline with one shard.
 
-    ConfigError where its channel or label is more than the key or one header.
+    ConfigError where only Spark can work out its channel or label.
     """
     settings = config.pipelines[name]
     partitions = dict.fromkeys(settings.written.values(), 1)
@@ -155,13 +158,14 @@ def plan_of(config: Config, name: str, *, writes: bool) -> ChannelPlan:
         partitions = topics.partitions(config, settings.written.values())
     plan = make_plan(config, name, Identity("channel", 1, 1), partitions)
     assert isinstance(plan, ChannelPlan)  # noqa: S101  (the caller chose a channel pipeline)
-    for key, text in (("channel", plan.channel), ("label", plan.label)):
-        if header_name(text) is None and not (key == "channel" and text == "key"):
-            raise ConfigError(
-                f"pipelines.{name}.{key}: only Spark can work out {text!r}.",
-                "Nothing was read.",
-                "Recorded input can be looked at where it is the key or header('name').",
-            )
+    if has_sql(plan.channel, plan.label):
+        raise ConfigError(
+            f"pipelines.{name}: only Spark can work out {str(plan.channel)!r} and "
+            f"{str(plan.label)!r}.",
+            "Nothing was read.",
+            "Recorded input can be looked at where they are the key, header('name') or a field of "
+            'the value, { json = "$.seq" }.',
+        )
     return replace(plan, shards=1, state_partitions=1)
 
 
@@ -208,11 +212,10 @@ def _packs(rows: Sequence[Row], plan: ChannelPlan) -> list[bytes]:
     """The rows as the ingress would pack them for the one shard."""
     if not rows:
         return []
-    schema = record_schema(plan)
-    table = pa.Table.from_pylist(list(rows), schema=schema)
-    if not plan.keyed:
-        ((channel, _),) = last_headers(flat(table["headers"]), [header_name(plan.channel) or ""])
-        at = schema.get_field_index("channel")
-        table = table.set_column(at, schema.field("channel"), channel)
+    table = pa.Table.from_pylist(list(rows), schema=RECORD)
+    table = with_fields(table, fields_of(plan.channel, plan.label), len(plan.inputs))
+    if name := header_name(plan.channel):
+        ((channel, _),) = last_headers(flat(table["headers"]), [name])
+        table = table.append_column("channel", channel)
     table = labelled(table, arrival_schema(plan), header_name(plan.label)).combine_chunks()
     return [to_body(batch) for batch in table.to_batches()]

@@ -152,6 +152,11 @@ def _printable(text: str) -> str:
     return text
 
 
+def printable_text(text: str) -> str:
+    """Return the text without blanks around it; ValueError where nothing is left to print."""
+    return _printable(_filled(text))
+
+
 Duration = Annotated[Span, BeforeValidator(_span), PlainSerializer(str)]
 PositiveDuration = Annotated[
     Span, BeforeValidator(_span), AfterValidator(_positive), PlainSerializer(str)
@@ -160,5 +165,5 @@ TopicName = Annotated[str, AfterValidator(_topic)]
 OutputTopic = Annotated[str, AfterValidator(_group_topic)]
 Name = Annotated[str, AfterValidator(_name)]
 Member = Annotated[str, AfterValidator(_member)]
-Text = Annotated[str, AfterValidator(_filled), AfterValidator(_printable)]
+Text = Annotated[str, AfterValidator(printable_text)]
 Printable = Annotated[str, AfterValidator(_printable)]

@@ -10,19 +10,26 @@ import pyarrow as pa
 
 from sequencer.labels import Labels, parse_numbers
 from streaming.arrow.key_text import key_from_json
+from streaming.settings.fields import ValueField
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
+from streaming.verify.values import said_of
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """What the judge must know of the pipeline's configuration."""
+    """What the judge must know of the pipeline's configuration.
+
+    Where there is a field, it counts in place of the header.
+    """
 
     pipeline: str
     labels: Labels
     window: int
     channel_header: str | None = None  # None: the channel is the key
-    label_header: str = "label"
+    label_header: str | None = "label"
+    channel_field: ValueField | None = None
+    label_field: ValueField | None = None
     header_prefix: str = ""
     drop_duplicates: bool = False
     repeats_allowed: bool = False
@@ -102,7 +109,7 @@ class Judging:
 
 def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     """Readings of records, the numbers of all at once."""
-    labels = [record.header(settings.label_header) for record in records]
+    labels = [said_of(record, settings.label_header, settings.label_field) for record in records]
     epochs = [record.header("epoch") for record in records]
     horizon = len(records) + 2 * settings.window + 1000 if settings.labels.searched else 0
     texts = pa.array([value or b"" for _, value in labels], pa.binary())
@@ -115,9 +122,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     for record, (labelled, _), position, epoch in zip(
         records, labels, positions, numbers, strict=True
     ):
-        channel = record.key
-        if settings.channel_header is not None:
-            _, channel = record.header(settings.channel_header)
+        _, channel = said_of(record, settings.channel_header, settings.channel_field)
         reason = None
         if channel is None:
             reason = "missing-channel"

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import Any
 
 from streaming.config import Config
-from streaming.disciplines.channels.pack import header_name
+from streaming.disciplines.channels.fields import fields_of
+from streaming.disciplines.channels.pack import has_sql, header_name
 from streaming.disciplines.channels.settings import ChannelPipeline
 from streaming.disciplines.groups.settings import GroupPipeline
 from streaming.disciplines.multicast.settings import MulticastPipeline
@@ -173,14 +174,14 @@ def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
 def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     config, name, topics = asked.config, asked.name, asked.topics
     pipeline: ChannelPipeline = asked.settings
-    key, label = header_name(pipeline.channel), header_name(pipeline.label)
-    if label is None or (key is None and pipeline.channel != "key"):
+    if has_sql(pipeline.channel, pipeline.label):
         raise ConfigError(
-            f"pipelines.{name}: verify reads channel and label from key and header('…') only, not "
-            "from other SQL expressions.",
+            f"pipelines.{name}: verify reads channel and label from the key, header('…') and "
+            "fields of the value only, not from other SQL expressions.",
             "Nothing was judged.",
             "Leave this pipeline out (--pipeline names the others).",
         )
+    fields = fields_of(pipeline.channel, pipeline.label)
     with config.faults_of(name):
         rules = pipeline.rules()
     # Outputs before inputs: what a running service writes meanwhile then has its input read too.
@@ -193,8 +194,10 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         pipeline=name,
         labels=rules.labels,
         window=rules.window,
-        channel_header=key,
-        label_header=label,
+        channel_header=header_name(pipeline.channel),
+        label_header=header_name(pipeline.label),
+        channel_field=fields.get("channel"),
+        label_field=fields.get("label"),
         header_prefix=config.service.header_prefix,
         drop_duplicates=pipeline.duplicates == "drop",
         repeats_allowed=config.service.delivery == "at-least-once",

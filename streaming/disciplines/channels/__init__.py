@@ -1,6 +1,7 @@
 """Discipline `channel`: each channel's messages in the order of their labels.
 
-`settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in;
+`settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in, `fields`
+what it reads from values;
 `commands` what operators ask for; `operator` the step of a shard; `codec` its state as bytes, large
 parts of it in `shard_files`; `describe` the same for people; `waiting` who waits, for a quick look.
 """
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 def _identity(settings: ChannelPipeline) -> dict[str, Any]:
     labels = settings.labels.model_dump(mode="json")
-    return {"labels": labels, "channel": settings.channel}
+    channel = settings.model_dump(mode="json", include={"channel"})
+    return {"labels": labels, **channel}
 
 
 def _plan(
@@ -75,6 +77,16 @@ def _rows(settings: ChannelPipeline) -> bool:
     return has_expressions(settings.channel, settings.label)
 
 
+def _operators(settings: ChannelPipeline) -> tuple[str, ...]:
+    from streaming.disciplines.channels.fields import fields_of  # noqa: PLC0415
+
+    encodings = {each.encoding for each in fields_of(settings.channel, settings.label).values()}
+    return (
+        "streaming.disciplines.channels.operator",
+        *(f"streaming.values.{encoding}_values" for encoding in sorted(encodings)),
+    )
+
+
 def _reshard(_settings: ChannelPipeline) -> StateMove:
     from streaming.disciplines.channels.reshard import reshard  # noqa: PLC0415
 
@@ -85,7 +97,7 @@ CHANNEL = Discipline(
     name="channel",
     settings=ChannelPipeline,
     key="channel",
-    operators=lambda _settings: ("streaming.disciplines.channels.operator",),
+    operators=_operators,
     reasons=(
         "missing-channel",
         "missing-label",
@@ -104,7 +116,7 @@ CHANNEL = Discipline(
     shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
     fixed={
         "labels": Fixed("set the pipeline's labels back"),
-        "channel": Fixed("set the pipeline's channel expression back"),
+        "channel": Fixed("set the pipeline's channel back"),
     },
     identity=_identity,
     plan=_plan,

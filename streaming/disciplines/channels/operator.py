@@ -33,6 +33,7 @@ from streaming.arrow.schemas import columns_in
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
+from streaming.disciplines.channels.fields import unreadable
 from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
@@ -157,6 +158,8 @@ def step_shard(
         records_of,
     )
     now_ms = outcome.state.clock_ms
+    if plan.reads_values:
+        details = {**unreadable(arrivals.label, len(shard.state.held)), **details}
 
     dropped = _dropped(outcome, plan)
     leaving = np.concatenate([outcome.delivered.row, outcome.rejected_row[~dropped]])

@@ -20,9 +20,11 @@ from streaming.arrow.kafka_rows import RECORD_COLUMNS
 from streaming.arrow.pack import pack_by_shard, packs_of
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.channels.commands import read_request
+from streaming.disciplines.channels.fields import Fields, fields_of, with_fields
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.errors import ConfigError
+from streaming.settings.fields import ValueField
 from streaming.wire.blocks import blocked, with_large
 
 if TYPE_CHECKING:
@@ -47,15 +49,24 @@ HEADER_SQL = (
 """Text of the last header; null where there is none, {1} where its value is null."""
 
 
-def header_name(expression: str) -> str | None:
+def header_name(expression: str | ValueField) -> str | None:
     """The header's name where the expression is just ``header('name')``."""
+    if isinstance(expression, ValueField):
+        return None
     match = HEADER_CALL.fullmatch(expression.strip())
     return match.group(1) if match else None
 
 
-def has_expressions(channel: str, label: str) -> bool:
-    """Whether Spark has to evaluate something: all but the key and a header."""
-    return channel != "key" or header_name(label) is None
+def has_expressions(channel: str | ValueField, label: str | ValueField) -> bool:
+    """Whether Spark has to evaluate something: all but the key, a label header, and fields."""
+    is_sql = isinstance(label, str) and header_name(label) is None
+    return is_sql or (isinstance(channel, str) and channel != "key")
+
+
+def has_sql(channel: str | ValueField, label: str | ValueField) -> bool:
+    """Whether only Spark can work them out: other expressions than the key and one header."""
+    given = [each for each in (channel, label) if isinstance(each, str)]
+    return any(each != "key" and header_name(each) is None for each in given) or label == "key"
 
 
 def expand_headers(expression: str, null: str = "''") -> str:
@@ -87,6 +98,7 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
         schema=arrival_schema(plan),
         label=header_name(plan.label),
         inputs=len(plan.inputs),
+        fields=fields_of(plan.channel, plan.label),
         blocks=plan.compression == "lz4",
     )
     if not has_expressions(plan.channel, plan.label):
@@ -99,9 +111,9 @@ def _with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
     from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
 
     columns = [*RECORD_COLUMNS]
-    if not plan.keyed:
+    if isinstance(plan.channel, str) and not plan.keyed:
         columns.append(f"{_as_binary(records, plan.channel, plan, 'channel')} as channel")
-    if header_name(plan.label) is None:
+    if isinstance(plan.label, str) and header_name(plan.label) is None:
         columns.append(f"{_as_binary(records, plan.label, plan, 'label')} as label")
     try:
         return records.selectExpr(*columns)
@@ -126,8 +138,8 @@ def _as_binary(source: DataFrame, expression: str, plan: ChannelPlan, key: str) 
 def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
     why = (error.getMessage() or "").splitlines()
     return ConfigError(
-        f"pipelines.{plan.pipeline}.{key}: Spark does not understand {plan.channel!r} and "
-        f"{plan.label!r}: {why[0] if why else 'no reason given'}",
+        f"pipelines.{plan.pipeline}.{key}: Spark does not understand {str(plan.channel)!r} and "
+        f"{str(plan.label)!r}: {why[0] if why else 'no reason given'}",
         "The pipeline was not started.",
         "Write Spark SQL expressions that give one value for each record, over key, value, topic, "
         "partition, offset, timestamp, headers and header('name').",
@@ -141,12 +153,15 @@ def make_packs(
     label: str | None,
     inputs: int,
     *,
+    fields: Fields | None = None,
     blocks: bool = False,
 ) -> pa.RecordBatch:
     """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
 
-    ``blocks``: large values are compressed as they will be in Kafka (`streaming.wire.blocks`).
+    ``fields``: what is read from values. ``blocks``: large values are compressed as they will be
+    in Kafka (`streaming.wire.blocks`).
     """
+    records = with_fields(records, fields or {}, inputs)
     channels = flat(records["channel" if "channel" in schema.names else "key"])
     shard = shards_of(channels, len(keys))
     rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys))

@@ -9,22 +9,23 @@ from typing import Any, ClassVar, Self
 from sequencer.channels import Rules
 from sequencer.channels.rules import POLICIES, Full
 from streaming.disciplines.plan import Plan
+from streaming.settings.fields import ValueField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPlan(Plan):
     """One pipeline of discipline ``channel``.
 
-    ``label`` and ``channel`` are SQL expressions; the two defaults (``header('label')`` and
-    ``key``) take a faster way.
+    ``label`` and ``channel`` are SQL expressions, or fields of the value; the two defaults
+    (``header('label')`` and ``key``) and fields take a faster way.
     """
 
     discipline: ClassVar[str] = "channel"
     decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "drop_duplicates")
     commands: str
     rules: Rules
-    channel: str = "key"
-    label: str = "header('label')"
+    channel: str | ValueField = "key"
+    label: str | ValueField = "header('label')"
     drop_duplicates: bool = False
 
     def decisions(self) -> dict[str, Any]:
@@ -60,6 +61,11 @@ class ChannelPlan(Plan):
     def reads(self) -> tuple[str, ...]:
         """The inputs, then the commands."""
         return (*self.inputs, self.commands)
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether channel or label are in records' values."""
+        return isinstance(self.channel, ValueField) or isinstance(self.label, ValueField)
 
     @property
     def keyed(self) -> bool:

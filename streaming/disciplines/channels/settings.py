@@ -21,13 +21,10 @@ from sequencer.channels.rules import (
 from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
+from streaming.settings.fields import Expression, ValueField
 from streaming.settings.pipeline import Pipeline
 from streaming.settings.table import Number, Table
-from streaming.settings.values import (
-    Duration,
-    Text,
-    fault,
-)
+from streaming.settings.values import Duration, fault
 
 CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
 """A custom sequence is searched two windows ahead, among the labels that it may have in all."""
@@ -60,8 +57,8 @@ class ChannelPipeline(Pipeline):
     """Discipline ``channel``: each channel's messages in the order of their labels."""
 
     discipline: Literal["channel"]
-    channel: Text = "key"
-    label: Text = "header('label')"
+    channel: Expression = "key"
+    label: Expression = "header('label')"
     labels: Annotated[AnyLabels, Field(discriminator="kind")] = Linear()
     gap: GapPolicy = GapPolicy()
     buffer: Buffer = Buffer()
@@ -69,8 +66,8 @@ class ChannelPipeline(Pipeline):
 
     @field_validator("channel", "label")
     @classmethod
-    def _sql(cls, value: str) -> str:
-        if wrong := sql_fault(value):
+    def _sql(cls, value: str | ValueField) -> str | ValueField:
+        if isinstance(value, str) and (wrong := sql_fault(value)):
             raise ValueError(wrong)
         return value
 

@@ -1,0 +1,72 @@
+"""Labels and channels that are fields of records' values, read before the records are packed.
+
+    value   {"id": "K1", "seq": 7}   {"id": "K2"}   5G!
+    channel K1                       K2             null
+    label   7                        null           0xff "the value is not JSON"
+
+So what cannot be read becomes `missing-channel` or `bad-label`, and what is not there
+`missing-channel` or `missing-label`. Commands are not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streaming.arrow.columns import flat, plain
+from streaming.settings.fields import ValueField
+from streaming.values.texts import UNREADABLE, Texts, why_unreadable
+
+Fields = Mapping[str, ValueField]
+"""The columns `channel` and `label`, as far as they are fields of the value."""
+
+
+def fields_of(channel: str | ValueField, label: str | ValueField) -> Fields:
+    """Return those of the two that are fields of the value."""
+    both = {"channel": channel, "label": label}
+    return {name: each for name, each in both.items() if isinstance(each, ValueField)}
+
+
+def with_fields(records: pa.Table, fields: Fields, inputs: int) -> pa.Table:
+    """Return the records with the columns that are fields of their values.
+
+    Commands are records of topics behind the ``inputs``.
+    """
+    if not fields:
+        return records
+    values = plain(flat(records["value"]))
+    is_record = flat(records["topic"]).to_numpy() < inputs
+    row = np.where(is_record, np.cumsum(is_record) - 1, 0)
+    whole = bool(is_record.all())
+    found = read_fields(values if whole else values.filter(pa.array(is_record)), fields)
+    faults: dict[int, str] = {}
+    for each in found.values():
+        faults = {**each.faults, **faults}
+    for name, each in found.items():
+        texts = each.as_labels(faults) if name == "label" else each.texts
+        if not whole:
+            texts = texts.take(pa.array(row, mask=~is_record))
+        records = records.append_column(name, texts)
+    return records
+
+
+def read_fields(values: pa.Array, fields: Fields) -> dict[str, Texts]:
+    """Return what values (binary) have in some fields."""
+    from streaming.values.json_values import read_json  # noqa: PLC0415  (where it is used)
+
+    names = [*fields]
+    paths, steps = ([getattr(fields[name], what) for name in names] for what in ("path", "steps"))
+    return dict(zip(names, read_json(values, paths, steps), strict=True))
+
+
+def unreadable(labels: pa.Array, held: int) -> dict[int, str]:
+    """Return why labels of a batch could not be read, by their rows behind the ``held`` ones."""
+    marked = pc.indices_nonzero(pc.starts_with(labels, UNREADABLE).fill_null(fill_value=False))
+    return {
+        held + row: why
+        for row in marked.to_pylist()
+        if (why := why_unreadable(labels[row].as_py())) is not None
+    }

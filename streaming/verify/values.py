@@ -1,0 +1,92 @@
+"""Labels and channels in values, read by the judge itself: one value at a time, with Python's own
+means.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeAlias
+
+from streaming.settings.fields import Steps, ValueField
+from streaming.verify.records import Record
+
+VALUE_BYTES_MAX, TEXT_BYTES_MAX, DEPTH_MAX = 16 * 2**20, 10_000, 512
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+Said: TypeAlias = tuple[bool, bytes | None]
+"""Whether something is there, and its text; None: it cannot be read."""
+ABSENT: Said = (False, None)
+UNREADABLE: Said = (True, None)
+
+
+class Whole(str):
+    """A whole number in its own digits."""
+
+    __slots__ = ()
+
+
+def said_of(record: Record, header: str | None, field: ValueField | None) -> Said:
+    """Return what a record says of its label or channel in a field, a header, or (None) its key."""
+    if field is not None:
+        return in_json(record.value, field.steps)
+    return (record.key is not None, record.key) if header is None else record.header(header)
+
+
+def in_json(value: bytes | None, steps: Steps) -> Said:
+    """Return what a field of a value in JSON says."""
+    if value is None:
+        return ABSENT
+    if len(value) > VALUE_BYTES_MAX:
+        return UNREADABLE
+    if value[:1] == b"\0":
+        value = value[5:]
+    try:
+        text = value.decode()
+        found = json.loads(text, parse_int=Whole, parse_float=_no_scalar, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+    if _depth(text) > DEPTH_MAX or ("\\u" in text and not _encodable(text)):
+        return UNREADABLE
+    for step in steps:
+        if isinstance(step, str):
+            found = found.get(step) if isinstance(found, dict) else None
+        else:
+            found = found[step] if isinstance(found, list) and step < len(found) else None
+    return scalar(found)
+
+
+def scalar(found: Any) -> Said:
+    """Return what a number or text says; nothing else says anything that can be read."""
+    if found is None:
+        return ABSENT
+    text = found.encode() if isinstance(found, str) else found
+    return (True, text) if isinstance(text, bytes) and len(text) <= TEXT_BYTES_MAX else UNREADABLE
+
+
+def _no_scalar(_: str) -> list[Any]:
+    return []
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _encodable(text: str) -> bool:
+    """Whether all strings of a JSON text are Unicode: no half of a surrogate pair by itself."""
+    try:
+        for token in STRING.findall(text):
+            json.loads(token).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _depth(text: str) -> int:
+    if text.count("[") + text.count("{") <= DEPTH_MAX:
+        return 0
+    depth = deepest = 0
+    for sign in STRING.sub("", text):
+        depth += (sign in "[{") - (sign in "]}")
+        deepest = max(deepest, depth)
+    return deepest
