@@ -249,4 +249,5 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
         first.events + second.events,
         first.answers,
         second.disorder,
+        second.passed,
     )

@@ -116,7 +116,7 @@ class Outcome:
     ``rejected_row`` and ``rejected_reason`` are parallel, in order of arrival. ``held_row`` gives,
     for each row held after the step (in the order of ``state.held``), its row before. Every row is
     exactly one of delivered, rejected, held. ``answers``: one for each command. ``disorder``: of
-    the messages that came.
+    the messages that came. ``passed``: how many of the delivered rows have no label.
     """
 
     state: ShardState
@@ -128,3 +128,4 @@ class Outcome:
     events: list[ChannelEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     disorder: Disorder = field(default_factory=Disorder)
+    passed: int = 0

@@ -25,13 +25,17 @@ class Waiting:
 
 @dataclass(slots=True)
 class Results:
-    """What one channel's records led to; rows are the caller's."""
+    """What one channel's records led to; rows are the caller's.
+
+    ``passed``: how many of the delivered rows have no label.
+    """
 
     delivered: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # row, sequence, incarnation
     rejected: list[tuple[int, Reason]] = field(default_factory=list)
     events: list[ChannelEvent] = field(default_factory=list)
+    passed: int = 0
 
 
 @dataclass(slots=True)
@@ -72,6 +76,19 @@ class Channel:
         elif newer:
             self._take_over(epoch, now_ms)
         self._accept(position, Waiting(row, now_ms, fin), now_ms)
+
+    def pass_on(self, row: int, now_ms: int) -> None:
+        """Deliver a record without a label where it arrives; nothing waits for it."""
+        if not self.exists:
+            self.begin(now_ms)
+        self.active_ms = now_ms
+        reason = self.refused.get(row)
+        if reason is not None:
+            self.results.rejected.append((row, reason))
+            return
+        self.results.delivered.append((row, self.sequence, self.incarnation))
+        self.results.passed += 1
+        self.sequence += 1
 
     def position(self, in_cycle: int, frontier: int) -> int:
         """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""

@@ -42,6 +42,18 @@ class Rows:
         )
 
 
+@dataclass(slots=True)
+class Passing:
+    """Records without a label, which are delivered where they arrive; parallel arrays."""
+
+    row: Int64s
+    channel: Int64s
+
+    def take(self, which: Bools) -> Passing:
+        """The records of a mask."""
+        return Passing(self.row[which], self.channel[which])
+
+
 def merge(first: Rows, second: Rows) -> Rows:
     """Both, sorted by (channel, position); of equal ones those of ``first`` come first."""
     if not len(second.row):

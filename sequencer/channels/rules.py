@@ -109,7 +109,8 @@ class Rules:
 
     ``held_max`` bounds the messages held for one channel, ``window`` how far ahead of the frontier
     a label may be. ``search`` is how many labels past the frontier a custom sequence is searched
-    for a label; farther ones are unknown.
+    for a label; farther ones are unknown. ``pass_unlabelled``: a record without a label is
+    delivered where it arrives, not rejected.
     """
 
     labels: Labels
@@ -118,6 +119,7 @@ class Rules:
     window: int = WINDOW_DEFAULT
     full: Full = Full.REJECT
     retire_after_ms: int = 7 * 24 * 3600 * 1000
+    pass_unlabelled: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.held_max <= HELD_MAX:

@@ -19,7 +19,7 @@ from sequencer.channels.commands import ChannelCommand, carry_out, joined, rows_
 from sequencer.channels.disorder import Disorder, measure_unsorted
 from sequencer.channels.outcome import ChannelEvent, Delivered, Outcome, Reason
 from sequencer.channels.plain import Results
-from sequencer.channels.rows import Rows, Table, merge
+from sequencer.channels.rows import Passing, Rows, Table, merge
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
 from sequencer.channels.unusual import PlainChannels
@@ -27,7 +27,7 @@ from sequencer.channels.usual import Settled, settle
 from sequencer.labels import parse_numbers
 from sequencer.sorting import order_by
 
-REJECTED_NOT = np.uint8(255)
+REJECTED_NOT, PASSES = np.uint8(255), np.uint8(254)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,18 @@ def _take(
     reasons, in_cycle, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
     good = np.flatnonzero(reasons == REJECTED_NOT)
     code = codes[good]
-    _begin_new(table, code, epoch[good], now_ms)
+    alive, passing = good, Passing(good[:0], good[:0])
+    if rules.pass_unlabelled:
+        alive, passes = np.flatnonzero(reasons >= PASSES), np.flatnonzero(reasons == PASSES)
+        passing = Passing(passes + held_count, codes[passes])
+    _begin_new(table, codes[alive], epoch[alive], now_ms)
 
     fin = arrivals.fin[good]
     position, unusual_row = _positions(table, code, in_cycle[good], epoch[good], fin, state, rules)
     unusual = np.zeros(len(table.keys), dtype=np.bool_)
     unusual[code[unusual_row]] = True
     touched = np.zeros(len(table.keys), dtype=np.bool_)
-    touched[code] = True
+    touched[codes[alive]] = True
     unusual |= touched & _with_refused(table, state.held.channel, codes, refused)
 
     rows = Rows(
@@ -97,7 +101,7 @@ def _take(
         np.concatenate([state.held.fin, fin]),
     )
     disorder = _disorder(table, rows, held_count, unusual, epoch[good], rules, now_ms)
-    settled = settle(table, rows, held_count, touched, unusual, rules, now_ms)
+    settled = settle(table, rows, passing, held_count, touched, unusual, rules, now_ms)
     disorder += settled.disorder
     unusual = settled.unusual
     reasons[settled.duplicate_row - held_count] = Reason.DUPLICATE
@@ -105,13 +109,13 @@ def _take(
 
     old = rows.take(slice(held_count))
     plain = PlainChannels(table, old, state.skipped, rules, now_ms, refused)
-    chosen = np.flatnonzero(unusual[code])
+    chosen = alive[unusual[codes[alive]]]
     plain.take(
-        code[chosen],
-        in_cycle[good[chosen]],
-        epoch[good[chosen]],
-        good[chosen] + held_count,
-        fin[chosen],
+        codes[chosen],
+        in_cycle[chosen],
+        epoch[chosen],
+        chosen + held_count,
+        arrivals.fin[chosen],
     )
     quiet = np.concatenate([settled.held, np.flatnonzero(~touched[old.channel])])
     quiet_held = rows.take(quiet[order_by(rows.channel[quiet])])
@@ -147,7 +151,10 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
 def _judge_alone(
     arrivals: Arrivals, codes: Int64s, table: Table, held_count: int, rules: Rules
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Int64s, Int64s]:
-    """Faults that a record shows by itself: (reasons, positions in the cycle, epochs)."""
+    """Faults that a record shows by itself: (reasons, positions in the cycle, epochs).
+
+    A record that passes without a label has the reason PASSES, the position NONE, the epoch 0.
+    """
     blank = pa.scalar(b"", arrivals.label.type)
     horizon = 0
     if rules.labels.searched:
@@ -165,7 +172,9 @@ def _judge_alone(
     reasons[in_cycle < 0] = Reason.BAD_LABEL
     if arrivals.label.null_count:
         missing = pc.is_null(arrivals.label).to_numpy(zero_copy_only=False)
-        reasons[missing] = Reason.MISSING_LABEL
+        reasons[missing] = PASSES if rules.pass_unlabelled else Reason.MISSING_LABEL
+        if rules.pass_unlabelled:
+            in_cycle[missing], epoch[missing] = NONE, 0
     reasons[codes < 0] = Reason.MISSING_CHANNEL
     return reasons, in_cycle, epoch
 
@@ -285,13 +294,14 @@ def _close(
         rejected_reason,
         held.row,
         plain.results.events + retired,
+        passed=settled.passed + plain.results.passed,
     )
 
 
 def _rejects(
     reasons: np.ndarray[tuple[int], np.dtype[np.uint8]], held_count: int, results: Results
 ) -> tuple[Int64s, np.ndarray[tuple[int], np.dtype[np.uint8]]]:
-    alone = np.flatnonzero(reasons != REJECTED_NOT)
+    alone = np.flatnonzero(reasons < PASSES)
     row = np.concatenate(
         [alone + held_count, np.array([row for row, _ in results.rejected], dtype=np.int64)]
     )

@@ -13,7 +13,7 @@ from sequencer.channels.outcome import Reason
 from sequencer.channels.plain import Channel, Results, Waiting
 from sequencer.channels.rows import Rows, Table, of_channel
 from sequencer.channels.rules import Rules
-from sequencer.channels.state import COLUMNS, Bools, Int64s, Skipped
+from sequencer.channels.state import COLUMNS, NONE, Bools, Int64s, Skipped
 from sequencer.sorting import order_by
 
 
@@ -40,10 +40,13 @@ class PlainChannels:
         self.channels: dict[int, Channel] = {}
 
     def take(self, code: Int64s, in_cycle: Int64s, epoch: Int64s, row: Int64s, fin: Bools) -> None:
-        """Feed rows, in order of arrival, to their channels."""
+        """Feed rows, in order of arrival, to their channels; ``in_cycle`` NONE: it has no label."""
         columns = (code.tolist(), in_cycle.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
         for channel, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
-            self.open(channel).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
+            if at == NONE:
+                self.open(channel).pass_on(its_row, self.now_ms)
+            else:
+                self.open(channel).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
             self.tag(channel)
 
     def open(self, code: int) -> Channel:

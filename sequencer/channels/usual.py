@@ -1,7 +1,12 @@
 """Channels in which nothing unusual happens: all their messages together, vectorised.
 
 A message is deliverable exactly where its distance from the frontier equals its rank among the
-channel's messages.
+channel's messages. It is delivered when the last of those at and below it arrives. A record without
+a label is delivered when it arrives, and all deliveries are numbered by that:
+
+    arrives   row 0: label 1   row 1: none   row 2: label 0   row 3: none   row 4: label 2
+    at row          2              1              2               3             4
+    sequence        2              0              1               3             4
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sequencer.channels.disorder import Disorder, measure
-from sequencer.channels.rows import Rows, Table
+from sequencer.channels.rows import Passing, Rows, Table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
 from sequencer.sorting import order_by, starts_of
@@ -21,7 +26,8 @@ from sequencer.sorting import order_by, starts_of
 class Settled:
     """The vectorised part's results; ``unusual`` also has the channels whose buffer filled up.
 
-    ``held`` counts rows as they were given, sorted by (channel, position).
+    ``held`` counts rows as they were given, sorted by (channel, position). ``passed``: how many of
+    the delivered rows have no label.
     """
 
     unusual: Bools
@@ -29,6 +35,7 @@ class Settled:
     delivered_channel: Int64s
     sequence: Int64s
     held: Int64s
+    passed: int
     duplicate_row: Int64s
     disorder: Disorder
 
@@ -36,6 +43,7 @@ class Settled:
 def settle(
     table: Table,
     rows: Rows,
+    passing: Passing,
     held_count: int,
     touched: Bools,
     unusual: Bools,
@@ -69,21 +77,53 @@ def settle(
         fine = ~full[channel]
         which, channel, ready, rank = which[fine], channel[fine], ready[fine], rank[fine]
         duplicate = duplicate[~full[rows.channel[duplicate]]]
-    delivered = channel[ready]
-    sequence = columns["sequence"][delivered] + rank[ready]
+    delivered_row, delivered, rank = rows.row[which[ready]], channel[ready], rank[ready]
     count = np.bincount(delivered, minlength=len(touched))
     columns["frontier"] = columns["frontier"] + count
+    passing = passing.take(~unusual[passing.channel])
+    if len(passing.row):
+        delivered_row, delivered, rank = _among(passing, delivered_row, delivered, held_count)
+        count = np.bincount(delivered, minlength=len(touched))
+    sequence = columns["sequence"][delivered] + rank
     columns["sequence"] = columns["sequence"] + count
     table.exists = table.exists | (touched & ~unusual)
     return Settled(
         unusual,
-        rows.row[which[ready]],
+        delivered_row,
         delivered,
         sequence,
         which[~ready],
+        len(passing.row),
         rows.row[duplicate],
         disorder,
     )
+
+
+def _among(
+    passing: Passing, row: Int64s, channel: Int64s, held_count: int
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return rows, channels and ranks of all deliveries, as each channel makes them.
+
+    ``row`` and ``channel`` are those with a label, in label order channel by channel.
+    """
+    moment = np.concatenate([_complete(row, channel, held_count), passing.row])
+    row = np.concatenate([row, passing.row])
+    channel = np.concatenate([channel, passing.channel])
+    order = order_by(channel, moment)
+    row, channel = row[order], channel[order]
+    starts = starts_of(channel)
+    sizes = np.diff(starts, append=len(row))
+    return row, channel, np.arange(len(row)) - np.repeat(starts, sizes)
+
+
+def _complete(row: Int64s, group: Int64s, held_count: int) -> Int64s:
+    """The row at whose arrival all of its group up to each row are there; -1: before the batch.
+
+    ``group`` ascends.
+    """
+    arrived = np.where(row < held_count, NONE, row)
+    stride = int(row.max(initial=0)) + 2  # offsets by group keep the groups apart
+    return np.maximum.accumulate(arrived + group * stride) - group * stride
 
 
 def _overfull(
@@ -99,9 +139,8 @@ def _overfull(
         return np.zeros(len(starts), dtype=np.bool_)
     group = np.repeat(np.arange(len(starts)), sizes)
     arrived = np.where(row < held_count, NONE, row)
-    # Running maximum within each channel: offsets by group keep the channels apart.
+    complete = _complete(row, group, held_count)
     stride = int(row.max()) + 2
-    complete = np.maximum.accumulate(arrived + group * stride) - group * stride
     by_arrival = order_by(group, arrived)
     order = np.empty(count, dtype=np.int64)
     order[by_arrival] = np.arange(count)

@@ -14,7 +14,8 @@ from streaming.arrow.histograms import together
 class Totals:
     """A shard's counts since its state began; of records, but ``gaps`` counts events.
 
-    ``commands`` are those in the inputs, which ``seen`` does not count.
+    ``commands`` are those in the inputs, which ``seen`` does not count. ``passed`` are those of the
+    ``delivered`` that have no label.
 
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
@@ -28,6 +29,7 @@ class Totals:
     seen: int = 0
     delivered: int = 0
     dropped: int = 0
+    passed: int = 0
     gaps: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     undelivered: int = 0

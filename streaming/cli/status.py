@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ROWS = (
     "in",
     "delivered",
+    "passed",
     "undelivered",
     "notices",
     "commands",

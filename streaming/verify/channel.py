@@ -2,9 +2,10 @@
 
 Faults by name: `bad-output` (the service's headers are missing or no numbers), `wrong-partition`,
 `hole` (in `sequence`), `repeat`, `rewritten` (one (key, incarnation, sequence) with two contents),
-`disorder` (labels or epochs go back), `unannounced-gap`, `given-up-delivered`,
-`after-fin-delivered`, `bad-delivered` (a record that had to be rejected), `invented` (no such
-input, or altered), `reject-altered`, `reject-repeat`, `wrong-reason`, `lost`.
+`disorder` (labels or epochs go back), `overtaken` (a record without a label, by what came after
+it), `unannounced-gap`, `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (a record that
+had to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`,
+`wrong-reason`, `lost`.
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -22,6 +23,7 @@ from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands
+from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
     ChannelLife,
     ChannelSettings,
@@ -89,6 +91,7 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
     readings = read_all(bare, settings)
     topics = {record.topic for record in material.outputs}
     homes = Homes(verdict, dict.fromkeys(topics, settings.output_partitions))
+    passing = Passing(verdict, material.inputs if settings.pass_unlabelled else [])
     delivered: Counter[Any] = Counter()
     for record, stripped, reading in zip(material.outputs, bare, readings, strict=True):
         added = _added(record, settings, ("sequence", "incarnation"))
@@ -101,6 +104,7 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
         homes.take(record, reading.channel)
         if _once(work, record, reading.channel, added):
             delivered[stripped.content] += 1
+            passing.take(record, stripped, reading)
             _follow(work, record, reading, added)
     homes.finish()
     return delivered
@@ -133,6 +137,8 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
         kind = "hole" if sequence > life.sequence else "disorder"
         verdict.find(kind, f"{record}: sequence {sequence} follows {life.sequence}")
     life.sequence = max(sequence, life.sequence)
+    if reading.passes:
+        return
     if reading.epoch < life.epoch:
         verdict.find("disorder", f"{record}: epoch {reading.epoch} follows {life.epoch}")
         return
@@ -213,7 +219,9 @@ def _judge_endings(
         held_back = _any_of([_may_be_held(tried, records, settings.labels) for tried in lives])
         for record, reading in records:
             again = tally.copies[channel, reading.epoch, reading.position] > 1
-            if reading.reason is None and held_back(reading) and not again:
+            if reading.passes:
+                verdict.find("lost", f"{record} has no label, and did not pass")
+            elif reading.reason is None and held_back(reading) and not again:
                 held += 1
             elif settings.drop_duplicates and reading.reason is None and (again or cyclic):
                 dropped += 1  # cyclic: a label beyond the window counts as one of the past
@@ -257,7 +265,8 @@ def _may_be_held(
     """Which of a channel's records may wait: of its epoch, with the next label missing."""
     cycle = labels.cycle
     # A higher epoch takes over at its arrival, also where its first label is missing.
-    epochs = [reading.epoch for _, reading in records if reading.reason is None]
+    labelled = [reading for _, reading in records if not reading.passes]
+    epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
     expected = life.expected if life and life.epoch == epoch else 0
     following = expected if cycle is None else expected % cycle

@@ -35,6 +35,7 @@ class ChannelSettings:
     repeats_allowed: bool = False
     output_partitions: int = 1
     held_max: int = 10_000
+    pass_unlabelled: bool = False
 
 
 @dataclass(slots=True)
@@ -50,13 +51,17 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a record says of itself; ``reason`` where it must be rejected for that alone."""
+    """What a record says of itself; ``reason`` where it must be rejected for that alone.
+
+    ``passes``: it has no label and need not have one; ``position`` and ``epoch`` mean nothing then.
+    """
 
     channel: bytes | None
     position: int
     epoch: int
     fin: bool
     reason: str | None
+    passes: bool = False
 
 
 @dataclass(slots=True)
@@ -124,15 +129,17 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     ):
         _, channel = said_of(record, settings.channel_header, settings.channel_field)
         reason = None
+        passes = settings.pass_unlabelled and not labelled and channel is not None
         if channel is None:
             reason = "missing-channel"
-        elif not labelled:
+        elif not labelled and not passes:
             reason = "missing-label"
-        elif position < 0:
+        elif position < 0 and not passes:
             reason = "bad-label"
-        elif epoch < 0:
+        elif epoch < 0 and not passes:
             reason = "bad-epoch"
-        readings.append(Reading(channel, position, epoch, record.header("fin")[0], reason))
+        fin = record.header("fin")[0] and not passes
+        readings.append(Reading(channel, position, epoch, fin, reason, passes))
     return readings
 
 

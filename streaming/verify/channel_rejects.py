@@ -64,7 +64,7 @@ class Tally:
         self.fin: dict[tuple[bytes, int], int] = {}
         self.epoch: dict[bytes, int] = {}
         for reading in readings:
-            if reading.reason is not None or reading.channel is None:
+            if reading.reason is not None or reading.channel is None or reading.passes:
                 continue
             self.copies[reading.channel, reading.epoch, reading.position] += 1
             self.count[reading.channel, reading.epoch] += 1
@@ -81,6 +81,8 @@ def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> boo
         return reason == reading.reason or (
             reason == "bad-label" and labels.searched and reading.reason is None
         )
+    if reading.passes:
+        return reason in REFUSALS
     channel, epoch = reading.channel or b"", reading.epoch
     cyclic = labels.cycle is not None
     fin = tally.fin.get((channel, epoch))

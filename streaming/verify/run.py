@@ -203,6 +203,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         repeats_allowed=config.service.delivery == "at-least-once",
         output_partitions=max(1, partitions),
         held_max=rules.held_max,
+        pass_unlabelled=rules.pass_unlabelled,
     )
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
     ends = {(record.topic, record.partition): record.offset + 1 for record in commands}

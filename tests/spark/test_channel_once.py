@@ -8,7 +8,7 @@ import pytest
 
 from streaming.disciplines.state_keys import _spark_hash_int
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import inspect, run_once, status, write_config
+from tests.service_helpers import inspect, run_once, status, verify, write_config
 
 pytestmark = pytest.mark.timeout(900)
 NET_SEED = 7
@@ -40,6 +40,7 @@ PIPELINES = {
     "sql": {"channel": "substring(key, 1, 1)", "label": "cast(header('n') as int) + 1"},
     "named": {"channel": "header('c')"},
     "hashed": {"channel": "cast(hash(cast(cast(value as string) as int)) as string)"},
+    "passing": {"unlabelled": "pass"},
     "second": {"input": "text.out"},
 }
 HASHED = [*range(200), 65_535, 65_536, 2**31 - 1, -1, -(2**31)]
@@ -98,6 +99,15 @@ def inputs():
             labelled(b"k", 1, b"none"),
         ],
         "hashed": [labelled(None, 0, b"%d" % number) for number in HASHED],
+        "passing": [
+            labelled(b"k", 2, b"2"),
+            Record(b"k", b"none", [("fin", b""), ("epoch", b"x")]),
+            labelled(b"k", 1, b"1"),
+            Record(b"k", b"empty", [("label", b"")]),
+            labelled(b"k", 0, b"0"),
+            Record(b"k", None, []),
+            Record(None, b"no channel", []),
+        ],
         "second": [],
     }
 
@@ -194,6 +204,19 @@ def test_duplicates_can_be_dropped_and_are_counted(ran):
     assert ran("drop", "rejects") == []
     figures = status(ran.config)["drop"]
     assert (figures["in"], figures["delivered"], figures["dropped"]) == (3, 2, 1)
+
+
+def test_what_has_no_label_passes_where_it_arrives(ran):
+    out = ran("passing")
+    assert values(out) == [b"none", b"0", b"1", b"2", None]
+    assert [int(r.header("sequence")) for r in out] == [0, 1, 2, 3, 4]
+    assert sorted(reasons(ran("passing", "rejects"))) == [
+        (b"empty", "bad-label"),
+        (b"no channel", "missing-channel"),
+    ]
+    figures = status(ran.config)["passing"]
+    assert (figures["in"], figures["delivered"], figures["passed"]) == (7, 5, 2)
+    assert verify(ran.config, "--pipeline", "passing")[0] == 0
 
 
 def test_epochs_and_fin(ran):

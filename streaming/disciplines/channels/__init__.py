@@ -113,6 +113,7 @@ CHANNEL = Discipline(
         "too-large",
         "refused",
     ),
+    counted=("passed",),
     shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
     fixed={
         "labels": Fixed("set the pipeline's labels back"),

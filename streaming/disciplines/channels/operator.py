@@ -269,6 +269,7 @@ def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
         before,
         seen=before.seen + seen,
         delivered=before.delivered + len(outcome.delivered.row),
+        passed=before.passed + outcome.passed,
         dropped=before.dropped + dropped,
         gaps=before.gaps + sum(event.kind == "gap" for event in outcome.events),
         rejected=rejected,

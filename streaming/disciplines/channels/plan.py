@@ -38,6 +38,7 @@ class ChannelPlan(Plan):
             "held_max": rules.held_max,
             "window": rules.window,
             "full": rules.full.value,
+            "pass_unlabelled": rules.pass_unlabelled,
         }
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
@@ -50,6 +51,7 @@ class ChannelPlan(Plan):
             window=values["window"],
             full=Full(values["full"]),
             retire_after_ms=values["retire_after_ms"],
+            pass_unlabelled=values["pass_unlabelled"],
         )
         return replace(Plan.under(self, decisions), rules=rules)
 

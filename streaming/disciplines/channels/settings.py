@@ -63,6 +63,7 @@ class ChannelPipeline(Pipeline):
     gap: GapPolicy = GapPolicy()
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"
+    unlabelled: Literal["reject", "pass"] = "reject"
 
     @field_validator("channel", "label")
     @classmethod
@@ -108,6 +109,7 @@ class ChannelPipeline(Pipeline):
             window=window,
             full=Full(self.buffer.full),
             retire_after_ms=self.retire_after.ms,
+            pass_unlabelled=self.unlabelled == "pass",
         )
 
 

@@ -41,6 +41,7 @@ METRICS = {
     "records_delivered": Kind("counter", "Records written to the output."),
     "records_rejected": Kind("counter", "Records rejected, by reason.", ("reason",)),
     "records_late": Kind("counter", "Records rejected because their label had been given up."),
+    "records_passed": Kind("counter", "Records delivered without a label, where they arrived."),
     "records_dropped": Kind("counter", "Duplicates that were only counted."),
     "records_undelivered": Kind("counter", "Destinations that a message did not reach."),
     "gaps": Kind("counter", "Gaps announced."),
@@ -74,6 +75,7 @@ METRICS = {
 COUNTS = {
     "records_in": "seen",
     "records_delivered": "delivered",
+    "records_passed": "passed",
     "records_dropped": "dropped",
     "records_undelivered": "undelivered",
     "gaps": "gaps",

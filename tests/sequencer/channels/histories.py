@@ -31,7 +31,7 @@ class Runner:
         self.state = ShardState.empty()
         self.held = []
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
-        self.answers = []
+        self.answers, self.passed = [], 0
         self.refused = {}  # by the records' numbers
 
     def batch(self, now, records, commands=()):
@@ -52,6 +52,7 @@ class Runner:
             (a.channels, a.given_up, a.refused and a.refused.value) for a in outcome.answers
         ]
         rows = self.held + [r[0] for r in records]
+        self.passed += outcome.passed
         keys = outcome.channels.to_pylist()
         d = outcome.delivered
         numbers = (d.channel.tolist(), d.sequence.tolist(), d.row.tolist(), d.incarnation.tolist())
@@ -99,6 +100,7 @@ def judge(runner, model):
     assert sorted(runner.gaps) == sorted(model.gaps)
     assert sorted(runner.others) == sorted(model.others)
     assert sorted(runner.held) == model.held_rows()
+    assert runner.passed == len(model.passed)
 
 
 def numeric_place(labels, start, step_, modulus=None):
@@ -141,6 +143,7 @@ def setups(draw):
         window=window,
         full=full,
         retire_after_ms=draw(st.sampled_from([25, 10_000])),
+        pass_unlabelled=draw(st.booleans()),
     )
     model = NaiveChannels(
         cycle=labels.cycle,
@@ -151,7 +154,7 @@ def setups(draw):
         gap_after=gap_after,
         retire_after=rules.retire_after_ms,
     )
-    model.searched = kind == "custom"
+    model.searched, model.passes = kind == "custom", rules.pass_unlabelled
     return labels, rules, model
 
 
@@ -162,9 +165,10 @@ def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
     # Half of the stories are calm: no epochs and no FIN, so that the vectorised way decides.
     calm = draw(st.booleans())
     epochs = st.none() if calm else st.sampled_from([None] * 6 + [b"0", b"1", b"002", *BAD_EPOCHS])
+    wrong = [*BAD_LABELS, *[None] * 12 * rules.pass_unlabelled]
     record = st.tuples(
         st.sampled_from([*keys, *keys, None]),
-        st.one_of(positions, positions, positions, st.sampled_from(BAD_LABELS)),
+        st.one_of(positions, positions, positions, st.sampled_from(wrong)),
         epochs,
         st.just(False) if calm else st.sampled_from([False] * 9 + [True]),
     )

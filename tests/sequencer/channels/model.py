@@ -6,6 +6,7 @@ It keeps every label it ever delivered or gave up, looks at one record at a time
 
 class NaiveChannels:
     searched = False
+    passes = False
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
         self.cycle, self.to_place, self.window = cycle, to_place, window
@@ -13,6 +14,7 @@ class NaiveChannels:
         self.gap_after, self.retire_after = gap_after, retire_after
         self.channels = {}
         self.refused = {}
+        self.passed = []
         self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
@@ -20,6 +22,9 @@ class NaiveChannels:
     def take(self, now, record):
         now = self.clock = max(self.clock, now)
         row, key, label, epoch, fin = record
+        if self.passes and key is not None and label is None:
+            self.pass_on(now, row, key)
+            return
         reason = self.refuse(now, key, label, epoch)
         if isinstance(reason, str):
             self.rejects.append((row, reason))
@@ -42,6 +47,16 @@ class NaiveChannels:
         self.flow(key, c)
         while len(c["held"]) > self.held_max:
             self.skip(key, c, now, "overflow")
+
+    def pass_on(self, now, row, key):
+        c = self.channels.setdefault(key, self.blank(0, now))
+        c["active"] = now
+        if row in self.refused:
+            self.rejects.append((row, self.refused[row]))
+            return
+        self.out.append((key, c["n"], row, c["born"]))
+        self.passed.append(row)
+        c["n"] += 1
 
     def blank(self, epoch, now):
         return dict(

@@ -21,6 +21,7 @@ from sequencer.channels import (
     Skip,
     step,
 )
+from sequencer.channels.plain import Channel
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from tests.sequencer.channels.histories import (
@@ -74,7 +75,7 @@ def test_commands_agree_with_the_naive_model(story, data):
 def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, data):
     """A batch's commands come before its records; the parts go one at a time, in that order."""
     rules, _, rows, bounds, _ = story
-    rules = Rules(rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full)
+    rules = replace(rules, gap=WAIT, retire_after_ms=10**9)
     whole, single = Runner(rules), Runner(rules)
     for first, stop in pairwise(bounds):
         given = [as_command(rules.labels, each) for each in data.draw(commands())]
@@ -84,6 +85,7 @@ def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, da
         for record in rows[first:stop]:
             single.batch(7, [record])
         assert single.answers == whole.answers
+        assert single.passed == whole.passed
         for name in ("out", "rejects", "gaps", "others", "held"):
             assert sorted(getattr(single, name)) == sorted(getattr(whole, name))
 
@@ -119,7 +121,7 @@ def test_commands_at_and_beyond_the_limits():
 @given(stories())
 def test_any_split_into_batches_gives_the_same(story):
     rules, _, rows, bounds, _ = story
-    rules = Rules(rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full)
+    rules = replace(rules, gap=WAIT, retire_after_ms=10**9)
     whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
     whole.batch(7, rows)
     for first, stop in pairwise(bounds):
@@ -134,7 +136,7 @@ def test_any_split_into_batches_gives_the_same(story):
         assert sorted(runner.held) == sorted(whole.held)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_large_batches_agree_with_the_naive_model(seed):
     """Disorder windows, duplicates and full buffers at a size where the vectorised way is taken."""
     rng = np.random.default_rng(seed)
@@ -148,9 +150,12 @@ def test_large_batches_agree_with_the_naive_model(seed):
         arrival = np.concatenate([np.arange(count), rng.integers(0, count, 10)]) + 0.5
         for p, at in zip(np.concatenate([disorder, again]).tolist(), arrival.tolist(), strict=True):
             records.append((at, f"k{channel}".encode(), str(labels.at(p)).encode()))
+    passes = seed > 3
+    for at in rng.uniform(0, 400, 2000 * passes).tolist():  # some channels have no others
+        records += [(at, b"k%d" % rng.integers(0, 15), None)]
     order = sorted(range(len(records)), key=lambda i: (records[i][0], records[i][1]))
     rows = [(n, records[i][1], records[i][2], None, False) for n, i in enumerate(order)]
-    rules = Rules(labels, held_max=held_max, window=window)
+    rules = Rules(labels, held_max=held_max, window=window, pass_unlabelled=passes)
     model = NaiveChannels(
         cycle=labels.cycle,
         to_place=numeric_place(labels, 0, 1, 256 if labels.cycle else None),
@@ -160,12 +165,28 @@ def test_large_batches_agree_with_the_naive_model(seed):
         gap_after=None,
         retire_after=10**9,
     )
+    model.passes = passes
     runner = Runner(rules)
     for first in range(0, len(rows), 1700):
         for record in rows[first : first + 1700]:
             model.take(5, record)
         runner.batch(5, rows[first : first + 1700])
     judge(runner, model)
+
+
+def test_channels_that_mix_both_kinds_do_not_take_the_plain_step(monkeypatch):
+    """A record without a label makes no channel unusual, nor does it reorder labels."""
+    monkeypatch.setattr(Channel, "arrive", None)
+    monkeypatch.setattr(Channel, "pass_on", None)
+    runner = Runner(Rules(LinearLabels(), pass_unlabelled=True))
+    labels = [b"1", None, b"0", None, b"2", b"4", None]
+    runner.batch(5, [(n, b"k", label, None, False) for n, label in enumerate(labels)])
+    runner.batch(6, [(7 + n, b"p", None, b"no number", True) for n in range(3)])
+    runner.batch(7, [(10, b"k", None, None, False), (11, b"k", b"3", None, False)])
+    rows = [row for _, _, row, _ in runner.out]
+    assert rows == [1, 2, 0, 3, 4, 6, 7, 8, 9, 10, 11, 5]
+    assert [n for key, n, _, _ in runner.out if key == b"k"] == list(range(9))
+    assert runner.passed == 7
 
 
 def test_gap_policy_fail_names_the_channel_and_changes_nothing():

@@ -35,7 +35,9 @@ def rejected(inputs, found, *, drop):
     return rejects
 
 
-def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, refuse=False):
+def story(
+    seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, refuse=False, passes=False
+):
     """A random input and what the naive model makes of it, as records of the topics."""
     rng = random.Random(seed)
     cycle = labels.cycle
@@ -48,6 +50,7 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, ref
         gap_after=gap_after,
         retire_after=10**9,
     )
+    model.passes = passes
     inputs = []
     for n in range(400):
         key = rng.choice([b"a", b"b", b"c", None] if rng.random() < 0.1 else [b"a", b"b", b"c"])
@@ -58,6 +61,8 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, ref
             headers.append(("epoch", b"1"))
         if n == 390:
             headers.append(("fin", b""))
+        if passes and n % 7 == 0:
+            headers = [each for each in headers if each[0] != "label"]
         inputs.append(Record("in", 0, n, 1000 + n, key, b"v%d" % n, tuple(headers)))
     if refuse:
         model.refused = {n: "too-large" if n % 2 else "refused" for n in range(0, 380, 13)}
@@ -108,6 +113,7 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, ref
         drop_duplicates=drop,
         output_partitions=PARTITIONS,
         held_max=held_max,
+        pass_unlabelled=passes,
     )
     return settings, Material(inputs, outputs, rejects, events)
 
@@ -117,10 +123,65 @@ def story(seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, ref
 @pytest.mark.parametrize("refuse", [False, True])
 def test_right_outputs_have_no_fault(seed, drop, refuse):
     labels = CyclicLabels(1024) if seed % 3 == 2 else LinearLabels()
-    settings, material = story(seed, labels, drop=drop, refuse=refuse)
+    settings, material = story(seed, labels, drop=drop, refuse=refuse, passes=seed % 2 == 1)
     verdict = judge(settings, material)
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["deliveries"] > 200
+
+
+def unlabelled(m):
+    """Deliveries without a label, and those of their channels before them."""
+    last = {}
+    for at, r in enumerate(m.outputs):
+        if not r.header("label")[0] and r.key in last:
+            yield last[r.key], at
+        last[r.key] = at
+
+
+def overtake(m):
+    """A record without a label and the one before it change places, each with right numbers."""
+    offset = {r.value: r.offset for r in m.inputs}
+    a, b = next(
+        (a, b)
+        for a, b in unlabelled(m)
+        if offset[m.outputs[a].value]
+        == max(offset[r.value] for r in m.outputs[: a + 1] if r.key == m.outputs[a].key)
+    )
+    one, two = m.outputs[a], m.outputs[b]
+    m.outputs[a] = replace(two, offset=one.offset, headers=two.headers[:-2] + one.headers[-2:])
+    m.outputs[b] = replace(one, offset=two.offset, headers=one.headers[:-2] + two.headers[-2:])
+
+
+def lose_the_last_unlabelled(m):
+    last = max(r.offset for r in m.inputs if not r.header("label")[0] and r.key == b"a")
+    m.inputs.append(replace(m.inputs[last], offset=400, value=b"one more"))
+
+
+def reject_as_duplicate(m):
+    _, at = next(unlabelled(m))
+    rejected = replace(m.outputs[at], headers=m.outputs[at].headers[:-2])
+    place = next(r.place for r in m.inputs if r.value == rejected.value)
+    added = zip(
+        ("reject-reason", "reject-topic", "reject-partition", "reject-offset"),
+        (b"duplicate", b"in", b"0", b"%d" % place[2]),
+        strict=True,
+    )
+    m.rejects.append(replace(rejected, topic="rejects", headers=(*rejected.headers, *added)))
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (overtake, "overtaken"),
+        (lose_the_last_unlabelled, "lost"),
+        (reject_as_duplicate, "wrong-reason"),
+    ],
+)
+def test_faults_of_records_without_a_label_are_found(plant, name):
+    settings, material = story(4, LinearLabels(), passes=True)
+    plant(material)
+    verdict = judge(settings, material)
+    assert name in verdict.counts, verdict.counts
 
 
 def swap(m):
