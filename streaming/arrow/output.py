@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from streaming.arrow.columns import flat
 from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS, columns_in, is_compressed
 from streaming.arrow.totals import Totals
@@ -28,6 +30,7 @@ and no other, has its totals, and no topic where it has nothing else. ``wrote_be
 earlier batch of the shard wrote anything."""
 
 ROW_BYTES_MAX = 256 * 2**20
+PLACE = ("topic", "partition", "offset")
 REJECT = ("key", "value", "headers", "timestamp")
 
 SUMMED = ("channels", "given_up")
@@ -107,6 +110,19 @@ def rejects(
     added["reject-detail"] = added["reject-detail"].cast(pa.string())
     names = columns_in(records.schema, REJECT)
     return pa.table({**{name: records[name] for name in names}, **added})
+
+
+def with_origin(rows: pa.Table, records: pa.Table, inputs: Sequence[str]) -> pa.Table:
+    """Return rows with the header `origin`, the place of their records; as they are without inputs.
+
+    Null where a record has no place.
+    """
+    if not inputs:
+        return rows
+    topics = pa.array(inputs, pa.string()).take(flat(records["topic"]))
+    partition, offset = (flat(records[name]).cast(pa.string()) for name in PLACE[1:])
+    places = pc.binary_join_element_wise(topics, "/", partition, "@", offset, "")
+    return rows.append_column("origin", places)
 
 
 def events(happened: Sequence[Event]) -> pa.Table:

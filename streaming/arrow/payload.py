@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
+from streaming.arrow.schemas import RECORD
 
 CHUNK_BYTES_MAX = 512 * 1024
 """A chunk is cut at this size, so that it fits into a Kafka record by any broker's settings; a
@@ -17,6 +18,22 @@ single message that is larger goes alone."""
 
 ROW_BYTES = 64
 HEADER_BYTES = 16
+
+
+def carried(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return these columns of records; null where another plan sent them without."""
+    columns = {
+        name: rows[name]
+        if name in rows.column_names
+        else pa.nulls(len(rows), RECORD.field(name).type)
+        for name in names
+    }
+    return pa.table(columns)
+
+
+def own(rows: pa.Table) -> pa.Table:
+    """Return the columns of records alone, of those that a chunk has."""
+    return rows.select([name for name in RECORD.names if name in rows.column_names])
 
 
 def row_sizes(rows: pa.Table) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.errors import SequencerError
@@ -27,7 +27,10 @@ def to_bytes(name: bytes | str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An ordered record; ``headers`` without those that the service added, ``timestamp`` in ms."""
+    """An ordered record; ``headers`` without those that the service added, ``timestamp`` in ms.
+
+    ``origin``: where its input record lies, ``topic/partition@offset``, if the pipeline names it.
+    """
 
     topic: str
     partition: int
@@ -38,6 +41,7 @@ class Delivery:
     headers: Headers
     sequence: int
     incarnation: int
+    origin: str | None = field(default=None, kw_only=True)
 
     @property
     def place(self) -> str:
@@ -166,6 +170,10 @@ def read(
     discipline: str, record: dict[str, Any], headers: Headers, prefix: str
 ) -> Delivery | GroupDelivery | MulticastDelivery | Notice | ChangeNotice:
     """The delivery that a record is; SequencerError where it is none of the discipline's."""
+    origin: str | None = None
+    if headers and headers[-1][0] == prefix + "origin":  # else the last one is `incarnation`
+        origin, headers = (headers[-1][1] or b"").decode(errors="replace"), headers[:-1]
+    record = {**record, "origin": origin}
     try:
         found: Delivery = READERS[discipline](record, headers, prefix)
     except (ValueError, KeyError) as error:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
+from streaming.arrow.schemas import PAYLOAD, RECORD
+
 CONTEXT = "sequencer.batch"
 """Spark's property of a job in which its tasks find the `BatchContext`, as JSON. The functions that
 they run are then the same in every batch, and a part of the query that Spark knows."""
@@ -36,7 +38,8 @@ class Plan:
     whether a topic that turns out to be missing is created, with the settings ``new_topics``.
     ``folder``: the checkpoint's, where it is a folder that all workers see; ``sync``: whether the
     disk has what is written there before it counts. ``compression``: how operators encode record
-    batches; empty where the sink has to. ``decided``: the fields, in words of JSON, that batches
+    batches; empty where the sink has to. ``origin``: whether deliveries have a header that names
+    their input record. ``decided``: the fields, in words of JSON, that batches
     decide by (see :meth:`decisions`). ``part_records_max``, ``part_bytes_max``: a transaction of
     the sink's takes about so much.
     ``renewed_ms``: keys that began before have a new incarnation, which begins then; decided by the
@@ -44,7 +47,7 @@ class Plan:
     """
 
     discipline: ClassVar[str]
-    decided: ClassVar[tuple[str, ...]] = ("retire_after_ms", "partitions")
+    decided: ClassVar[tuple[str, ...]] = ("retire_after_ms", "partitions", "origin")
     service: str
     pipeline: str
     inputs: tuple[str, ...]
@@ -57,6 +60,7 @@ class Plan:
     shards: int = 16
     state_partitions: int = 2
     retire_after_ms: int = 7 * 86_400_000
+    origin: bool = False
     create_topics: bool = False
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""
@@ -71,6 +75,11 @@ class Plan:
     def reads(self) -> tuple[str, ...]:
         """All topics that the query reads; the inputs come first."""
         return self.inputs
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The inputs where deliveries name their input record, else none."""
+        return self.inputs if self.origin else ()
 
     def decisions(self) -> dict[str, Any]:
         """Return what batches decide by this plan, and may change between two starts.
@@ -141,6 +150,11 @@ class ExchangePlan(Plan):
     def reads(self) -> tuple[str, ...]:
         """The inputs, the commands, the transit topic."""
         return (*self.inputs, self.commands, self.transit)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns of records that travel between shards: with their place if that is named."""
+        return tuple(RECORD.names if self.origin else PAYLOAD.names)
 
     def delivers_to(self, topic: str) -> bool:
         """What is in transit is not delivered yet."""

@@ -40,6 +40,7 @@ def make_plan(
         "shards": service.shards,
         "state_partitions": identity.state_partitions,
         "retire_after_ms": settings.retire_after.ms,
+        "origin": settings.origin,
         "create_topics": service.create_topics,
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),

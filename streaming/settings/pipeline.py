@@ -31,6 +31,7 @@ class Pipeline(Table):
     events: TopicName
     commands: TopicName
     retire_after: PositiveDuration = Span(7 * 86_400_000)
+    origin: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="before")
     @classmethod

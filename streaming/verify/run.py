@@ -17,13 +17,14 @@ from streaming.disciplines.channels.settings import ChannelPipeline
 from streaming.disciplines.groups.settings import GroupPipeline
 from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.errors import ConfigError
-from streaming.verify import channel, group, multicast
+from streaming.verify import channel, group, multicast, origins
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.commands import read_command
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import SUBSCRIBER
 from streaming.verify.inputs import Ends
 from streaming.verify.memberships import OPS
+from streaming.verify.origins import Origins
 from streaming.verify.records import Record, Topics
 
 RELOOK_SECONDS = 1.0
@@ -93,7 +94,7 @@ def _judge_in_time(asked: Asked, wait_s: float) -> Verdict:
 
 def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
     pipeline, topics = asked.settings, asked.topics
-    reading = _Reading(topics)
+    reading = _Reading(topics, Origins(asked.config.service.header_prefix, origins.of_group))
     outputs = _outputs(pipeline, topics)
     settings = group.GroupSettings(
         **_common(asked, outputs),
@@ -103,14 +104,19 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
         stamps=pipeline.stamps,
         input_commands=pipeline.input_commands,
     )
-    return group.judge(settings, Material(*reading.of(pipeline, outputs))), reading.ends
+    verdict = group.judge(settings, Material(*reading.of(pipeline, outputs)))
+    reading.origins.finish(verdict)
+    return verdict, reading.ends
 
 
 def _judge_multicast(asked: Asked) -> tuple[Verdict, Ends]:
-    reading = _Reading(asked.topics)
+    prefix = asked.config.service.header_prefix
+    reading = _Reading(asked.topics, Origins(prefix, origins.of_multicast))
     outputs = [asked.settings.output]
     settings = Settings(**_common(asked, outputs))
-    return multicast.judge(settings, Material(*reading.of(asked.settings, outputs))), reading.ends
+    verdict = multicast.judge(settings, Material(*reading.of(asked.settings, outputs)))
+    reading.origins.finish(verdict)
+    return verdict, reading.ends
 
 
 def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
@@ -131,8 +137,9 @@ def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
 class _Reading:
     """The topics of a pipeline, read one after the other as the judge asks for them."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, origins: Origins) -> None:
         self.topics = topics
+        self.origins = origins
         self.ends: dict[tuple[str, int], int] = {}
 
     def of(
@@ -143,11 +150,11 @@ class _Reading:
         Outputs before inputs: what a running service writes meanwhile then has its input read too.
         """
         each = self.topics.each
-        yield chain.from_iterable(map(each, outputs))
+        yield self.origins.taken(chain.from_iterable(map(each, outputs)))
         yield each(pipeline.rejects)
         yield each(pipeline.events)
         yield self._noted([pipeline.commands])
-        yield self._noted(sorted(pipeline.input))
+        yield self.origins.held_against(self._noted(sorted(pipeline.input)))
 
     def _noted(self, topics: list[str]) -> Iterator[Record]:
         for record in chain.from_iterable(map(self.topics.each, topics)):
@@ -185,11 +192,14 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     with config.faults_of(name):
         rules = pipeline.rules()
     # Outputs before inputs: what a running service writes meanwhile then has its input read too.
-    outputs, partitions = topics.read(pipeline.output)
+    read, partitions = topics.read(pipeline.output)
+    named = Origins(config.service.header_prefix, origins.of_channel)
+    outputs = list(named.taken(read))
     rejects, _ = topics.read(pipeline.rejects)
     events, _ = topics.read(pipeline.events)
     commands, _ = topics.read(pipeline.commands)
-    inputs = [record for topic in sorted(pipeline.input) for record in topics.read(topic)[0]]
+    there = chain.from_iterable(topics.read(topic)[0] for topic in sorted(pipeline.input))
+    inputs = list(named.held_against(there))
     settings = channel.ChannelSettings(
         pipeline=name,
         labels=rules.labels,
@@ -207,7 +217,9 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     )
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
     ends = {(record.topic, record.partition): record.offset + 1 for record in commands}
-    return channel.judge(settings, material, asked.due), ends
+    verdict = channel.judge(settings, material, asked.due)
+    named.finish(verdict)
+    return verdict, ends
 
 
 def _parsed(events: list[Any]) -> list[dict[str, Any]]:

@@ -217,6 +217,8 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
         rows = pool.take(leaving[piece], DELIVERED)
         for name, column in added.items():
             rows = rows.append_column(name, pa.array(column[piece]))
+        if plan.origin:
+            rows = output.with_origin(rows, pool.take(leaving[piece], output.PLACE), plan.inputs)
         yield rows
 
 

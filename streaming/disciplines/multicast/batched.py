@@ -272,8 +272,8 @@ class BatchCore(BroadcastCore):
         messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
         copies = messages.copies(shards_of(messages.names.peers, self.plan.shards) == self.shard)
         rows = self._rows_of(messages, copies, now_ms)
-        stamps = self.clock + 1 + np.arange(len(records), dtype=np.int64)
-        sent = records.append_column("stamp", pa.array(stamps))
+        stamps = pa.array(self.clock + 1 + np.arange(len(records), dtype=np.int64))
+        sent = output.with_origin(records.append_column("stamp", stamps), records, self.plan.named)
         passed = Passed(messages, has_handles)
         for first, stop in slices(copies.counts, SLICE_MAX):
             record, name = copies.of(first, stop)

@@ -233,7 +233,7 @@ class OutgoingSteps:
         table = b""
         if carried:
             at = pa.array([index[message] for message in carried], pa.int64())
-            table = to_ipc(rows.select(PAYLOAD.names).take(at).combine_chunks())
+            table = to_ipc(rows.take(at).combine_chunks())
         return _LENGTH.pack(len(text)) + text + table
 
 
@@ -261,4 +261,5 @@ def unchunk(chunks: Iterable[bytes]) -> tuple[list[Step], list[int], pa.Table]:
         if carried:
             messages += carried
             tables.append(from_ipc(chunk[start + size :]))
-    return steps, messages, pa.concat_tables(tables).combine_chunks()
+    payload = pa.concat_tables(tables, promote_options="default")
+    return steps, messages, payload.combine_chunks()

@@ -312,11 +312,12 @@ class MulticastCore(ExchangeCore):
         self.totals.delivered += messages
         self.totals.notices += len(now.got) - messages
         self.totals.held -= messages
-        return deliveries(now.got, self.rows.table, self.rows.index, counts)
+        return deliveries(now.got, self.rows.table, self.rows.index, counts, self.plan.named)
 
     def _outgoing(self, now: Turn) -> dict[int, list[bytes]]:
         targets = runs_by_shard(now.outgoing, self.homes)
-        return {to: runs.chunks(self.rows.table, self.rows.index) for to, runs in targets.items()}
+        table = self.rows.table.select(self.plan.carried)
+        return {to: runs.chunks(table, self.rows.index) for to, runs in targets.items()}
 
     def _rejects(self, records: pa.Table, now: Turn) -> pa.Table:
         at = pa.array(list(now.bad), pa.int64())

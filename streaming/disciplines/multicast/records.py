@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.multicast import Delivery, Destination, Message, Notice
+from streaming.arrow import output
 from streaming.arrow.columns import Int64s, flat, last_headers
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.multicast.nodes import Nodes, bare, latin, raw
@@ -118,8 +119,10 @@ def delivered(
 
     ``sent`` are the messages (SENT: the sender, `stamp` its timestamp); ``which``: the message of
     each delivery. ``to`` and ``destinations`` are names (binary) and a place there for each
-    delivery: the peer, and as what. ``added``: columns of further headers, in order.
+    delivery: the peer, and as what. ``added``: columns of further headers, in order. A column
+    `origin` of ``sent`` is the last one.
     """
+    origin = {"origin": copied(sent["origin"], which)} if "origin" in sent.column_names else {}
     return pa.table(
         {
             "key": copied(*to),
@@ -128,6 +131,7 @@ def delivered(
             "destination": copied(*destinations),
             "header:timestamp": copied(sent["stamp"], which),
             **added,
+            **origin,
         }
     )
 
@@ -152,11 +156,12 @@ def deliveries(
     rows: pa.Table,
     index: Mapping[int, int],
     counts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    inputs: Sequence[str] = (),
 ) -> pa.Table:
     """One record for each delivery and notice, for the sink.
 
     ``rows`` are the messages, and the commands of destructions, under the numbers in ``index``.
-    ``counts``: `sequence` and `incarnation`.
+    ``counts``: `sequence` and `incarnation`. ``inputs``: topics, if deliveries name their record.
     """
     peers: dict[str, int] = {}
     places: dict[tuple[str, str | None], int] = {}
@@ -168,7 +173,8 @@ def deliveries(
     where = [places.setdefault((peer, _as(delivery)), len(places)) for peer, delivery in got]
     what = np.array([order[delivery.message] for _, delivery in got], np.int64)  # type: ignore[index]
     sent = rows.take(pa.array([index[number] for number in messages], pa.int64()))
-    sent = _sent(sent.combine_chunks(), list(messages.values()))
+    sent = output.with_origin(sent, sent, inputs).combine_chunks()
+    sent = _sent(sent, list(messages.values()))
     added: dict[str, Any] = {}
     ((_, has_handles),) = last_headers(flat(sent["headers"]), ["handles"])
     if has_handles.any():
@@ -190,7 +196,8 @@ def _as(delivery: Delivery | Notice) -> str | None:
 def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
     """Records, in place of a destruction's command the owner's message (SENT)."""
     stamps = [message.stamp.timestamp for message in messages]
-    sent = rows.append_column("stamp", pa.array(stamps, pa.int64())).select(SENT)
+    named = [name for name in ("origin",) if name in rows.column_names]
+    sent = rows.append_column("stamp", pa.array(stamps, pa.int64())).select([*SENT, *named])
     ends = [at for at, queued in enumerate(messages) if isinstance(queued, Notice)]
     if not ends:
         return sent
@@ -199,7 +206,8 @@ def _sent(rows: pa.Table, messages: Sequence[Delivery | Notice]) -> pa.Table:
     notices = notices_sent(owners, [stamps[at] for at in ends], times)
     place = np.arange(len(sent))
     place[ends] = len(sent) + np.arange(len(ends))
-    return pa.concat_tables([sent, notices]).take(pa.array(place)).combine_chunks()
+    joined = pa.concat_tables([sent, notices], promote_options="default")
+    return joined.take(pa.array(place)).combine_chunks()
 
 
 def _handles(

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.schemas import PAYLOAD, RECORD
+from streaming.arrow.payload import carried
+from streaming.arrow.schemas import RECORD
 
 
 class Rows:
     """Records as rows of ``table`` under ``ids``; ``index``: the row of each number.
 
-    Those that came from another shard have no place (topic, partition, offset).
+    Those from another shard have a place (topic, partition, offset) only where deliveries name it.
     """
 
     def __init__(self) -> None:
@@ -29,9 +30,8 @@ class Rows:
         self._count()
 
     def add(self, tables: Sequence[pa.Table], payload: pa.Table, ids: Iterable[int]) -> None:
-        """Put records behind those that are there: own ones, then others' (PAYLOAD)."""
-        here = {name: pa.nulls(len(payload), RECORD.field(name).type) for name in RECORD.names}
-        foreign = pa.table(here | {name: payload[name] for name in PAYLOAD.names})
+        """Put records behind those that are there: own ones, then others'."""
+        foreign = carried(payload, RECORD.names)
         self.table = pa.concat_tables([self.table, *tables, foreign]).combine_chunks()
         self.ids = np.concatenate((self.ids, np.array(list(ids), np.int64)))
         self._count()

@@ -62,7 +62,7 @@ def test_every_setting_that_may_change_is_a_decision(discipline, more):
     before = planned(discipline, **more)
     only_by_the_batch = {"notices": True, "input_commands": ["join"]}
     other = only_by_the_batch if (discipline, more) == ("group", {}) else more
-    after = planned(discipline, "x-", **CHANGED[discipline], **other)
+    after = planned(discipline, "x-", origin=True, **CHANGED[discipline], **other)
     changed = {n for n, value in after.decisions().items() if value != before.decisions()[n]}
     assert changed == after.decisions().keys()
     assert shown(after.under(before.decisions())) == shown(before)

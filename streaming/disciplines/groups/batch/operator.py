@@ -46,7 +46,6 @@ from streaming.disciplines.state_keys import shards_of
 IDLE_MAX = 1_000
 """Subscribers and groups that are no more, of which so many stay in the tables at any rate."""
 
-
 COMMAND = -1
 """In place of a reason: the record is a command."""
 
@@ -144,6 +143,7 @@ class BatchCore(BroadcastCore):
         good = good[slice(*np.searchsorted(good, [first, stop]))]
         group = self._groups(sent, good, work.now_ms)
         rows = work.records.take(pa.array(good[sent.why[good] == 0])).combine_chunks()
+        rows = output.with_origin(rows, rows, self.plan.named)
         for part in self.shard.take(group, work.now_ms):
             deliveries = self._deliveries(part, rows)
             self.totals.delivered += len(deliveries)
@@ -324,8 +324,8 @@ class BatchCore(BroadcastCore):
         }
         if part.stamps is not None:
             columns["stamps"] = part.stamps
-        numbers = {"sequence": part.sequence, "incarnation": part.incarnation}
-        return pa.table(columns | {name: pa.array(values) for name, values in numbers.items()})
+        columns |= {"sequence": pa.array(part.sequence), "incarnation": pa.array(part.incarnation)}
+        return pa.table(columns | ({"origin": copied(out["origin"])} if self.plan.origin else {}))
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""

@@ -16,7 +16,7 @@ from sequencer.overlaps.shard import GroupShard
 from sequencer.ragged import Ragged
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_ipc, to_ipc
-from streaming.arrow.payload import ROW_BYTES, cuts, fits, row_sizes
+from streaming.arrow.payload import ROW_BYTES, cuts, fits, own, row_sizes
 from streaming.arrow.schemas import PAYLOAD
 from streaming.disciplines.shards import Count
 
@@ -38,9 +38,9 @@ def unchunk(arrived: Sequence[tuple[int, bytes]]) -> tuple[Hops, pa.Table]:
     parts = [from_ipc(chunk) for _, chunk in arrived]
     if not parts:
         return Hops.empty(), PAYLOAD.empty_table()
-    table = pa.concat_tables(parts).combine_chunks()
+    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
     hops = _hops(table)
-    rows = table.filter(pa.array(~hops.last)).select(PAYLOAD.names)
+    rows = own(table.filter(pa.array(~hops.last)))
     numbered = np.where(hops.last, -1, np.cumsum(~hops.last) - 1)
     return hops.with_rows(numbered), rows
 
@@ -88,7 +88,7 @@ def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, Coun
     if held_blob:
         table = from_ipc(held_blob).combine_chunks()
         held = _hops(table)
-        records = table.filter(pa.array(~held.last)).select(PAYLOAD.names)
+        records = own(table.filter(pa.array(~held.last)))
         held = held.with_rows(np.where(held.last, -1, np.cumsum(~held.last) - 1))
     net.load(zlib.decompress(directory).decode(), arrays, held)
     return directory, records, dict(zip(meta["known"], counts, strict=True))
@@ -105,7 +105,7 @@ def _table(hops: Hops, rows: pa.Table) -> pa.Table:
         "atom": _lists(hops.atom),
         "stamp": _lists(hops.stamp),
     }
-    return pa.table({**columns, **{name: carried[name] for name in PAYLOAD.names}})
+    return pa.table({**columns, **{name: carried[name] for name in rows.column_names}})
 
 
 def _hops(table: pa.Table) -> Hops:

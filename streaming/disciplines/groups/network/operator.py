@@ -20,7 +20,8 @@ from sequencer.overlaps.shard import GroupShard, ShardMap
 from sequencer.sorting import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
-from streaming.arrow.schemas import PAYLOAD
+from streaming.arrow.payload import carried
+from streaming.arrow.schemas import RECORD
 from streaming.disciplines.exchange import (
     ExchangeCore,
     ExchangeOperator,
@@ -111,7 +112,7 @@ class NetworkCore(ExchangeCore):
         directory.begin(plan.groups)
         place = ShardMap(shard, partial(ingress, plan=plan), partial(subscriber_shard, plan=plan))
         self.net = GroupShard(place, directory)
-        self.records = PAYLOAD.empty_table()
+        self.records = RECORD.empty_table()
         self.known: dict[str, Count] = {}
         self.directory_blob = b""
         self._shown: Shown | None = None
@@ -124,8 +125,9 @@ class NetworkCore(ExchangeCore):
         arrived, payload = unchunk(work.arrived)
         first_row = len(self.records)
         arrived_row = np.where(arrived.row >= 0, arrived.row + first_row + len(good), -1)
+        tables = (self.records, work.records.take(pa.array(good)), payload)
         rows = pa.concat_tables(
-            [self.records, work.records.take(pa.array(good)).select(PAYLOAD.names), payload]
+            [carried(table, self.plan.carried) for table in tables]
         ).combine_chunks()
         stepped = self.net.step(
             arrived.with_rows(arrived_row), sent.names, sent.group[good], first_row, work.now_ms
@@ -195,6 +197,7 @@ class NetworkCore(ExchangeCore):
         names = pa.array([name.encode() for name in tables.subscribers], pa.binary())
         sequence, incarnation = self._counts(who, tables.subscribers, now_ms)
         out = rows.take(pa.array(delivered.row))
+        out = output.with_origin(out, out, self.plan.named)
         message = pa.array(owner.astype(np.int32))
 
         def copied(column: pa.Array) -> pa.DictionaryArray:
@@ -206,6 +209,7 @@ class NetworkCore(ExchangeCore):
             if self._shown is None or self._shown.tables is not tables:
                 self._shown = stamps_shown(tables)
             stamps = {"stamps": self._shown.texts(delivered, owner, who)}
+        origin = {"origin": copied(out["origin"])} if self.plan.origin else {}
         return pa.table(
             {
                 "key": pa.DictionaryArray.from_arrays(pa.array(who.astype(np.int32)), names),
@@ -218,6 +222,7 @@ class NetworkCore(ExchangeCore):
                 **stamps,
                 "sequence": pa.array(sequence),
                 "incarnation": pa.array(incarnation),
+                **origin,
             }
         )
 

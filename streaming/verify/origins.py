@@ -1,0 +1,116 @@
+"""The header `origin` of deliveries, held against the inputs that they name.
+
+It is taken off before the judge of the discipline looks. Fault: `wrong-origin` (no place, no record
+there, a record with other bytes, two messages of one record or two records of one message).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streaming.verify import group_deliveries, multicast_deliveries
+from streaming.verify.added import Place, without
+from streaming.verify.faults import Verdict
+from streaming.verify.records import Record
+
+ORIGIN = re.compile(rb"([A-Za-z0-9._-]{1,249})/([0-9]{1,10})@([0-9]{1,19})")
+
+Message = tuple[int, int]
+"""How many headers the service added to a delivery, and a hash of its message's name."""
+Naming = Callable[[Record, str], Message | None]
+"""Names a delivery's message, for a header prefix; None where the delivery is none."""
+
+
+def read_origin(value: bytes | None) -> Place | None:
+    """The place that a header `origin` names; None where it is none."""
+    match = ORIGIN.fullmatch(value or b"")
+    if match is None:
+        return None
+    topic, partition, offset = match.groups()
+    return topic.decode(), int(partition), int(offset)
+
+
+class Named(NamedTuple):
+    """A delivery that names an input: a hash of what it has of it, its message, itself."""
+
+    content: int
+    message: int
+    shown: str
+
+
+@dataclass(slots=True)
+class Origins:
+    """What deliveries say of their inputs; ``prefix`` of headers."""
+
+    prefix: str
+    naming: Naming
+    named: dict[Place, Named] = field(default_factory=dict)
+    places: dict[int, Place] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
+        """The deliveries without their header `origin`, which is noted."""
+        name = self.prefix + "origin"
+        for record in outputs:
+            if not record.headers or record.headers[-1][0] != name:
+                yield record
+                continue
+            place, bare = read_origin(record.headers[-1][1]), without(record, 1)
+            if place is None:
+                self.faults.append(f"{record}: {record.headers[-1][1]!r} is no place")
+            else:
+                self._note(bare, place)
+            yield bare
+
+    def held_against(self, inputs: Iterable[Record]) -> Iterator[Record]:
+        """The inputs, each held against the deliveries that name it."""
+        for record in inputs:
+            named = self.named.pop(record.place, None) if self.named else None
+            if named is not None and named.content != _content(record, len(record.headers)):
+                self.faults.append(f"{named.shown} names {record}, which is another message")
+            yield record
+
+    def finish(self, verdict: Verdict) -> None:
+        """Report what was found, after all inputs."""
+        for place, named in self.named.items():
+            self.faults.append(f"{named.shown} names {place}: there is no such input")
+        for witness in self.faults:
+            verdict.find("wrong-origin", witness)
+
+    def _note(self, record: Record, place: Place) -> None:
+        message = self.naming(record, self.prefix)
+        if message is None:
+            return  # its discipline's judge says why
+        added, name = message
+        there = Named(_content(record, len(record.headers) - added), name, str(record))
+        before = self.named.setdefault(place, there)
+        if before[:2] != there[:2]:
+            self.faults.append(f"{record} and {before.shown} both name {place}")
+        elif self.places.setdefault(name, place) != place:
+            self.faults.append(f"{record} names {place}; its message is {self.places[name]}")
+
+
+def of_channel(record: Record, _prefix: str) -> Message:
+    """A channel's delivery is a message of its own."""
+    return 2, hash(record.content)
+
+
+def of_group(record: Record, prefix: str) -> Message | None:
+    """All copies of a group's message have its name."""
+    added = group_deliveries.read_added(record, prefix)
+    if added is None:
+        return None
+    return added.count, hash((added.group, added.version, added.number))
+
+
+def of_multicast(record: Record, prefix: str) -> Message | None:
+    """All copies of a message have its stamp; a notice is no message of an input."""
+    added = multicast_deliveries.read_added(record, prefix)
+    return None if added is None or added.notice else (added.count, hash(added.stamp))
+
+
+def _content(record: Record, own: int) -> int:
+    return hash((record.value, record.headers[:own], record.timestamp))
