@@ -3,8 +3,8 @@
 `rules` what a pipeline wants, `state` what is remembered, `plain` the definition (one record at a
 time, one channel), `step` the same over whole batches: `usual` channels vectorised, `unusual` ones
 through the plain step; `rows` the messages as columns, `commands` what
-operators do to channels, `disorder` how far out of order messages came, `outcome` what a step
-returns.
+operators do to channels, `disorder` how far out of order messages came, `rejected` where
+rejects belong, `outcome` what a step returns.
 """
 
 from sequencer.channels.commands import ChannelCommand, Op
@@ -15,9 +15,11 @@ from sequencer.channels.outcome import (
     ChannelEvent,
     Delivered,
     GapFailure,
+    GapName,
     Outcome,
     Reason,
     Refusal,
+    Rejected,
 )
 from sequencer.channels.rules import WAIT, Fail, Full, GapPolicy, Rules, Skip, Wait
 from sequencer.channels.state import Held, ShardState
@@ -35,12 +37,14 @@ __all__ = [
     "Fail",
     "Full",
     "GapFailure",
+    "GapName",
     "GapPolicy",
     "Held",
     "Op",
     "Outcome",
     "Reason",
     "Refusal",
+    "Rejected",
     "Rules",
     "ShardState",
     "Skip",

@@ -7,15 +7,16 @@ so the plain step does it; only who has waited long enough is looked for in all 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sequencer.channels.outcome import Answer, Delivered, Outcome, Reason, Refusal
+from sequencer.channels.outcome import Answer, Delivered, Outcome, Reason, Refusal, Rejected
 from sequencer.channels.plain import Channel
+from sequencer.channels.rejected import with_plain
 from sequencer.channels.rows import Rows, Table, merge
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Held, Int64s, ShardState
@@ -186,13 +187,11 @@ class _Operations:
             numbers[:, 1],
             numbers[:, 2],
         )
-        rejected = np.array(results.rejected, dtype=np.int64).reshape(-1, 2)
         return Outcome(
             state,
             self.table.keys,
             delivered,
-            rejected[:, 0],
-            rejected[:, 1].astype(np.uint8),
+            with_plain(Rejected.empty(), results),
             held.row,
             results.events,
             answers,
@@ -232,8 +231,6 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
 
     one, two = first.delivered, second.delivered
     known = len(first.channels)
-    rejected = np.concatenate([first.rejected_row, before(second.rejected_row)])
-    order = order_by(rejected)
     return Outcome(
         second.state,
         pa.concat_arrays([first.channels, second.channels]),
@@ -243,11 +240,25 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
             np.concatenate([one.sequence, two.sequence]),
             np.concatenate([one.incarnation, two.incarnation]),
         ),
-        rejected[order],
-        np.concatenate([first.rejected_reason, second.rejected_reason])[order],
+        _joined_rejects(first.rejected, second.rejected, before),
         before(second.held_row),
         first.events + second.events,
         first.answers,
         second.disorder,
         second.passed,
+    )
+
+
+def _joined_rejects(
+    first: Rejected, second: Rejected, before: Callable[[Int64s], Int64s]
+) -> Rejected:
+    row = np.concatenate([first.row, before(second.row)])
+    order = order_by(row)
+    gaps = {int(before(np.array([row]))[0]): gap for row, gap in second.gaps.items()}
+    return Rejected(
+        row[order],
+        np.concatenate([first.reason, second.reason])[order],
+        np.concatenate([first.incarnation, second.incarnation])[order],
+        np.concatenate([first.sequence, second.sequence])[order],
+        {**first.gaps, **gaps},
     )

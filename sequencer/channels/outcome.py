@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +62,15 @@ class ChannelEvent:
     fields: dict[str, int | str]
 
 
+class GapName(NamedTuple):
+    """What names the event of a gap; see `ChannelEvent`."""
+
+    channel: bytes
+    incarnation: int
+    epoch: int
+    position: int
+
+
 class GapFailure(Exception):  # noqa: N818  (a verdict on the data, not a malfunction)
     """A gap outlived its time under the policy FAIL; the step took no effect."""
 
@@ -88,6 +99,28 @@ class Delivered:
     incarnation: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Rejects of one step, parallel arrays in order of arrival.
+
+    ``row`` as in `Delivered`. ``incarnation`` and ``sequence`` name the last delivery of the
+    record's channel before it was rejected, as of taking one record at a time; ``sequence`` is -1
+    where there is none. ``gaps``: by row, the gap that gave the record's label up.
+    """
+
+    row: NDArray[np.int64]
+    reason: NDArray[np.uint8]
+    incarnation: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    gaps: Mapping[int, GapName] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> Rejected:
+        """No record."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none.astype(np.uint8), none, none)
+
+
 class Refusal(enum.Enum):
     """Why a command to one channel was not carried out."""
 
@@ -113,17 +146,16 @@ class Answer:
 class Outcome:
     """Result of a step.
 
-    ``rejected_row`` and ``rejected_reason`` are parallel, in order of arrival. ``held_row`` gives,
-    for each row held after the step (in the order of ``state.held``), its row before. Every row is
-    exactly one of delivered, rejected, held. ``answers``: one for each command. ``disorder``: of
-    the messages that came. ``passed``: how many of the delivered rows have no label.
+    ``held_row`` gives, for each row held after the step (in the order of ``state.held``), its row
+    before. Every row is exactly one of delivered, rejected, held. ``answers``: one for each
+    command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
+    rows have no label.
     """
 
     state: ShardState
     channels: pa.Array
     delivered: Delivered
-    rejected_row: NDArray[np.int64]
-    rejected_reason: NDArray[np.uint8]
+    rejected: Rejected
     held_row: NDArray[np.int64]
     events: list[ChannelEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sequencer.channels.outcome import ChannelEvent, GapFailure, Reason
+from sequencer.channels.outcome import ChannelEvent, GapFailure, GapName, Reason
 from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Rules
 from sequencer.channels.state import NONE
 
@@ -23,17 +23,28 @@ class Waiting:
     fin: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Given-up labels, half-open positions; see `state.Skipped`."""
+
+    first: int
+    stop: int
+    incarnation: int
+    gaps: int = 1
+
+
 @dataclass(slots=True)
 class Results:
     """What one channel's records led to; rows are the caller's.
 
-    ``passed``: how many of the delivered rows have no label.
+    ``delivered``: row, sequence, incarnation. ``rejected``: row, reason, and the incarnation and
+    sequence of the delivery before. ``gaps``: see `outcome.Rejected`. ``passed``: how many of the
+    delivered rows have no label.
     """
 
-    delivered: list[tuple[int, int, int]] = field(
-        default_factory=list
-    )  # row, sequence, incarnation
-    rejected: list[tuple[int, Reason]] = field(default_factory=list)
+    delivered: list[tuple[int, int, int]] = field(default_factory=list)
+    rejected: list[tuple[int, Reason, int, int]] = field(default_factory=list)
+    gaps: dict[int, GapName] = field(default_factory=dict)
     events: list[ChannelEvent] = field(default_factory=list)
     passed: int = 0
 
@@ -57,7 +68,7 @@ class Channel:
     fin: int = NONE
     active_ms: int = 0
     held: dict[int, Waiting] = field(default_factory=dict)
-    skipped: list[tuple[int, int]] = field(default_factory=list)
+    skipped: list[Range] = field(default_factory=list)
 
     def arrive(self, in_cycle: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
         """Take one record; ``in_cycle`` is its label's position within the cycle."""
@@ -68,7 +79,9 @@ class Channel:
             self.active_ms = now_ms
         reason = self._judge(position, epoch, fresh=fresh)
         if reason is not None:
-            self.results.rejected.append((row, reason))
+            self.reject(row, reason)
+            if reason is Reason.LATE:
+                self._note_lost(row, position)
             return
         if not self.exists:
             self.exists = True
@@ -77,6 +90,10 @@ class Channel:
             self._take_over(epoch, now_ms)
         self._accept(position, Waiting(row, now_ms, fin), now_ms)
 
+    def reject(self, row: int, reason: Reason) -> None:
+        """Reject a record, behind the last delivery so far."""
+        self.results.rejected.append((row, reason, self.incarnation, self.sequence - 1))
+
     def pass_on(self, row: int, now_ms: int) -> None:
         """Deliver a record without a label where it arrives; nothing waits for it."""
         if not self.exists:
@@ -84,7 +101,7 @@ class Channel:
         self.active_ms = now_ms
         reason = self.refused.get(row)
         if reason is not None:
-            self.results.rejected.append((row, reason))
+            self.reject(row, reason)
             return
         self.results.delivered.append((row, self.sequence, self.incarnation))
         self.results.passed += 1
@@ -110,7 +127,7 @@ class Channel:
         if position - frontier > self.rules.window:
             return Reason.OUTSIDE_WINDOW
         if position < frontier:
-            late = not fresh and any(first <= position < stop for first, stop in self.skipped)
+            late = not fresh and any(each.first <= position < each.stop for each in self.skipped)
             return Reason.LATE if late else Reason.DUPLICATE
         if fresh:
             return None
@@ -137,7 +154,7 @@ class Channel:
             self.fin = position
             for beyond in sorted(self.held):
                 if beyond > position:
-                    self.results.rejected.append((self.held.pop(beyond).row, Reason.AFTER_FIN))
+                    self.reject(self.held.pop(beyond).row, Reason.AFTER_FIN)
         self._deliver_run(now_ms)
         while len(self.held) > self.rules.held_max:
             self._give_up(min(self.held), "overflow", now_ms)
@@ -149,8 +166,9 @@ class Channel:
             if reason is None:
                 self.results.delivered.append((message.row, self.sequence, self.incarnation))
             else:
-                self.results.rejected.append((message.row, reason))
+                self.reject(message.row, reason)
                 self._note_gap(self.frontier + 1, reason.text, now_ms - message.since_ms)
+                self._note_lost(message.row, self.frontier)
             if message.fin:
                 self._note_fin(delivered=reason is None)
             self.sequence += reason is None
@@ -186,15 +204,18 @@ class Channel:
         self.results.events.append(
             ChannelEvent("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
         )
-        self._remember_skipped(self.frontier, stop)
-
-    def _remember_skipped(self, first: int, stop: int) -> None:
-        if self.skipped and self.skipped[-1][1] == first:
-            first, _ = self.skipped.pop()
-        self.skipped.append((first, stop))
+        self.skipped.append(Range(self.frontier, stop, self.incarnation))
         if len(self.skipped) > SKIPPED_RANGES_MAX:
-            (lowest, _), (_, beyond), *others = self.skipped
-            self.skipped = [(lowest, beyond), *others]
+            one, two, *others = self.skipped
+            both = Range(one.first, two.stop, one.incarnation, one.gaps + two.gaps)
+            self.skipped = [both, *others]
+
+    def _note_lost(self, row: int, position: int) -> None:
+        """Name the gap that gave a rejected record's label up, unless it is one of several."""
+        for each in self.skipped:
+            if each.first <= position < each.stop and each.gaps == 1:
+                name = GapName(self.key, each.incarnation, self.epoch, each.first)
+                self.results.gaps[row] = name
 
     def expire(self, now_ms: int) -> None:
         """Apply the gap policy to gaps that are old enough at ``now_ms``."""
@@ -247,7 +268,8 @@ class Channel:
     def forget(self) -> None:
         """Cease to exist; what is held is rejected."""
         held = sorted(self.held.items())
-        self.results.rejected.extend((message.row, Reason.RESET) for _, message in held)
+        for _, message in held:
+            self.reject(message.row, Reason.RESET)
         self.exists = False
         self.epoch = self.frontier = self.sequence = 0
         self.fin = NONE

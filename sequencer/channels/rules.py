@@ -14,8 +14,8 @@ WINDOW_DEFAULT = 1_000_000
 CUSTOM_WINDOW_DEFAULT = 10_000
 CUSTOM_SEARCH_MIN = 1_000
 SKIPPED_RANGES_MAX = 64
-"""Given-up ranges remembered for each channel. Where there are more, the oldest become one with
-what was delivered between: a repeat of that counts as late, never a given-up label as duplicate."""
+"""Gaps remembered for each channel. Where there are more, the oldest become one range with what was
+delivered between: a repeat of that counts as late, never a given-up label as duplicate."""
 
 
 class Blocked(Protocol):

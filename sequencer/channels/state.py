@@ -50,19 +50,29 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Given-up ranges of labels, half-open positions, sorted by (channel, first)."""
+    """Given-up ranges of labels, half-open positions, sorted by (channel, first).
+
+    ``gaps``: of how many gaps each range is; with what was delivered between where these are more
+    than one. ``incarnation``: that of its channel when the (first) gap was announced.
+    """
 
     channel: Int64s
     first: Int64s
     stop: Int64s
+    incarnation: Int64s
+    gaps: Int64s
 
     @classmethod
     def empty(cls) -> Skipped:
         """No range."""
-        return cls(_empty(), _empty(), _empty())
+        return cls(*(_empty() for _ in fields(cls)))
 
     def __len__(self) -> int:
         return len(self.channel)
+
+    def take(self, rows: Int64s | Bools) -> Skipped:
+        """The ranges at ``rows`` (indices or a mask)."""
+        return Skipped(*(getattr(self, each.name)[rows] for each in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +126,14 @@ class ShardState:
         """The same without the channels of the mask ``gone``, which hold nothing."""
         keep = ~gone
         kept_row = np.cumsum(keep) - 1
-        kept = keep[self.skipped.channel]
+        skipped = self.skipped.take(keep[self.skipped.channel])
         numbers: dict[str, Any] = {name: column[keep] for name, column in self.columns().items()}
         return replace(
             self,
             keys=self.keys.filter(pa.array(keep)),
             **numbers,
             held=replace(self.held, channel=kept_row[self.held.channel]),
-            skipped=Skipped(
-                kept_row[self.skipped.channel[kept]],
-                self.skipped.first[kept],
-                self.skipped.stop[kept],
-            ),
+            skipped=replace(skipped, channel=kept_row[skipped.channel]),
         )
 
     def due_ms(self, rules: Rules) -> int | None:

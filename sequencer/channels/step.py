@@ -14,20 +14,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sequencer.channels.commands import ChannelCommand, carry_out, joined, rows_after
 from sequencer.channels.disorder import Disorder, measure_unsorted
-from sequencer.channels.outcome import ChannelEvent, Delivered, Outcome, Reason
-from sequencer.channels.plain import Results
+from sequencer.channels.outcome import ChannelEvent, Delivered, Outcome, Reason, Rejected
+from sequencer.channels.rejected import usual_rejects, with_plain
 from sequencer.channels.rows import Passing, Rows, Table, merge
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
-from sequencer.channels.unusual import PlainChannels
+from sequencer.channels.unusual import FAULTLESS, PASSES, PlainChannels
 from sequencer.channels.usual import Settled, settle
 from sequencer.labels import parse_numbers
 from sequencer.sorting import order_by
 
-REJECTED_NOT, PASSES = np.uint8(255), np.uint8(254)
+Reasons = NDArray[np.uint8]
+"""Of each arrival, why it is rejected for what it shows by itself; else FAULTLESS or PASSES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _take(
     held_count = len(state.held)
     table, codes = _open_table(state, arrivals)
     reasons, in_cycle, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
-    good = np.flatnonzero(reasons == REJECTED_NOT)
+    good = np.flatnonzero(reasons == FAULTLESS)
     code = codes[good]
     alive, passing = good, Passing(good[:0], good[:0])
     if rules.pass_unlabelled:
@@ -104,25 +106,28 @@ def _take(
     settled = settle(table, rows, passing, held_count, touched, unusual, rules, now_ms)
     disorder += settled.disorder
     unusual = settled.unusual
-    reasons[settled.duplicate_row - held_count] = Reason.DUPLICATE
     table.columns["active_ms"][touched & ~unusual] = now_ms
 
     old = rows.take(slice(held_count))
     plain = PlainChannels(table, old, state.skipped, rules, now_ms, refused)
-    chosen = alive[unusual[codes[alive]]]
+    chosen = np.flatnonzero(np.append(unusual, False)[codes])
     plain.take(
         codes[chosen],
         in_cycle[chosen],
         epoch[chosen],
         chosen + held_count,
         arrivals.fin[chosen],
+        reasons[chosen],
     )
+    reasons[chosen] = FAULTLESS
+    reasons[settled.duplicate_row - held_count] = Reason.DUPLICATE
+    rejected = usual_rejects(table, settled, state.sequence, codes, reasons, held_count)
     quiet = np.concatenate([settled.held, np.flatnonzero(~touched[old.channel])])
     quiet_held = rows.take(quiet[order_by(rows.channel[quiet])])
     due = plain.expire(quiet_held)
     if due.any():
         quiet_held = quiet_held.take(~due[quiet_held.channel])
-    outcome = _close(table, plain, settled, quiet_held, reasons, held_count, now_ms, rules)
+    outcome = _close(table, plain, settled, quiet_held, rejected, now_ms, rules)
     return replace(outcome, disorder=disorder)
 
 
@@ -150,7 +155,7 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
 
 def _judge_alone(
     arrivals: Arrivals, codes: Int64s, table: Table, held_count: int, rules: Rules
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], Int64s, Int64s]:
+) -> tuple[Reasons, Int64s, Int64s]:
     """Faults that a record shows by itself: (reasons, positions in the cycle, epochs).
 
     A record that passes without a label has the reason PASSES, the position NONE, the epoch 0.
@@ -167,7 +172,7 @@ def _judge_alone(
         epoch = np.zeros(len(arrivals), dtype=np.int64)
     else:
         epoch = parse_numbers(pc.fill_null(arrivals.epoch, pa.scalar(b"0", arrivals.epoch.type)))
-    reasons = np.full(len(arrivals), REJECTED_NOT)
+    reasons = np.full(len(arrivals), FAULTLESS)
     reasons[epoch < 0] = Reason.BAD_EPOCH
     reasons[in_cycle < 0] = Reason.BAD_LABEL
     if arrivals.label.null_count:
@@ -258,8 +263,7 @@ def _close(
     plain: PlainChannels,
     settled: Settled,
     quiet_held: Rows,
-    reasons: np.ndarray[tuple[int], np.dtype[np.uint8]],
-    held_count: int,
+    rejected: Rejected,
     now_ms: int,
     rules: Rules,
 ) -> Outcome:
@@ -284,32 +288,16 @@ def _close(
         np.concatenate([settled.sequence, slow[:, 1]])[order],
         table.columns["incarnation"][channel],
     )
-    rejected_row, rejected_reason = _rejects(reasons, held_count, plain.results)
     state, retired = _retire(state, table.exists, now_ms, rules)
     return Outcome(
         state,
         table.keys,
         delivered,
-        rejected_row,
-        rejected_reason,
+        with_plain(rejected, plain.results),
         held.row,
         plain.results.events + retired,
         passed=settled.passed + plain.results.passed,
     )
-
-
-def _rejects(
-    reasons: np.ndarray[tuple[int], np.dtype[np.uint8]], held_count: int, results: Results
-) -> tuple[Int64s, np.ndarray[tuple[int], np.dtype[np.uint8]]]:
-    alone = np.flatnonzero(reasons < PASSES)
-    row = np.concatenate(
-        [alone + held_count, np.array([row for row, _ in results.rejected], dtype=np.int64)]
-    )
-    reason = np.concatenate(
-        [reasons[alone], np.array([reason for _, reason in results.rejected], dtype=np.uint8)]
-    )
-    order = order_by(row)
-    return row[order], reason[order]
 
 
 def _retire(

@@ -6,15 +6,20 @@ They have several epochs, a FIN, a full buffer, a gap that is due, or a record t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sequencer.channels.outcome import Reason
-from sequencer.channels.plain import Channel, Results, Waiting
+from sequencer.channels.plain import Channel, Range, Results, Waiting
 from sequencer.channels.rows import Rows, Table, of_channel
 from sequencer.channels.rules import Rules
-from sequencer.channels.state import COLUMNS, NONE, Bools, Int64s, Skipped
+from sequencer.channels.state import COLUMNS, Bools, Int64s, Skipped
 from sequencer.sorting import order_by
+
+FAULTLESS, PASSES = np.uint8(255), np.uint8(254)
+"""In place of a reason: the record shows no fault by itself, or passes without a label."""
 
 
 class PlainChannels:
@@ -39,14 +44,29 @@ class PlainChannels:
         self.delivered_channel: list[int] = []
         self.channels: dict[int, Channel] = {}
 
-    def take(self, code: Int64s, in_cycle: Int64s, epoch: Int64s, row: Int64s, fin: Bools) -> None:
-        """Feed rows, in order of arrival, to their channels; ``in_cycle`` NONE: it has no label."""
-        columns = (code.tolist(), in_cycle.tolist(), epoch.tolist(), row.tolist(), fin.tolist())
-        for channel, at, its_epoch, its_row, its_fin in zip(*columns, strict=True):
-            if at == NONE:
+    def take(
+        self,
+        code: Int64s,
+        in_cycle: Int64s,
+        epoch: Int64s,
+        row: Int64s,
+        fin: Bools,
+        fault: NDArray[np.uint8],
+    ) -> None:
+        """Feed rows, in order of arrival, to their channels.
+
+        ``fault``: why a record is rejected for what it shows by itself, else FAULTLESS or PASSES.
+        """
+        columns = (code, in_cycle, epoch, row, fin, fault)
+        for channel, at, its_epoch, its_row, its_fin, its_fault in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            if its_fault == FAULTLESS:
+                self.open(channel).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
+            elif its_fault == PASSES:
                 self.open(channel).pass_on(its_row, self.now_ms)
             else:
-                self.open(channel).arrive(at, its_epoch, its_row, self.now_ms, fin=its_fin)
+                self.open(channel).reject(its_row, Reason(its_fault))
             self.tag(channel)
 
     def open(self, code: int) -> Channel:
@@ -86,13 +106,12 @@ class PlainChannels:
             for name in COLUMNS:
                 setattr(channel, name, int(table.columns[name][code]))
         first, stop = np.searchsorted(self.skipped.channel, [code, code + 1])
-        channel.skipped = list(
-            zip(
-                self.skipped.first[first:stop].tolist(),
-                self.skipped.stop[first:stop].tolist(),
-                strict=True,
-            )
-        )
+        skipped = self.skipped
+        ranges = (skipped.first, skipped.stop, skipped.incarnation, skipped.gaps)
+        channel.skipped = [
+            Range(*each)
+            for each in zip(*(column[first:stop].tolist() for column in ranges), strict=True)
+        ]
         columns = (
             held.position.tolist(),
             held.row.tolist(),
@@ -112,28 +131,25 @@ class PlainChannels:
             return self.old.take(slice(0)), self.skipped
         columns = self.table.columns
         held: list[tuple[int, int, int, int, bool]] = []
-        ranges: list[tuple[int, int, int]] = []
+        ranges: list[tuple[int, int, int, int, int]] = []
         for code in sorted(self.channels):
             channel = self.channels[code]
             self.table.exists[code] = channel.exists
             for name in COLUMNS:
                 columns[name][code] = getattr(channel, name)
-            ranges.extend((code, first, stop) for first, stop in channel.skipped)
+            ranges.extend((code, *astuple(each)) for each in channel.skipped)
             held.extend(
                 (message.row, code, position, message.since_ms, message.fin)
                 for position, message in sorted(channel.held.items())
             )
         opened = np.zeros(len(self.table.keys), dtype=np.bool_)
         opened[list(self.channels)] = True
-        kept = ~opened[self.skipped.channel]
-        more = np.array(ranges, dtype=np.int64).reshape(-1, 3)
-        channel_of = np.concatenate([self.skipped.channel[kept], more[:, 0]])
-        order = order_by(channel_of)
-        skipped = Skipped(
-            channel_of[order],
-            np.concatenate([self.skipped.first[kept], more[:, 1]])[order],
-            np.concatenate([self.skipped.stop[kept], more[:, 2]])[order],
-        )
+        kept = self.skipped.take(~opened[self.skipped.channel])
+        more = np.array(ranges, dtype=np.int64).reshape(-1, 5)
+        columns_of = (kept.channel, kept.first, kept.stop, kept.incarnation, kept.gaps)
+        both = [np.concatenate(pair) for pair in zip(columns_of, more.T, strict=True)]
+        order = order_by(both[0])
+        skipped = Skipped(*(column[order] for column in both))
         numbers = np.array(held, dtype=np.int64).reshape(-1, 5)
         row, channel_at, position, since_ms, fin = numbers.T
         rows = Rows(row, channel_at, position, since_ms, fin.astype(np.bool_))

@@ -106,7 +106,7 @@ def _among(
 
     ``row`` and ``channel`` are those with a label, in label order channel by channel.
     """
-    moment = np.concatenate([_complete(row, channel, held_count), passing.row])
+    moment = np.concatenate([moments(row, channel, held_count), passing.row])
     row = np.concatenate([row, passing.row])
     channel = np.concatenate([channel, passing.channel])
     order = order_by(channel, moment)
@@ -116,7 +116,7 @@ def _among(
     return row, channel, np.arange(len(row)) - np.repeat(starts, sizes)
 
 
-def _complete(row: Int64s, group: Int64s, held_count: int) -> Int64s:
+def moments(row: Int64s, group: Int64s, held_count: int) -> Int64s:
     """The row at whose arrival all of its group up to each row are there; -1: before the batch.
 
     ``group`` ascends.
@@ -139,7 +139,7 @@ def _overfull(
         return np.zeros(len(starts), dtype=np.bool_)
     group = np.repeat(np.arange(len(starts)), sizes)
     arrived = np.where(row < held_count, NONE, row)
-    complete = _complete(row, group, held_count)
+    complete = moments(row, group, held_count)
     stride = int(row.max()) + 2
     by_arrival = order_by(group, arrived)
     order = np.empty(count, dtype=np.int64)

@@ -92,12 +92,16 @@ def _parts(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def rejects(
-    records: pa.Table, reasons: pa.Array, inputs: Sequence[str], details: pa.Array | None = None
+    records: pa.Table,
+    reasons: pa.Array,
+    inputs: Sequence[str],
+    details: pa.Array | None = None,
+    places: Mapping[str, pa.Array] | None = None,
 ) -> pa.Table:
     """The rejected records with a reason for each; they go where an empty key would without one.
 
     ``records`` also have `topic` (its number in ``inputs``), `partition` and `offset`. ``details``:
-    texts, null where there is nothing to say.
+    texts, null where there is nothing to say. ``places``: further columns, between these.
     """
     topics = pa.array(inputs, pa.string()).take(records["topic"].combine_chunks())
     added = {
@@ -105,6 +109,7 @@ def rejects(
         "reject-topic": topics,
         "reject-partition": records["partition"],
         "reject-offset": records["offset"],
+        **(places or {}),
         "reject-detail": pa.nulls(len(records)) if details is None else details,
     }
     added["reject-detail"] = added["reject-detail"].cast(pa.string())

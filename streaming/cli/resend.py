@@ -41,8 +41,9 @@ def resend(
         list[str] | None,
         typer.Option(
             "--where",
-            help="Only where this holds: key, timestamp, header('name'), or of the input topic, "
-            "partition, offset; =, !=, <, <=, >, >=; may be given often: all must hold.",
+            help="Only where this holds: key, timestamp, header('name'), of the input topic, "
+            "partition, offset; of channels gap (the event that gave its label up), after (the "
+            "delivery before it); =, !=, <, <=, >, >=; may be given often: all must hold.",
         ),
     ] = None,
     pipeline: PipelineOption = None,

@@ -22,7 +22,7 @@ MORE = ("reject-after", "reject-gap", "reject-detail")
 CUT = (b"without its value (", b"without all of it (")
 """In a detail: the reject is not the whole record."""
 CONDITION = re.compile(
-    r"\s*(key|topic|partition|offset|timestamp|header\('(?P<header>[^']+)'\))"
+    r"\s*(key|topic|partition|offset|timestamp|after|gap|header\('(?P<header>[^']+)'\))"
     r"\s*(?P<compare>!=|<=|>=|=|<|>)\s*(?P<value>.*?)\s*",
     re.DOTALL,
 )
@@ -45,7 +45,8 @@ REMEDY = (
 class Reject:
     """A reject as the record that it was: without the headers that tell of its rejection.
 
-    ``origin`` is where it stood as an input; ``timestamp`` in ms.
+    ``origin`` is where it stood as an input; ``timestamp`` in ms. ``after`` and ``gap``: its
+    headers `reject-after` and `reject-gap`.
     """
 
     reason: str
@@ -54,24 +55,28 @@ class Reject:
     value: bytes | None
     headers: Headers
     timestamp: int
+    after: bytes | None = None
+    gap: bytes | None = None
 
     @classmethod
     def of(cls, message: Any, prefix: str) -> Reject | None:
         """Of confluent-kafka's message; None where it is no reject, or not the whole record."""
         headers = tuple(message.headers() or ())
+        more: dict[str, bytes | None] = {}
         for name in reversed(MORE):
             if headers and headers[-1][0] == prefix + name:
-                *rest, (_, detail) = headers
-                headers = tuple(rest)
-                if name == "reject-detail" and any(text in (detail or b"") for text in CUT):
-                    return None
+                more[name], headers = headers[-1][1], headers[:-1]
+        if any(text in (more.get("reject-detail") or b"") for text in CUT):
+            return None
         added = headers[-len(ADDED) :]
         if tuple(name for name, _ in added) != tuple(prefix + name for name in ADDED):
             return None
         reason, topic, partition, offset = ((value or b"").decode() for _, value in added)
         own = headers[: -len(ADDED)]
         origin = (topic, int(partition), int(offset))
-        return cls(reason, origin, message.key(), message.value(), own, message.timestamp()[1])
+        places = (more.get("reject-after"), more.get("reject-gap"))
+        timestamp = message.timestamp()[1]
+        return cls(reason, origin, message.key(), message.value(), own, timestamp, *places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ class Condition:
             "offset": offset,
             "timestamp": reject.timestamp,
             "key": reject.key,
+            "after": reject.after,
+            "gap": reject.gap,
         }
         if self.field == "header":
             named = (value for name, value in reversed(reject.headers) if name == self.header)

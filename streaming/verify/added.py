@@ -41,7 +41,8 @@ def tail(record: Record, prefix: str, names: tuple[str, ...]) -> list[bytes | No
 class Reject:
     """A reject: where it lies, the input that it names, why, and what the input was.
 
-    ``without_value``: its topic refused the whole record. ``without_all``: even that.
+    ``without_value``: its topic refused the whole record. ``without_all``: even that. ``after``,
+    ``gap``: the headers `reject-after` and `reject-gap`.
     """
 
     told: str
@@ -50,6 +51,8 @@ class Reject:
     content: int
     without_value: bool = False
     without_all: bool = False
+    after: bytes | None = None
+    gap: bytes | None = None
 
     def is_of(self, record: Record) -> bool:
         """Whether it is this input, or what its topic took of it."""
@@ -61,13 +64,12 @@ class Reject:
 
 def reject(record: Record, prefix: str) -> Reject | None:
     """What a reject says; None where its headers are missing or make no sense."""
-    count, detail = 0, b""
+    more: dict[str, bytes] = {}
     for name in reversed(MORE_HEADERS):
-        if record.headers[-count - 1 :][:1] and record.headers[-count - 1][0] == prefix + name:
-            count += 1
-            if name == "reject-detail":
-                detail = record.headers[-1][1] or b""
-    bare = without(record, count)
+        behind = len(record.headers) - len(more) - 1
+        if behind >= 0 and record.headers[behind][0] == prefix + name:
+            more[name] = record.headers[behind][1] or b""
+    bare, detail = without(record, len(more)), more.get("reject-detail", b"")
     values = tail(bare, prefix, REJECT_HEADERS)
     if values is None:
         return None
@@ -84,4 +86,6 @@ def reject(record: Record, prefix: str) -> Reject | None:
         hash(own.content),
         own.value is None and b"without its value (" in detail,
         (own.key, own.value, own.headers) == (None, None, ()) and b"without all of it" in detail,
+        more.get("reject-after"),
+        more.get("reject-gap"),
     )

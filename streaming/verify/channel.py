@@ -5,7 +5,7 @@ Faults by name: `bad-output` (the service's headers are missing or no numbers), 
 `disorder` (labels or epochs go back), `overtaken` (a record without a label, by what came after
 it), `unannounced-gap`, `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (a record that
 had to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`,
-`wrong-reason`, `lost`.
+`wrong-reason`, `wrong-after` and `wrong-gap` (the headers of a reject), `lost`.
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -105,6 +105,7 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
         if _once(work, record, reading.channel, added):
             delivered[stripped.content] += 1
             passing.take(record, stripped, reading)
+            work.contents[reading.channel, added[1], added[0]] = hash(stripped.content)
             _follow(work, record, reading, added)
     homes.finish()
     return delivered
@@ -138,6 +139,7 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
         verdict.find(kind, f"{record}: sequence {sequence} follows {life.sequence}")
     life.sequence = max(sequence, life.sequence)
     if reading.passes:
+        work.adjacent.add((channel, incarnation, sequence))
         return
     if reading.epoch < life.epoch:
         verdict.find("disorder", f"{record}: epoch {reading.epoch} follows {life.epoch}")
@@ -171,6 +173,7 @@ def _life(work: Judging, record: Record, channel: bytes, incarnation: int) -> Ch
             witness = f"incarnation {incarnation} follows {life.incarnation}"
             work.verdict.find("unexplained-restart", f"{record}: {witness}, and nothing says why")
         life = work.lives[channel] = ChannelLife(incarnation)
+        work.first_lives.setdefault(channel, incarnation)
     return life
 
 
@@ -183,7 +186,10 @@ def _check_gap(
     work: Judging, record: Record, reading: Reading, life: ChannelLife, ahead: int
 ) -> None:
     """Labels left out must be announced, and announced ones must not be delivered."""
-    ranges = work.gaps.get((reading.channel or b"", life.incarnation, life.epoch), [])
+    channel = reading.channel or b""
+    ranges = work.gaps.get((channel, life.incarnation, life.epoch), [])
+    if not ahead:
+        work.adjacent.add((channel, life.incarnation, life.sequence))
     cycle = work.settings.labels.cycle
     first = life.expected if cycle is None else life.expected % cycle
     if ahead and (first, first + ahead) not in ranges:

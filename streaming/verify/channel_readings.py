@@ -91,13 +91,19 @@ class Asked:
         return bool(self.reset & {channel, None})
 
 
+Name = tuple[bytes, int, int]
+"""What names a delivery: channel, incarnation, sequence."""
+
+
 @dataclass(slots=True)
 class Judging:
     """What the judge collects: channels' lives, announced gaps, contents by sequence.
 
     ``given_up``: the gaps of each channel and epoch, life by life. ``asked``: what commands
     explain. ``retired``: channels and incarnations that ended. ``refused``: labels (channel, epoch,
-    position, reason) that were given up as the output refused the record.
+    position, reason) that were given up as the output refused the record. ``contents``: hashes of
+    the inputs that deliveries are of. ``adjacent``: deliveries before which no label is missing.
+    ``first_lives``: each channel's first incarnation.
     """
 
     settings: ChannelSettings
@@ -109,7 +115,10 @@ class Judging:
     asked: Asked = field(default_factory=Asked)
     retired: set[tuple[bytes, int]] = field(default_factory=set)
     refused: Counter[tuple[bytes, int, int, str]] = field(default_factory=Counter)
-    once: dict[tuple[bytes, int, int], Any] = field(default_factory=dict)
+    once: dict[Name, Any] = field(default_factory=dict)
+    contents: dict[Name, int] = field(default_factory=dict)
+    adjacent: set[Name] = field(default_factory=set)
+    first_lives: dict[bytes, int] = field(default_factory=dict)
 
 
 def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:

@@ -9,10 +9,8 @@ from typing import Any
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import reject
-from streaming.verify.channel_readings import (
-    Judging,
-    Reading,
-)
+from streaming.verify.channel_places import Claim, judge_places
+from streaming.verify.channel_readings import Judging, Reading
 
 STATIC = ("missing-channel", "missing-label", "bad-label", "bad-epoch")
 
@@ -24,6 +22,7 @@ def judge_rejects(
     verdict, inputs = work.verdict, work.material.inputs
     at = {record.place: index for index, record in enumerate(inputs)}
     rejected: dict[tuple[str, int, int], Any] = {}
+    claims = []
     for record in work.material.rejects:
         said = reject(record, work.settings.header_prefix)
         if said is None:
@@ -45,6 +44,8 @@ def judge_rejects(
             verdict.find("wrong-reason", f"{record}: {said.reason} does not fit {inputs[index]}")
         elif said.reason in REFUSALS:
             work.refused[_label(readings[index], said.reason)] -= 1
+        claims.append(Claim(str(record), said, inputs[index], readings[index]))
+    judge_places(work, claims)
     for channel, epoch, position, reason in sorted(+work.refused):
         at_label = f"label {work.settings.labels.at(position)} (epoch {epoch}) of {channel!r}"
         verdict.find("unfounded-gap", f"{at_label} was given up as {reason}: no such reject")

@@ -227,7 +227,9 @@ def _parsed(events: list[Any]) -> list[dict[str, Any]]:
 
 
 JUDGES = {
-    "channel": Judge(_judge_channel, frozenset({"lost", "unanswered", "wrong-count"})),
+    "channel": Judge(
+        _judge_channel, frozenset({"lost", "unanswered", "wrong-count", "wrong-after"})
+    ),
     "group": Judge(_judge_group, OF_COMMANDS),
     "multicast": Judge(_judge_multicast, OF_COMMANDS),
 }

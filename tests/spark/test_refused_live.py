@@ -128,6 +128,8 @@ class Refusals:
             assert (gap["from"], gap["to"], gap["count"]) == (1, 2, 1)
             (reject,) = self.read(name, "rejects", 1)
             assert reject.header("reject-reason") == reason.encode()
+            assert reject.header("reject-gap") == gap["id"].encode()
+            assert reject.header("reject-after") == b"%s/0" % out[0].header("incarnation")
             detail = reject.header("reject-detail").decode()
             if name == "size":
                 assert reject.value is None, "it would be too large for its topic as well"

@@ -59,8 +59,8 @@ def encode_shard(shard: Shard) -> StateRow:
     three tables are one file, and their lines empty, where they are large.
 
     Tables are numbers in few bytes (`streaming.arrow.numbers`): sorted columns as differences,
-    positions as distances from their channel's frontier. Since when records are held, and their
-    rows, stand segment by segment, where they ascend.
+    positions as distances from their channel's frontier, incarnations of gaps from its own. Since
+    when records are held, and their rows, stand segment by segment, where they ascend.
     """
     state, records = shard.state, shard.records
     tables = [_channels(state), _skipped(state), _places(state, records)]
@@ -130,7 +130,9 @@ def _skipped(state: ShardState) -> bytes:
     if not len(ranges):
         return b""
     first = ranges.first - state.frontier[ranges.channel]
-    return to_bytes([_steps(ranges.channel), first, ranges.stop - ranges.first])
+    since = ranges.incarnation - state.incarnation[ranges.channel]
+    length = ranges.stop - ranges.first
+    return to_bytes([_steps(ranges.channel), first, length, since, ranges.gaps])
 
 
 def _places(state: ShardState, records: HeldRecords) -> bytes:
@@ -153,10 +155,11 @@ def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dic
     skipped, held = Skipped.empty(), Held.empty()
     segment = row = np.zeros(0, np.int64)
     if len(ranges):
-        (steps, ahead, length), _ = from_bytes(ranges, 3)
+        (steps, ahead, length, since, gaps), _ = from_bytes(ranges, 5)
         channel = np.cumsum(steps)
         first = ahead + frontier[channel]
-        skipped = Skipped(channel, first, first + length)
+        incarnation = since + named["incarnation"][channel]
+        skipped = Skipped(channel, first, first + length, incarnation, gaps)
     if len(waiting):
         (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(waiting, 6)
         channel = np.cumsum(steps)

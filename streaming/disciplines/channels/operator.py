@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sequencer.channels import (
@@ -19,6 +20,7 @@ from sequencer.channels import (
     GapFailure,
     Outcome,
     Reason,
+    Rejected,
     step,
 )
 from sequencer.sorting import order_by
@@ -162,7 +164,7 @@ def step_shard(
         details = {**unreadable(arrivals.label, len(shard.state.held)), **details}
 
     dropped = _dropped(outcome, plan)
-    leaving = np.concatenate([outcome.delivered.row, outcome.rejected_row[~dropped]])
+    leaving = np.concatenate([outcome.delivered.row, outcome.rejected.row[~dropped]])
     outdated = records.outdated(outcome.held_row)
     pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
     after = records.after(outcome.held_row, outdated, pool)
@@ -229,40 +231,65 @@ def _rejects(
     details: Mapping[int, str],
     plan: ChannelPlan,
 ) -> Iterator[pa.Table]:
-    """The rejected records with their reasons, and what Kafka said of them."""
-    rejected, reason = outcome.rejected_row[~dropped], outcome.rejected_reason[~dropped]
-    for piece in pool.pieces(rejected):
-        rows = rejected[piece]
-        reasons = pa.array(REASONS).take(pa.array(reason[piece]))
-        told = pa.array([details.get(row) for row in rows.tolist()]) if details else None
-        yield output.rejects(pool.take(rows), reasons, plan.inputs, told)
+    """The rejected records with their reasons and places, and what Kafka said of them."""
+    rejected = outcome.rejected
+    leaving = np.flatnonzero(~dropped)
+    gaps = {row: _event_id(plan.pipeline, "gap", *gap) for row, gap in rejected.gaps.items()}
+    for piece in pool.pieces(rejected.row[leaving]):
+        at = leaving[piece]
+        rows = rejected.row[at]
+        reasons = pa.array(REASONS).take(pa.array(rejected.reason[at]))
+        places = {"reject-after": _behind(rejected, at), "reject-gap": _texts(gaps, rows)}
+        said = _texts(details, rows)
+        yield output.rejects(pool.take(rows), reasons, plan.inputs, said, places)
+
+
+def _behind(rejected: Rejected, at: NDArray[np.int64]) -> pa.Array:
+    """`<incarnation>/<sequence>` of the delivery before each of these; null for none."""
+    none = rejected.sequence[at] < 0
+    numbers = (rejected.incarnation[at], rejected.sequence[at])
+    texts = (pa.array(each, mask=none).cast(pa.string()) for each in numbers)
+    return pc.binary_join_element_wise(*texts, "/")
+
+
+def _texts(named: Mapping[int, str], rows: NDArray[np.int64]) -> pa.Array:
+    """The texts of rows, null where a row has none."""
+    if not named:
+        return pa.nulls(len(rows), pa.string())
+    return pa.array([named.get(row) for row in rows.tolist()], pa.string())
 
 
 def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
     """Which of the rejected records are only counted."""
     if plan.drop_duplicates:
-        return np.asarray(outcome.rejected_reason == Reason.DUPLICATE)
-    return np.zeros(len(outcome.rejected_reason), dtype=np.bool_)
+        return np.asarray(outcome.rejected.reason == Reason.DUPLICATE)
+    return np.zeros(len(outcome.rejected.reason), dtype=np.bool_)
 
 
 def _event(event: ChannelEvent, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
-    channel = key_to_json(event.channel)
-    since = f"{event.incarnation}:{event.epoch}:{event.position}"
-    name = channel if isinstance(channel, str) else f"0x{event.channel.hex()}"
+    name = (event.channel, event.incarnation, event.epoch, event.position)
     return event.channel, {
         "event": event.kind,
-        "id": f"{pipeline}:{event.kind}:{name}:{since}",
+        "id": _event_id(pipeline, event.kind, *name),
         "at": output.at(now_ms),
-        "channel": channel,
+        "channel": key_to_json(event.channel),
         "epoch": event.epoch,
         "incarnation": event.incarnation,
         **event.fields,
     }
 
 
+def _event_id(
+    pipeline: str, kind: str, key: bytes, incarnation: int, epoch: int, position: int
+) -> str:
+    channel = key_to_json(key)
+    name = channel if isinstance(channel, str) else f"0x{key.hex()}"
+    return f"{pipeline}:{kind}:{name}:{incarnation}:{epoch}:{position}"
+
+
 def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
     rejected = dict(before.rejected)
-    counts = np.bincount(outcome.rejected_reason, minlength=len(REASONS))
+    counts = np.bincount(outcome.rejected.reason, minlength=len(REASONS))
     counts[Reason.DUPLICATE] -= dropped
     for name, count in zip(REASONS, counts.tolist(), strict=True):
         if count:

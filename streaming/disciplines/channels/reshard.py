@@ -73,8 +73,10 @@ def _together(states: Sequence[ShardState]) -> ShardState:
     )
     skipped = Skipped(
         joined([state.skipped.channel + at for state, at in placed]),
-        joined([state.skipped.first for state in states]),
-        joined([state.skipped.stop for state in states]),
+        *(
+            joined([getattr(state.skipped, name) for state in states])
+            for name in ("first", "stop", "incarnation", "gaps")
+        ),
     )
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
     clock_ms = max((state.clock_ms for state in states), default=0)
@@ -84,17 +86,13 @@ def _together(states: Sequence[ShardState]) -> ShardState:
 def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
     """The channels of a mask, with what is theirs."""
     row = np.cumsum(mine) - 1
-    held, given_up = mine[state.held.channel], mine[state.skipped.channel]
     numbers = {name: column[mine] for name, column in state.columns().items()}
-    some = state.held.take(held)
+    some = state.held.take(mine[state.held.channel])
+    skipped = state.skipped.take(mine[state.skipped.channel])
     return ShardState(
         state.keys.filter(pa.array(mine)),
         **numbers,
         held=replace(some, channel=row[some.channel]),
-        skipped=Skipped(
-            row[state.skipped.channel[given_up]],
-            state.skipped.first[given_up],
-            state.skipped.stop[given_up],
-        ),
+        skipped=replace(skipped, channel=row[skipped.channel]),
         clock_ms=state.clock_ms,
     )

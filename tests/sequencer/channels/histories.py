@@ -32,6 +32,7 @@ class Runner:
         self.held = []
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.answers, self.passed = [], 0
+        self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.refused = {}  # by the records' numbers
 
     def batch(self, now, records, commands=()):
@@ -57,15 +58,12 @@ class Runner:
         d = outcome.delivered
         numbers = (d.channel.tolist(), d.sequence.tolist(), d.row.tolist(), d.incarnation.tolist())
         self.out += [(keys[c], n, rows[r], i) for c, n, r, i in zip(*numbers, strict=True)]
-        self.rejects += [
-            (rows[r], REASONS[reason])
-            for r, reason in zip(
-                outcome.rejected_row.tolist(), outcome.rejected_reason.tolist(), strict=True
-            )
-        ]
-        ended = sorted(
-            [*d.row.tolist(), *outcome.rejected_row.tolist(), *outcome.held_row.tolist()]
-        )
+        rejected = outcome.rejected
+        columns = (rejected.row, rejected.reason, rejected.incarnation, rejected.sequence)
+        for r, reason, born, n in zip(*(each.tolist() for each in columns), strict=True):
+            self.rejects.append((rows[r], REASONS[reason]))
+            self.places[rows[r]] = ((born, n) if n >= 0 else None, rejected.gaps.get(r))
+        ended = sorted([*d.row.tolist(), *rejected.row.tolist(), *outcome.held_row.tolist()])
         assert ended == list(range(len(rows))), "each record ends in exactly one place"
         self.held = [rows[r] for r in outcome.held_row.tolist()]
         self.state = outcome.state
@@ -97,6 +95,7 @@ def judge(runner, model):
         mine = [o for o in runner.out if o[0] == key]
         assert mine == sorted(mine, key=lambda o: (o[3], o[1])), "a channel's rows come in order"
     assert sorted(runner.rejects) == sorted(model.rejects)
+    assert runner.places == model.places
     assert sorted(runner.gaps) == sorted(model.gaps)
     assert sorted(runner.others) == sorted(model.others)
     assert sorted(runner.held) == model.held_rows()

@@ -18,6 +18,7 @@ class NaiveChannels:
         self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
+        self.places = {}  # of each reject: the delivery before it, and its label's gap
 
     def take(self, now, record):
         now = self.clock = max(self.clock, now)
@@ -27,7 +28,10 @@ class NaiveChannels:
             return
         reason = self.refuse(now, key, label, epoch)
         if isinstance(reason, str):
-            self.rejects.append((row, reason))
+            self.reject(row, reason, self.channels.get(key))
+            return
+        if reason[0] == "late":
+            self.reject(row, "late", self.channels[key], reason[1])
             return
         at, number = reason
         c = self.channels.get(key)
@@ -37,13 +41,13 @@ class NaiveChannels:
             while c["held"]:
                 self.skip(key, c, now, "epoch")
             self.others.append(("epoch", key, number))
-            c.update(epoch=number, frontier=0, fin=None, done=set(), lost=set())
+            c.update(epoch=number, frontier=0, fin=None, done=set(), lost={})
         c["active"] = now
         c["held"][at] = (row, now, fin)
         if fin:
             c["fin"] = at
             for other in [x for x in c["held"] if x > at]:
-                self.rejects.append((c["held"].pop(other)[0], "after-fin"))
+                self.reject(c["held"].pop(other)[0], "after-fin", c)
         self.flow(key, c)
         while len(c["held"]) > self.held_max:
             self.skip(key, c, now, "overflow")
@@ -52,11 +56,24 @@ class NaiveChannels:
         c = self.channels.setdefault(key, self.blank(0, now))
         c["active"] = now
         if row in self.refused:
-            self.rejects.append((row, self.refused[row]))
+            self.reject(row, self.refused[row], c)
             return
         self.out.append((key, c["n"], row, c["born"]))
         self.passed.append(row)
         c["n"] += 1
+
+    def reject(self, row, why, c, gap=None):
+        self.rejects.append((row, why))
+        last = (c["born"], c["n"] - 1) if c is not None and c["n"] else None
+        self.places[row] = (last, gap)
+
+    def lose(self, key, c, positions, waited, why):
+        """Positions from the frontier on are given up together."""
+        first, stop = positions[0], positions[-1] + 1
+        self.gaps.append((key, c["epoch"], first, stop, waited, why))
+        self.lives_of_gaps.append(c["born"])
+        for at in positions:
+            c["lost"][at] = (key, c["born"], c["epoch"], first)
 
     def blank(self, epoch, now):
         return dict(
@@ -64,7 +81,7 @@ class NaiveChannels:
             frontier=0,
             fin=None,
             done=set(),
-            lost=set(),
+            lost={},
             held={},
             n=0,
             born=now,
@@ -110,7 +127,7 @@ class NaiveChannels:
         if at - c["frontier"] > self.window:
             return "outside-window"
         if at in c["lost"]:
-            return "late"
+            return "late", c["lost"][at]
         if at < c["frontier"] or at in c["held"]:
             return "duplicate"
         if at != c["frontier"] and len(c["held"]) >= self.held_max and self.full == "reject":
@@ -128,10 +145,8 @@ class NaiveChannels:
             row, since, fin = c["held"].pop(c["frontier"])
             if row in self.refused:
                 why, at = self.refused[row], c["frontier"]
-                self.rejects.append((row, why))
-                self.gaps.append((key, c["epoch"], at, at + 1, self.clock - since, why))
-                self.lives_of_gaps.append(c["born"])
-                c["lost"].add(at)
+                self.lose(key, c, [at], self.clock - since, why)
+                self.reject(row, why, c, c["lost"][at])
             else:
                 self.out.append((key, c["n"], row, c["born"]))
                 c["done"].add(c["frontier"])
@@ -144,10 +159,8 @@ class NaiveChannels:
         since = min(held[1] for held in c["held"].values())
         first = c["frontier"]
         while c["frontier"] not in c["held"]:
-            c["lost"].add(c["frontier"])
             c["frontier"] += 1
-        self.gaps.append((key, c["epoch"], first, c["frontier"], now - since, why))
-        self.lives_of_gaps.append(c["born"])
+        self.lose(key, c, range(first, c["frontier"]), now - since, why)
         self.flow(key, c)
 
     def command(self, now, op, key, *, label=None, blocked=None, dry=False):
@@ -173,7 +186,8 @@ class NaiveChannels:
                 return 0, 0, None
             if not dry:
                 self.clock = max(self.clock, c["born"] + 1)
-                self.rejects += [(held[0], "reset") for held in c["held"].values()]
+                for held in c["held"].values():
+                    self.reject(held[0], "reset", c)
                 del self.channels[key]
             return 1, 0, None
         place = None if label is None else self.to_place(label)
@@ -211,11 +225,9 @@ class NaiveChannels:
             since = min((held[1] for held in c["held"].values()), default=self.clock)
             first = c["frontier"]
             while c["frontier"] < stop and c["frontier"] not in c["held"]:
-                c["lost"].add(c["frontier"])
                 c["frontier"] += 1
-            waited = self.clock - since
-            self.gaps.append((key, c["epoch"], first, c["frontier"], waited, "operator"))
-            self.lives_of_gaps.append(c["born"])
+            lost = range(first, c["frontier"])
+            self.lose(key, c, lost, self.clock - since, "operator")
             self.flow(key, c)
 
     def end_of_batch(self, now):

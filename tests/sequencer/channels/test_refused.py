@@ -59,6 +59,7 @@ def test_any_split_into_batches_gives_the_same(story):
     for runner in (parts, single):
         for name in ("out", "rejects", "gaps", "others", "held"):
             assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
+        assert runner.places == whole.places
 
 
 @settings(max_examples=100, deadline=None)
@@ -134,10 +135,17 @@ def test_timers_and_commands_meet_refused_ones_too():
     assert [(n, row) for _, n, row, _ in runner.out] == [(0, 2), (1, 5)]
 
 
-def test_many_in_a_row_are_remembered_as_one_range():
+def test_of_many_in_a_row_the_last_are_remembered_one_by_one():
     runner = Runner(Rules(LinearLabels()))
     count = 3 * SKIPPED_RANGES_MAX
     runner.refused = dict.fromkeys(range(1, count), "too-large")
     runner.batch(100, records(*range(count + 1)))
-    assert len(runner.state.skipped) == 1
+    assert len(runner.state.skipped) == SKIPPED_RANGES_MAX
     assert len(runner.gaps) == count - 1
+    assert runner.places[count - 1] == ((100, 0), (b"a", 100, 0, count - 1))
+    runner.refused = {}
+    late = (1, count - SKIPPED_RANGES_MAX, count - 1)
+    runner.batch(101, [(1000 + n, b"a", b"%d" % n, None, False) for n in late])
+    assert runner.rejects[-3:] == [(1000 + n, "late") for n in late]
+    gaps = [runner.places[1000 + n][1] for n in late]
+    assert gaps == [None, None, (b"a", 100, 0, count - 1)], "of those before it is forgotten"

@@ -88,6 +88,7 @@ def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, da
         assert single.passed == whole.passed
         for name in ("out", "rejects", "gaps", "others", "held"):
             assert sorted(getattr(single, name)) == sorted(getattr(whole, name))
+        assert single.places == whole.places
 
 
 def test_a_channel_that_is_reset_when_it_began_comes_back_under_a_higher_incarnation():
@@ -134,6 +135,7 @@ def test_any_split_into_batches_gives_the_same(story):
         assert sorted(runner.gaps) == sorted(whole.gaps)
         assert sorted(runner.others) == sorted(whole.others)
         assert sorted(runner.held) == sorted(whole.held)
+        assert runner.places == whole.places
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -254,3 +256,7 @@ def test_a_given_up_label_never_counts_as_a_duplicate():
     assert runner.rejects == [(1000 + n, "late") for n in given_up]
     runner.batch(7, [(5000, b"k", b"%d" % (2 * count - 5), None, False)])
     assert runner.rejects[-1] == (5000, "duplicate")
+    named = [runner.places[1000 + n][1] for n in given_up]
+    forgotten = len(named) - SKIPPED_RANGES_MAX + 1
+    assert named[:forgotten] == [None] * forgotten, "which gap it was of is forgotten"
+    assert named[forgotten:] == [(b"k", 5, 0, n) for n in given_up[forgotten:]]

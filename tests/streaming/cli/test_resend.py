@@ -261,5 +261,10 @@ def test_headers_behind_those_of_every_reject_are_left_out_too():
     assert Reject.of(Message(), "").headers == (("own", b"1"),)
     said = Reject.of(Message(("reject-detail", b"MESSAGE_TOO_LARGE")), "")
     assert (said.headers, said.origin) == ((("own", b"1"),), ("in", 1, 7))
+    placed = Reject.of(Message(("reject-after", b"9/4"), ("reject-gap", b"p:gap:k:9:0:5")), "")
+    assert (placed.headers, placed.after) == ((("own", b"1"),), b"9/4")
+    assert Condition.read("gap = p:gap:k:9:0:5").holds(placed)
+    assert Condition.read("after != '9/3'").holds(placed)
+    assert not Condition.read("gap = p:gap:k:9:0:5").holds(said)
     cut = ("reject-detail", b"so; without its value (7 bytes), as the rejects' topic refuses that")
     assert Reject.of(Message(cut), "") is None

@@ -47,7 +47,7 @@ def shards(draw):
     of_held, of_ranges = of_channels(20), of_channels(5)
     fin = column(st.integers(0, 1), len(of_held)).astype(np.bool_)
     held = Held(of_held, column(WIDE, len(of_held)), column(WIDE, len(of_held)), fin)
-    ranges = (column(WIDE, len(of_ranges)) for _ in range(2))
+    ranges = (column(WIDE, len(of_ranges)) for _ in range(4))
     state = ShardState(
         pa.array(keys, pa.binary()),
         **numbers,

@@ -103,6 +103,34 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
     assert ends[0][1][1]["wrote_before"][0]
 
 
+def test_rejects_tell_where_they_belong():
+    """Behind which delivery, and which event gave their label up; in any channel's name."""
+    p = plan(Rules(LinearLabels(), held_max=1, full=Full.SKIP))
+    shard = decode_shard(StateRow(), record_schema(p))
+    labels = [b"0", b"2", b"4", b"1", b"0", b"x", b"3"]
+    for now_ms, sent in ((1000, labels[:3]), (2000, labels[3:])):
+        records = [
+            {"topic": 0, "partition": 0, "offset": n, "timestamp": 0, "key": key, "value": b"v"}
+            | {"headers": [{"key": "label", "value": label}]}
+            for n, (label, key) in enumerate(
+                (each, key) for each in sent for key in (b"a", b"\xff")
+            )
+        ]
+        after, writes = step_shard(shard, pack(records, p), now_ms, p)
+        shard = decode_shard(encode_shard(after), record_schema(p))
+    (table,) = [table for topic, table in writes if topic == p.rejects]
+    assert table.column_names[-3:] == ["reject-after", "reject-gap", "reject-detail"]
+    places = zip(
+        *(table[name].to_pylist() for name in ("key", *table.column_names[-3:])), strict=True
+    )
+    told = [(after, gap, detail) for key, after, gap, detail in places if key == b"\xff"]
+    assert told == [
+        ("1000/1", "p:gap:0xff:1000:0:1", None),
+        ("1000/1", None, None),
+        ("1000/1", None, None),
+    ]
+
+
 def test_the_last_header_counts_also_in_slices_and_beside_nulls():
     lists = pa.array(
         [
