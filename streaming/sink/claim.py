@@ -10,17 +10,24 @@ from __future__ import annotations
 import uuid
 
 from streaming.disciplines.plan import Plan
+from streaming.errors import Fenced
 from streaming.kafka.choice import own_settings
 from streaming.sink import failures
 from streaming.sink.producer import BatchProducer
 
+TRIES_MAX = 3
+"""A late request of ours may fence what we have just begun."""
+
 
 class Claim:
-    """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it."""
+    """A driver's hold on its pipeline's checkpoint; raises Fenced once another has taken it.
+
+    ``holder``: the token of who had it when this driver began; None before.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.token = str(uuid.uuid4())
-        self.taken = False
+        self.holder: str | None = None
         self._producer = BatchProducer(
             own_settings(plan.producer),
             transactional_id=plan.driver_id,
@@ -30,17 +37,32 @@ class Claim:
         )
 
     def take(self) -> None:
-        """Fence whoever has it; a second time, Fenced where another has taken it meanwhile.
+        """Fence whoever has it; Fenced where another has taken it since the first call.
 
         KafkaUnavailable where Kafka does not let us. What Kafka says to who is fenced is not always
         that (its transaction may be ending just then), so who starts again may be.
         """
+        for tries_left in reversed(range(TRIES_MAX)):
+            try:
+                self._take()
+            except Fenced:
+                if not tries_left:
+                    raise
+            else:
+                return
+
+    def _take(self) -> None:
         with self._producer.errors("take the checkpoint"):
-            if self.taken and self._producer.progress()[1] != self.token:
+            if self.holder is not None and self._holder() not in (self.holder, self.token):
                 raise failures.fenced()
             self._producer.begin_session()
+            if self.holder is None:
+                self.holder = self._holder()
         self.renew(0)
-        self.taken = True
+
+    def _holder(self) -> str:
+        """Return the token of who committed last; empty where nobody did."""
+        return self._producer.progress()[1]
 
     def renew(self, batch: int) -> None:
         """Make sure that it is still ours. Raises Fenced where it is not."""

@@ -13,9 +13,8 @@ from typing import Any
 from pyarrow import fs
 
 from streaming.storage.files import Files, local_path
-from streaming.storage.syncing import Syncing
+from streaming.storage.syncing import METADATA, Syncing
 
-METADATA = "metadata"
 VERSIONED = re.compile(r"(\d+)(_[^.]*)?\.(zip|changelog|delta|snapshot)")
 """Names of Spark's state stores: the state after batch N is version N + 1."""
 
@@ -32,7 +31,7 @@ class SparkFiles:
     def __init__(self, location: str, spark: Mapping[str, str], *, synced: bool) -> None:
         self.location = location
         self._files = Files(location, spark, synced=synced)
-        self._syncing = Syncing(local_path(location)) if self._files.synced else None
+        self._syncing = Syncing(local_path(location)) if self._files.local else None
 
     def query(self) -> str:
         """The id that Spark gave its query; empty where it never started."""
@@ -94,13 +93,20 @@ class SparkFiles:
                 self._remove_logged(name)
 
     def sync_logs(self) -> None:
-        """Have the disk write Spark's logs, before the batch that they plan runs."""
-        if self._syncing is not None:
+        """Have the disk write Spark's logs, before the batch that they plan runs.
+
+        Where the service does not wait for the disk, the query's id at least.
+        """
+        if self._syncing is None:
+            return
+        if self._files.synced:
             self._syncing.logs()
+        else:
+            self._syncing.query_id()
 
     def sync_state(self) -> None:
         """Have the disk write the state after a batch, before the log says that it is done."""
-        if self._syncing is not None:
+        if self._syncing is not None and self._files.synced:
             self._syncing.state()
 
     def take_place_of(self, other: SparkFiles, state_partitions: int) -> None:

@@ -7,6 +7,8 @@ memory. The driver has them written to the disk, each before what rests on it:
 - a batch's offsets, and that the batch before is done, before the batch runs (all but `state/`).
 
 The service's own files are synced as they are written: `held/` by the tasks, the rest by `files`.
+With `service.sync = false`, only the query's id is synced, once: Kafka knows the batches of that
+query, so a start that finds none of them in the checkpoint is refused.
 Object stores and HDFS keep what they have acknowledged; there is nothing to do.
 """
 
@@ -22,6 +24,8 @@ from streaming.disciplines.channels.shard_files import HELD
 from streaming.durable import sync
 from streaming.errors import StorageUnavailable
 
+METADATA = "metadata"
+"""Spark's file with the id of the query."""
 STATE = "state"
 OWN = {HELD, STATE}
 THREADS = 8
@@ -36,12 +40,21 @@ class Syncing:
         self._known: dict[str, dict[str, int]] = {}
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="sync")
 
+    def query_id(self) -> None:
+        """Sync the file with the query's id, and the way to it; once for each start."""
+        if not self._known:
+            self._known[str(self.folder)] = _entries(self.folder)
+            self._write([str(self.folder / METADATA)], [self.folder, *self._way()])
+
     def logs(self) -> None:
         """Sync all but state and held records: the logs that say which batches there are.
 
         At first the state, too: a process that was killed may have left it.
         """
-        self._sync(self._folders(self.folder, OWN if self._known else {HELD}))
+        is_first = not self._known
+        self._sync(self._folders(self.folder, {HELD} if is_first else OWN))
+        if is_first:
+            self._write([], self._way())
 
     def state(self) -> None:
         """Sync the state that tasks wrote."""
@@ -59,9 +72,12 @@ class Syncing:
                 files += new
                 changed.append(folder)
             self._known[str(folder)] = found
+        self._write(files, changed)
+
+    def _write(self, files: Iterable[str], folders: Iterable[Path]) -> None:
         try:
             list(self._pool.map(_sync_there, files))
-            list(self._pool.map(_sync_there, changed))
+            list(self._pool.map(_sync_there, folders))
         except OSError as error:
             self._known.clear()
             raise StorageUnavailable(
@@ -69,6 +85,10 @@ class Syncing:
                 "The batch was not finished, and will be repeated.",
                 "See that the disk works, and has room.",
             ) from error
+
+    def _way(self) -> list[Path]:
+        """Return the folders above, which may be as new, but for those that others own."""
+        return [each for each in self.folder.absolute().parents if os.access(each, os.R_OK)]
 
     def _folders(self, folder: Path, skipped: Collection[str] = ()) -> Iterable[Path]:
         yield folder

@@ -104,6 +104,8 @@ def restore_backup(history, rng):
     seconds = rng.random() * 2
 
     def act():
+        if not history.storage.query():
+            return  # there is nothing to copy
         restore = history.storage.backup()
 
         def back():

@@ -49,7 +49,7 @@ class Service:
     """
 
     driver = ended = None
-    batches = starts = 0
+    batches = starts = restarts = 0
     clock_s = 0.0
 
     def __init__(self, world, kafka, pipeline, storage):
@@ -70,6 +70,17 @@ class Service:
         self.starts += 1
         self.driver = Driver(self, self.starts)
 
+    def restart(self):
+        """Begin with another driver in the place of one that died."""
+        self.restarts -= 1
+        self.start()
+
+    def works(self):
+        """Whether a driver does, an older one or the newest, or is about to."""
+        return self.restarts > 0 or any(
+            isinstance(each, Driver) and each.works for each in self.processes()
+        )
+
     def processes(self):
         """All that live."""
         return [each for each in self.world.processes if each.alive]
@@ -89,6 +100,7 @@ class Driver(Process):
         self.pipes = []
         self.fences, self.claim = Fences(), None
         self.at_death.append(self._died)
+        self.works = True
         self.task = self.start(self._drive)
 
     def _died(self):
@@ -97,19 +109,26 @@ class Driver(Process):
             pipe.ended or pipe.end(cut=True)
         for each in [each for group in self.workers.values() for each in group]:
             each.post(self.world.rng.random() * LEFT_SECONDS, each.kill)
-        if self.service.driver is self:
-            self.world.at(RESTART_SECONDS, self.service.start)
+        self.works = False
+        if self.service.driver is self or not self.service.works():
+            self.service.restarts += 1
+            self.world.at(RESTART_SECONDS, self.service.restart)
 
     def _drive(self):
         self.storage.begin()
         while True:
+            carrier = None
             try:
-                self._query(self.service.plan)
+                carrier = self._start(self.service.plan)
+                self._query(self.service.plan, carrier)
             except Exception as error:  # noqa: BLE001  (noted; what it means is judged)
-                failure = self.fences.judged(_cause(error), is_alone=True)
+                failure = _cause(error)
+                if carrier is not None:
+                    failure = self.fences.judged(failure, is_alone=True)
                 self.world.note(f"{self.name}: {type(failure).__name__}: {str(failure)[:300]}")
                 if isinstance(failure, JobFailed):
-                    self.service.ended = None if self.service.driver is not self else failure
+                    self.works = False
+                    self.service.ended = None if self.service.works() else failure
                     return
             wait(self.world.rng.random())
 
@@ -125,12 +144,11 @@ class Driver(Process):
             self.claim = self.claim or Claim(plan)
             self.claim.take()
         carrier = Carrier(plan, progress, storage, lambda _progress: None, self.claim)
-        carrier.begin("query")
+        carrier.begin(storage.name_query(f"query-{self.service.starts}"))
         return carrier
 
-    def _query(self, plan):
+    def _query(self, plan, carrier):
         storage = self.storage
-        carrier = self._start(plan)
         topics = {topic: number for number, topic in enumerate(plan.reads)}
         inputs = Inputs(topics=topics, properties=plan.producer)
         records_max = self.world.rng.choice([0, 0, 5, 20])

@@ -34,14 +34,15 @@ class Storage:
         self.offsets, self.commits, self.state = {}, {}, {}
         self.totals, self.kept = {}, "{}"
         self.written = {}
+        self.named = {}
         self.broken_until = 0.0
         self.disk = Disk(self.folder)
 
     # --- What the service asks (`streaming.service.checkpoint.Checkpoint`).
 
     def query(self):
-        """The id of the query; empty where no batch was planned."""
-        return "query" if self.offsets else ""
+        """The id of the query; empty where none was started."""
+        return self.named.get(0, "")
 
     def planned(self):
         """The last batch that was planned."""
@@ -74,7 +75,7 @@ class Storage:
 
     def mend(self):
         """Remove the last entries of the logs where they are torn; their names."""
-        logs = {"offsets": self.offsets, "commits": self.commits}
+        logs = {"named": self.named, "offsets": self.offsets, "commits": self.commits}
         torn = [(name, log) for name, log in logs.items() if log and log[max(log)] == TORN]
         for _, log in torn:
             del log[max(log)]
@@ -83,6 +84,8 @@ class Storage:
     def sync_logs(self):
         """Have the disk write the logs."""
         self._sync("offsets", "commits", "old")
+        if self.lockable:
+            self._sync_query()
 
     def sync_state(self):
         """Have the disk write the state."""
@@ -96,6 +99,14 @@ class Storage:
             (("old", *key[1:]) if key[0] == "state" else key): at
             for key, at in self.written.items()
         }
+
+    def name_query(self, name):
+        """The query starts; it has a name if it started before."""
+        if not self.named:
+            self._need_disk()
+            self.named[0] = name
+            self.written["named", 0] = self.world.now
+        return self.query()
 
     def log_offsets(self, batch, entry):
         """Plan a batch; who comes second fails."""
@@ -139,7 +150,8 @@ class Storage:
     def backup(self):
         """Copy all of it; what puts the copy back."""
         copies = {
-            name: dict(getattr(self, name)) for name in ("offsets", "commits", "state", "totals")
+            name: dict(getattr(self, name))
+            for name in ("named", "offsets", "commits", "state", "totals")
         }
         kept, files = self.kept, self.disk.files()
 
@@ -156,6 +168,10 @@ class Storage:
         self._need_disk()
         if self.synced:
             self.written = {key: at for key, at in self.written.items() if key[0] not in names}
+
+    def _sync_query(self):
+        """Whether or not the service waits for its disk."""
+        self.written.pop(("named", 0), None)
 
     def _log(self, name, log, batch, entry):
         self._need_disk()

@@ -40,3 +40,32 @@ def test_who_starts_again_takes_it_only_if_no_other_has(broker, topic_prefix):
     with pytest.raises(Fenced, match="Another copy of this service"):
         first.take()
     second.renew(0)
+
+
+def meanwhile(claim, act):
+    """Have something happen between the two steps of taking it, once."""
+    renew, acts = claim.renew, [act]
+
+    def renewed(batch):
+        if acts:
+            acts.pop()()
+        renew(batch)
+
+    claim.renew = renewed
+
+
+def test_who_is_overtaken_while_it_begins_does_not_take_it_back(broker, topic_prefix):
+    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
+    first, second = claim(broker, topic_prefix), claim(broker, topic_prefix)
+    meanwhile(first, second.take)
+    with pytest.raises(Fenced, match="Another copy of this service"):
+        first.take()
+    second.renew(1)
+
+
+def test_a_late_request_of_its_own_does_not_end_who_begins(broker, topic_prefix):
+    create_topics(broker.bootstrap, {f"{topic_prefix}events": 1})
+    first, same = claim(broker, topic_prefix), claim(broker, topic_prefix)
+    meanwhile(first, same._producer.begin_session)
+    first.take()
+    first.renew(1)
