@@ -155,7 +155,8 @@ class Checkpoint(SparkFiles):
         planned, done = self._last("offsets"), self._last("commits")
         if max(planned, done) < 0:
             return
-        for name in (IDENTITY, QUERY, f"offsets/{max(planned, done)}"):
+        begin = [f"offsets/{planned - 1}"] if planned > max(done, 0) else []
+        for name in (IDENTITY, QUERY, f"offsets/{max(planned, done)}", *begin):
             if self._files.kind(name) != fs.FileType.File:
                 raise self._damaged(name, "is missing, though batches are logged")
         self._read(QUERY)

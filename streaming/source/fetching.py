@@ -53,6 +53,8 @@ class Fetching(PartitionRequests):
 
     def __post_init__(self) -> None:
         self.left = {each.place: each for each in self.ranges if each.first < each.stop}
+        for each in self.left.values():
+            self.brokers.topology.require(each.topic, each.id, {each.partition: each.epoch})
 
     def __iter__(self) -> Iterator[Fetched]:
         """What the brokers give, until all is read.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from streaming.errors import InputLost
-from streaming.source.positions import Position, logs_in, offsets_in, position
+from streaming.source.positions import Offsets, Position, logs_in, offsets_in, position
 
 MADE_AGAIN, DELETED, CUT_BACK = "made again", "deleted", "cut back"
 """What happened to a partition, or its topic."""
@@ -73,9 +73,12 @@ def lost(losses: Sequence[Loss], *, repeated: bool = False) -> InputLost:
     return InputLost(f"Input is lost: {said(losses)}.", STOPPED, remedy)
 
 
-def going_on(end: Position, losses: Sequence[Loss]) -> Position:
-    """Return a position that was reached by reading on behind what is lost."""
-    begins: dict[str, dict[str, int]] = {}
+def going_on(end: Position, losses: Sequence[Loss], begin: Offsets) -> Position:
+    """Return a position that was reached by reading on behind what is lost.
+
+    ``begin``: where reading began, if the position is to say so also where nothing is lost.
+    """
+    begins = {topic: dict(of) for topic, of in begin.items()}
     for each in losses:
         begins.setdefault(each.topic, {})[str(each.partition)] = each.begin
     logs = {

@@ -8,7 +8,7 @@ A topic that was deleted and made again has another id (KIP-516). A leader epoch
 elections of a partition's leader: a leader says where the log ends that was written up to an epoch
 (KIP-320), and where that is less than what was read, the log was cut back. Where a query did not go
 on reading where it had ended, as records were lost and somebody accepted that, ``begins`` has where
-the batch began.
+the batch began; and in a query's first batch, which began where the logs did at that time.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ def logs_in(given: Position) -> dict[str, Log]:
 def begin_of(start: Position, end: Position) -> Offsets:
     """Return where a batch begins that goes on from ``start`` and has this end."""
     begin = offsets_in(start)
+    if start == end:  # it has nothing; ``begins`` are those of the batch before
+        return begin
     for topic, log in logs_in(end).items():
         begin[topic] = {**begin.get(topic, {}), **log.begins}
     return begin

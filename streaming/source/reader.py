@@ -97,11 +97,17 @@ class KafkaReader:
         self.brokers = Brokers(inputs.settings().connection)
         self._watch = TopicWatch(self.brokers, inputs.topics)
         self._planned: Position = {}
+        self._first: Position = {}
 
     def first(self) -> Position:
-        """Each partition's first record."""
+        """Each partition's first record.
+
+        A first batch that is repeated asks again, when some may have been deleted; so its end says
+        where it began.
+        """
         with self._errors():
-            return self._watch.first()
+            self._first = self._watch.first()
+        return self._first
 
     def latest(self, start: Position) -> Position:
         """Where the batch ends, ``start`` where there is nothing new.
@@ -125,7 +131,9 @@ class KafkaReader:
         self._accepted.topics.difference_update(self.inputs.topics)
         if offsets_in(whole) == offsets_in(start) and not losses:
             return start
-        self._planned = self._limited(start, going_on(whole, losses))
+        is_first = bool(self._first) and offsets_in(start) == offsets_in(self._first)
+        begin = offsets_in(start) if is_first else {}
+        self._planned = self._limited(start, going_on(whole, losses, begin))
         return self._planned
 
     def shares(self, start: Position, end: Position) -> list[bytes]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss
-from streaming.source.positions import Log, Position, logs_in, offsets_in, position
+from streaming.source.positions import Log, Offsets, Position, logs_in, offsets_in, position
 from streaming.wire.bounds import EARLIEST, LATEST, Bound, Bounds, BoundsReader, epoch_ends
 from streaming.wire.brokers import Brokers, Place
 
@@ -39,7 +39,10 @@ class TopicWatch:
         Who leads, and where logs begin, is asked now and then, and who leads once more where
         something is new: a topic that was made again before its end was seen has another id then.
         """
-        offsets = offsets_in(start)
+        offsets, logs = offsets_in(start), logs_in(start)
+        for topic, log in logs.items():
+            epochs = {int(at): epoch for at, epoch in log.epochs.items()}
+            self.brokers.topology.require(topic, log.id, epochs)
         while True:
             ends = self._bounds(LATEST)
             is_due = time.monotonic() >= self._due
@@ -54,7 +57,9 @@ class TopicWatch:
                 self._firsts = self._bounds(EARLIEST)
                 self._due = time.monotonic() + REFRESH_SECONDS
             if not self._bounds.refresh():
-                return self._position(ends), self._losses(start, ends)
+                losses = self._losses(start, ends)
+                lost = {(each.topic, each.partition) for each in losses}
+                return self._position(_not_before(ends, offsets, logs, lost)), losses
 
     def look_closely(self) -> None:
         """Ask everything at the next look."""
@@ -72,7 +77,7 @@ class TopicWatch:
             first, end = _bound(self._firsts, place).offset, _bound(ends, place).offset
             if was and now and was != now:
                 found.append(Loss(*place, MADE_AGAIN, offset, max(first, 0)))
-            elif place in cut or end < offset:
+            elif place in cut or (end < offset and not self._has_all(place, offset)):
                 found.append(Loss(*place, CUT_BACK, offset, max(cut.get(place, end), first, 0)))
             elif first > offset:
                 found.append(Loss(*place, DELETED, offset, first))
@@ -100,6 +105,13 @@ class TopicWatch:
                 self._checked[place] = (read[place], _bound(ends, place).epoch)
         return found
 
+    def _has_all(self, place: Place, offset: int) -> bool:
+        """Whether a leader that is newer than what was read said that its log has all of that.
+
+        What of it is committed, which is where it ends for readers, it knows a moment later.
+        """
+        return self._checked.get(place, (-1, -1))[0] == offset
+
     def _position(self, bounds: Bounds) -> Position:
         ids = self.brokers.topology.ids
         offsets, logs = {}, {}
@@ -108,6 +120,23 @@ class TopicWatch:
             offsets[topic] = {at: bound.offset for at, bound in each.items()}
             logs[topic] = Log(ids[topic], {at: bound.epoch for at, bound in each.items()})
         return position(offsets, logs)
+
+
+def _not_before(
+    ends: Bounds, offsets: Offsets, logs: Mapping[str, Log], lost: Container[Place]
+) -> Bounds:
+    """Return ends, but where one is before what was read, and not lost, where that ended.
+
+    Its epoch stays as well, so the next look asks about the same one.
+    """
+    found = {topic: dict(of) for topic, of in ends.items()}
+    for topic, of in offsets.items():
+        epochs = logs.get(topic, Log()).epochs
+        for at, offset in of.items():
+            place = (topic, int(at))
+            if _bound(ends, place).offset < offset and place not in lost:
+                found.setdefault(topic, {})[place[1]] = Bound(offset, epochs.get(at, -1))
+    return found
 
 
 def _bound(bounds: Bounds, place: Place) -> Bound:

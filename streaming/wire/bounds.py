@@ -149,7 +149,9 @@ def _by_leader(
     for place in places:
         node = brokers.leaders.get(place)
         if node is None:
-            raise LeaderNotAvailableError(f"{place[0]} partition {place[1]} has no leader")
+            epoch = brokers.topology.epochs.get(place, -1)
+            since = f" of epoch {epoch} or later, which it had before" if epoch >= 0 else ""
+            raise LeaderNotAvailableError(f"{place[0]} partition {place[1]} has no leader{since}")
         by_node.setdefault(node, {}).setdefault(place[0], []).append(partition(place))
     return by_node
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,19 @@ class Topology:
                     self.leaders[place] = each.leader_id
                 else:
                     self.leaders.pop(place, None)
+
+    def require(self, topic: str, topic_id: str, epochs: Mapping[int, int]) -> None:
+        """Pass over leaders of this very topic with older epochs than these, by partition.
+
+        A broker that is cut off from the others takes itself for a leader still.
+        """
+        if not topic_id or self.ids.setdefault(topic, topic_id) != topic_id:
+            return
+        for number, epoch in epochs.items():
+            if epoch > self.epochs.get((topic, number), -1):
+                self.epochs[topic, number] = epoch
+                self.leaders.pop((topic, number), None)
+                self.version += 1
 
     def clear(self) -> None:
         """Forget all of it."""

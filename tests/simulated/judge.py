@@ -16,7 +16,7 @@ def committed(kafka, read=None):
     for (topic, number), now in sorted(kafka.logs.items()):
         log = kafka.former.get((topic, number), now)
         there = {}
-        for entry in log.committed([*log.lost, *log.entries]):
+        for entry in log.committed(lost=True):
             for each in DefaultRecordBatch(entry.data):
                 headers = tuple((name, value) for name, value in each.headers)
                 there.setdefault(

@@ -152,10 +152,11 @@ class Log:
         aborted = [(p, first) for p, first, end in self.aborted if end >= offset and first <= last]
         return b"".join(entry.data for entry in found), aborted
 
-    def committed(self, entries=None):
-        """The data of committed batches, each with its first offset, in order."""
-        for entry in self.entries if entries is None else entries:
-            if entry.kind != "data" or entry.first >= self.stable:
+    def committed(self, *, lost=False):
+        """The data of committed batches, each with its first offset, in order; ``lost`` ones first."""
+        there = [entry for entry in self.entries if entry.first < self.stable]
+        for entry in [*self.lost, *there] if lost else there:
+            if entry.kind != "data":
                 continue
             if any(p == entry.producer and a <= entry.first < z for p, a, z in self.aborted):
                 continue

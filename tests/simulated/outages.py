@@ -66,7 +66,7 @@ def power_cut(history, _rng):
         if history.storage.lockable:
             history.storage.cut_power(history.world.rng)
             if not history.storage.synced:
-                history.may_end |= {"CheckpointBehind", "stalled"}
+                history.may_end |= {"CheckpointBehind", "JobFailed", "stalled"}
 
     return "a power cut", act
 

@@ -18,7 +18,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits
 from streaming.disciplines.state_keys import shard_keys
-from streaming.errors import JobFailed, SequencerError
+from streaming.errors import Fenced, JobFailed, SequencerError
 from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.query import BatchFailed, Carrier, Progress
@@ -48,7 +48,7 @@ class Service:
     clocks of its machine are off.
     """
 
-    driver = ended = None
+    driver = ended = first_failure = None
     batches = starts = restarts = 0
     clock_s = 0.0
 
@@ -74,6 +74,12 @@ class Service:
         """Begin with another driver in the place of one that died."""
         self.restarts -= 1
         self.start()
+
+    def end(self, failure):
+        """One driver ends for good; where another works, the service does not."""
+        if self.first_failure is None or isinstance(self.first_failure, Fenced):
+            self.first_failure = failure
+        self.ended = None if self.works() else self.first_failure
 
     def works(self):
         """Whether a driver does, an older one or the newest, or is about to."""
@@ -128,13 +134,14 @@ class Driver(Process):
                 self.world.note(f"{self.name}: {type(failure).__name__}: {str(failure)[:300]}")
                 if isinstance(failure, JobFailed):
                     self.works = False
-                    self.service.ended = None if self.service.works() else failure
+                    self.service.end(failure)
                     return
             wait(self.world.rng.random())
 
     def _start(self, plan):
         """What `streaming.service.pipeline.Pipeline.start` does; the carrier of a new query."""
         storage = self.storage
+        self._next_batch()
         settle(plan, storage, lambda text, **_more: self.world.note(text), accept_repeats=False)
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
@@ -184,6 +191,8 @@ class Driver(Process):
         if batch in storage.commits:
             batch += 1
         before = storage.offsets.get(batch - 1)
+        if batch > 0 and before is None:  # `Checkpoint.require_whole`
+            raise JobFailed(f"offsets/{batch - 1} is missing")
         return max(batch, 0), None if before is None else before[0]
 
     def _now_ms(self):

@@ -124,6 +124,20 @@ def test_a_checkpoint_that_is_being_moved_to_is_refused(tmp_path):
     assert checkpoint.pin(identity) == identity
 
 
+def test_a_batch_in_doubt_whose_beginning_is_lost_is_refused(tmp_path):
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    identity = Identity("channel", 16, 2, ["in"], LINEAR)
+    checkpoint.pin(identity)
+    for name in ("offsets/3", "offsets/4", "commits/3"):
+        (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "p" / name).write_text("v1\n{}")
+    (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    assert checkpoint.pin(identity) == identity
+    (tmp_path / "p" / "offsets" / "3").unlink()
+    with pytest.raises(SequencerError, match="offsets/3 is missing, though batches are logged"):
+        checkpoint.pin(identity)
+
+
 @pytest.mark.parametrize("name", ["identity.json", "metadata", "offsets/3"])
 def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name):
     checkpoint = Checkpoint(str(tmp_path), "p")

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.source import Limits
-from streaming.errors import InputLost
+from streaming.errors import InputLost, KafkaUnavailable
 from streaming.source import fetching, reader, watching
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, Loss, lost
@@ -129,11 +129,17 @@ def test_deleted_records(broker, topic, reading):
         source.latest(end)
     with pytest.raises(InputLost, match="partition 0: offsets 0 to 5 were deleted.*cannot be"):
         values(reading(), start, end)
+    again = reading()
+    first = as_logged(again.first())
+    assert offsets_in(first)[topic]["0"] == 6
+    with pytest.raises(InputLost, match="partition 0: offsets 0 to 5 were deleted.*cannot be"):
+        values(again, first, end)
     accepting = reading(Acceptance({topic}))
     after = as_logged(accepting.latest(end))
     assert values(accepting, end, after) == [b"v6", b"v7", b"v8", b"v9"]
     assert offsets_in(after)[topic]["0"] == 10
     assert begin_of(end, after)[topic]["0"] == 6
+    assert begin_of(after, after)[topic]["0"] == 10
 
 
 @pytest.fixture
@@ -153,6 +159,7 @@ def elected(monkeypatch):
             monkeypatch.setattr(module, "epoch_ends", answer)
         return asked
 
+    monkeypatch.setattr(Topology, "require", lambda *_arguments: None)  # it knows the one broker
     ask = bounds.BoundsReader.__call__
     monkeypatch.setattr(
         *(bounds.BoundsReader, "__call__"),
@@ -185,6 +192,50 @@ def test_a_log_that_was_cut_back(broker, topic, reading, elected):
     assert logs_in(end)[topic].begins == {"0": 7}
     assert begin_of(start, end)[topic] == {"0": 7, "1": 0, "2": 0}
     assert offsets_in(end)[topic]["0"] == 10
+
+
+def test_a_new_leader_that_does_not_know_yet_what_is_committed(broker, topic, reading, elected):
+    """Its log has all of it, but replicas have not told it yet: nothing is lost, nor read again."""
+    send(broker, topic, b"v", 10)
+    source = reading()
+    start = as_logged(source.latest(source.first()))
+    start[topic]["0"] = 12
+    start["#" + topic]["epochs"]["0"] -= 1
+    send(broker, topic, b"w", 3, partition=1)
+    elected(12)
+    end = as_logged(source.latest(start))
+    assert offsets_in(end)[topic] == {"0": 12, "1": 3, "2": 0}
+    assert logs_in(end)[topic].epochs["0"] == start["#" + topic]["epochs"]["0"]
+    assert reading().latest(end) == end, "another driver asks the leader about the epoch, too"
+    elected(11)
+    with pytest.raises(InputLost, match="partition 0: what was read up to offset 12 ends at 11"):
+        reading().latest(end)
+
+
+def test_a_broker_that_is_cut_off_from_the_others(broker, topic, reading, monkeypatch):
+    """It takes itself for the leader still; what was read since came from another one."""
+    monkeypatch.setattr(bounds, "SECONDS_MAX", 0.3)
+    send(broker, topic, b"v", 10)
+    source = reading()
+    start = as_logged(source.latest(source.first()))
+    start[topic]["0"] = 15
+    start["#" + topic]["epochs"]["0"] += 1
+    for each in (source, reading()):
+        with pytest.raises(KafkaUnavailable, match="partition 0 has no leader of epoch 1 or later"):
+            each.latest(start)
+
+
+def test_a_planned_batch_is_not_read_from_an_older_leader(brokers):
+    brokers.topology.update(answer(uuid.UUID(int=1), [(1, 6)]))
+    of_topic = brokers.topology.ids["t"]
+    Fetching(brokers, [Range("t", 0, 0, 3, 10, of_topic, 6)])
+    assert brokers.topology.leaders == {("t", 0): 1}
+    Fetching(brokers, [Range("t", 0, 0, 3, 10, of_topic, 7)])
+    assert not brokers.topology.leaders
+    brokers.topology.update(answer(uuid.UUID(int=1), [(1, 6)]))
+    assert not brokers.topology.leaders
+    brokers.topology.update(answer(uuid.UUID(int=1), [(2, 7)]))
+    assert brokers.topology.leaders == {("t", 0): 2}
 
 
 def test_a_planned_batch_of_a_log_that_was_cut_back(brokers, elected):
@@ -242,6 +293,11 @@ def test_who_leads():
     assert known.leaders == {("t", 0): 7}
     assert known.epochs == {("t", 0): 0}
     assert known.ids == {"t": id_text(other)}
+    known.require("t", id_text(one), {0: 9})
+    known.require("t", id_text(other), {0: 0})
+    assert known.leaders == {("t", 0): 7}, "another topic's epochs"
+    known.require("t", id_text(other), {0: 1})
+    assert not known.leaders
     before = known.version
     known.clear()
     assert not known.leaders
