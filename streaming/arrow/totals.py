@@ -9,6 +9,9 @@ from typing import Any
 
 from streaming.arrow.histograms import together
 
+ANSWERS_MAX = 50
+"""Answers that are reported of a batch by each shard; the others are on the events topic."""
+
 
 @dataclass(slots=True)
 class Totals:
@@ -21,9 +24,10 @@ class Totals:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
     ``histograms``: by name, as in `streaming.arrow.histograms`.
 
-    Two fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
+    Three fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
     parts of answers to commands that concern all shards (``shared`` counts them since the state
-    began). ``waiting``: who waits now, as text that the discipline understands; None: as before.
+    began). ``answers``: the first of this shard's answers to commands, where they go to the sink
+    encoded. ``waiting``: who waits now, as text that the discipline understands; None: as before.
     """
 
     seen: int = 0
@@ -43,6 +47,7 @@ class Totals:
     shared: int = 0
     histograms: dict[str, list[int]] = field(default_factory=dict)
     parts: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[dict[str, Any]] = field(default_factory=list)
     waiting: str | None = None
 
     def reject(self, reason: str, count: int = 1) -> None:
@@ -63,7 +68,7 @@ class Totals:
 
     def without_news(self) -> Totals:
         """The counts alone."""
-        return replace(self, parts=[], waiting=None)
+        return replace(self, parts=[], answers=[], waiting=None)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:

@@ -18,6 +18,7 @@ from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.fences import Fences
 from streaming.service.histories import settle
+from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
 from streaming.service.query import Carrier, Progress, build
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 STOP_SECONDS_MAX = 30
 OBSERVE_SECONDS = 2.0
+WAITING_SECONDS = 60.0
 
 
 class Pipeline:
@@ -76,6 +78,7 @@ class Pipeline:
         self._fences = Fences()
         self._reported: dict[str, int] = {}
         self._batch_seen = -1
+        self._waiting_said = time.monotonic()
         self.discipline = DISCIPLINES[config.pipelines[name].discipline]
         self.speed = Speed(self.discipline.pace(config.pipelines[name]))
         self._through = Through(config, name)
@@ -291,6 +294,15 @@ class Pipeline:
             batch=progress.batch,
             batch_ms=progress.batch_ms,
         )
+
+    def report_waiting(self) -> None:
+        """Say once a minute which channels have waited longest, where one has for a minute."""
+        now = time.monotonic()
+        blocked = self.progress.totals().blocked
+        if blocked and now - self._waiting_said >= WAITING_SECONDS:
+            self._waiting_said = now
+            settings, texts = self.config.pipelines[self.name], [*self.progress.waiting.values()]
+            say_waiting(self.name, self.discipline.waiting(settings, texts, WAITING_MAX), blocked)
 
     def _note(self, progress: Progress) -> None:
         self.worked = time.time()

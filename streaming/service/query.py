@@ -19,7 +19,9 @@ from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
 from streaming.logs import say
 from streaming.service.decisions import BatchCheckpoint, Decisions
+from streaming.service.log_lines import say_commands
 from streaming.sink import failures
+from streaming.sink.answers import Answer
 from streaming.sink.claim import Claim
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import SUMMARY, Report, Sink, Written
@@ -143,11 +145,13 @@ class Carrier:
         began = time.monotonic()
         context = self._context(batch)
         news, before = [], progress.counts()
+        answers: list[Answer] = []
         progress.waiting_changed = False
         for report in self._run(frame, context):
             for shard, totals in report.totals:
                 told = Totals.from_json(totals)
                 news.append(told)
+                answers += told.answers
                 progress.shards[shard] = told.without_news()
                 if told.waiting is not None:
                     progress.waiting[shard] = told.waiting
@@ -155,7 +159,9 @@ class Carrier:
             if report.wrote:
                 progress.wrote[report.partition] = batch
             progress.written += report.written
-        self._answer(news, context)
+            answers += report.answers
+        answers += self._answer(news, context)
+        say_commands(self.plan.pipeline, answers)
         progress.measure_copies(before)
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
@@ -211,7 +217,7 @@ class Carrier:
             decisions={**standing, **decisions.findings(batch)},
         )
 
-    def _answer(self, news: list[Totals], context: BatchContext) -> None:
+    def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:
         """Answer commands that concern all shards; of these only the driver knows the whole.
 
         It writes as one more state partition would, after the others: a repeated batch has the same
@@ -219,12 +225,13 @@ class Carrier:
         """
         parts = [part for told in news for part in told.parts]
         if not parts:
-            return
+            return []
+        answers = output.together(parts)
         crash_point("5-answers")
         row = {
             "shard": 0,
             "topic": self.plan.events,
-            "rows": to_ipc(output.events(output.together(parts))),
+            "rows": to_ipc(output.events(answers)),
             "wrote_before": any(told.shared > len(told.parts) for told in news),
         }
         sink = Sink(self.plan)
@@ -234,3 +241,4 @@ class Carrier:
             raise failures.refused(error.refusals, self.plan) from error
         self.progress.wrote[self.plan.state_partitions] = context.batch
         crash_point("answers-6")
+        return [answer for _, answer in answers]

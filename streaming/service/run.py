@@ -160,6 +160,7 @@ class Service:
                 cluster.watch()
                 for pipeline in pipelines:
                     pipeline.report()
+                    pipeline.report_waiting()
                     pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
         _require_unharmed(pipelines)

@@ -33,6 +33,7 @@ from streaming.disciplines.plan import BatchContext, Plan, batch_context
 from streaming.disciplines.refused import Found, Refusal, found
 from streaming.errors import SequencerError
 from streaming.sink import failures
+from streaming.sink.answers import Answer, noting
 from streaming.sink.parts import PartChanged, Parts
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import make_producer, writer_for
@@ -72,7 +73,7 @@ class Report:
 
     ``wrote``: whether there was anything to write. ``totals``: of each shard that told of itself,
     with its number, as JSON. ``refused``: records that Kafka refused for good, in words of JSON;
-    where there are any, nothing is written.
+    where there are any, nothing is written. ``answers``: to commands, for the log.
     """
 
     partition: int
@@ -80,19 +81,21 @@ class Report:
     written: Written
     totals: list[tuple[int, str]]
     refused: list[Found] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
 
     def to_text(self) -> str:
         """A line for the partition, one for each shard."""
-        head = json.dumps([self.partition, self.wrote, asdict(self.written), self.refused])
+        written = asdict(self.written)
+        head = json.dumps([self.partition, self.wrote, written, self.refused, self.answers])
         return "\n".join([head, *(f"{shard} {totals}" for shard, totals in self.totals)])
 
     @classmethod
     def from_text(cls, text: str) -> Report:
         """The inverse of :meth:`to_text`."""
         head, *lines = text.split("\n")
-        partition, wrote, written, refused = json.loads(head)
+        partition, wrote, written, refused, answers = json.loads(head)
         totals = [(int(shard), told) for shard, _, told in (line.partition(" ") for line in lines)]
-        return cls(partition, wrote, Written(**written), totals, refused)
+        return cls(partition, wrote, Written(**written), totals, refused, answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,9 @@ class Sink:
         self, context: BatchContext, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Report | None:
         """Write one partition of a batch, row by row as they come; None if there was no shard."""
+        answers: list[Answer] = []
         rows = _whole_shards(row for batch in batches for row in _rows(batch))
+        rows = noting(rows, self.plan.events, answers)
         totals: list[tuple[int, str]] = []
         make_producer(self.plan, partition)  # its imports, while the shards step
         first = _next_output(rows, totals)
@@ -133,7 +138,7 @@ class Sink:
                 return Report(
                     partition, wrote=False, written=written, totals=totals, refused=findings
                 )
-        return Report(partition, first is not None, written, totals)
+        return Report(partition, first is not None, written, totals, answers=answers)
 
     def _found(self, refusals: list[Refusal]) -> list[Found]:
         """Return refused records as findings; KafkaUnavailable where one cannot be rejected."""

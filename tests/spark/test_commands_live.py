@@ -194,6 +194,11 @@ def test_blocked_channels_are_found_and_released(broker, topic_prefix, tmp_path)
         assert advice["late"] == 1
         assert service.stop() == 0, service.said()
         assert "Traceback" not in service.said()
+        said = service.said()
+        assert "p: command skip (blocked 0 s" in said  # answered by the driver, for all shards
+        assert "p: command seed (channel k1, label 4" in said
+        assert ": refused (reason not-ahead, detail " in said
+        assert "why a look): done (channels " in said
     judge_topics(broker.bootstrap, topics, out)
     judge_account(config)
     assert "no answer" not in sequencer("verify", config)

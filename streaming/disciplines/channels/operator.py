@@ -32,7 +32,7 @@ from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import order_of_arrival, unpacked
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
-from streaming.arrow.totals import Totals
+from streaming.arrow.totals import ANSWERS_MAX, Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.fields import unreadable
@@ -177,6 +177,7 @@ def step_shard(
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
     answers, totals.parts = asked.answers(outcome.answers, now_ms)
     totals.shared += len(totals.parts)
+    totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
     totals.waiting = told_waiting(shard.state, outcome.state)
     events = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:

@@ -152,7 +152,10 @@ def test_a_shard_without_its_last_row_stops_the_batch(plan, broker, transactiona
 
 
 def test_what_driver_and_tasks_tell_each_other_is_one_text():
-    report = Report(3, True, Written(1, 0, [1, 2]), [(7, '{"in": 1}'), (12, '{"x": "a b"}')])
+    report = Report(
+        3, True, Written(1, 0, [1, 2]), [(7, '{"in": 1}'), (12, '{"x": "a b"}')],
+        answers=[{"event": "command-done", "why": "two\nlines"}],
+    )  # fmt: skip
     assert Report.from_text(report.to_text()) == report
     context = BatchContext("a query", 12, True, {0: 11, 7: 3})
     assert BatchContext.from_json(context.to_json()) == context
