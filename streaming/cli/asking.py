@@ -37,27 +37,26 @@ ChannelBase64Option = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="The answer as it stands in Kafka.")]
 
 
-def load_pipeline(
-    config: Path, pipeline: str | None, discipline: str | None = None
-) -> tuple[Config, str]:
-    """The configuration, and the pipeline that is meant; of this discipline (None: of any)."""
+def load_pipeline(config: Path, pipeline: str | None, *disciplines: str) -> tuple[Config, str]:
+    """The configuration, and the pipeline that is meant; of one of these disciplines, if any."""
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
 
     settings = load_config(config)
     fitting = [
         name
         for name in settings.named([pipeline] if pipeline else [])
-        if discipline in (None, settings.pipelines[name].discipline)
+        if not disciplines or settings.pipelines[name].discipline in disciplines
     ]
+    wanted = " or ".join(map(repr, disciplines))
     if not fitting and pipeline:
         other = settings.pipelines[pipeline].discipline
         raise ConfigError(
-            f"Pipeline {pipeline!r} has the discipline {other!r}; this verb is for {discipline!r}.",
+            f"Pipeline {pipeline!r} has the discipline {other!r}; this verb is for {wanted}.",
             "Nothing was done.",
         )
     if not fitting:
         raise ConfigError(
-            f"{config} has no pipeline of the discipline {discipline!r}, for which this verb is.",
+            f"{config} has no pipeline of the discipline {wanted}, for which this verb is.",
             "Nothing was done.",
         )
     if len(fitting) > 1:

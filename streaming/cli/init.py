@@ -27,6 +27,7 @@ class Discipline(StrEnum):
     CHANNEL = "channel"
     GROUP = "group"
     MULTICAST = "multicast"
+    LABEL = "label"
 
 
 PIPELINES = {
@@ -48,6 +49,11 @@ groups = {{ G0 = ["A", "B"], G1 = ["A", "B", "C"] }}   # the first members; late
     Discipline.MULTICAST: """\
 discipline = "multicast"         # one total order of messages to any peers
 input = [{input}]                # key: the sender; header "to": the destinations
+""",
+    Discipline.LABEL: """\
+discipline = "label"             # each channel's records get the labels 0, 1, 2, … as they arrive
+input = [{input}]
+# channel = "key"                # what a record's channel is; the default: its key
 """,
 }
 SERVICE = """\

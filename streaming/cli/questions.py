@@ -83,7 +83,8 @@ class ChannelQuestion:
         from streaming.disciplines.channels.commands import read_request  # noqa: PLC0415
 
         whole = {"op": op, **self._channels(), **more, "by": self.by, "why": self.why}
-        settings, name = load_pipeline(self.config, self.pipeline, "channel")
+        disciplines = ("channel", "label") if op == "reset" else ("channel",)
+        settings, name = load_pipeline(self.config, self.pipeline, *disciplines)
         command = {key: value for key, value in whole.items() if value is not None}
         for key in more.keys() & command.keys():
             text = command[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,28 @@ def topic_faults(tables: dict[str, Any]) -> list[str]:
     """
     uses = [use for name, table in tables.items() for use in _uses(name, table)]
     return [*_clashes(uses), *_lookalikes(uses), *_circles(uses)]
+
+
+def label_faults(pipelines: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Channel pipelines that could not go on with the labels that another pipeline gives."""
+    given = {each.output: name for name, each in pipelines.items() if each.discipline == "label"}
+    for name, each in pipelines.items():
+        for topic in each.input if each.discipline == "channel" else ():
+            if topic not in given:
+                continue
+            source = key_path(["pipelines", given[topic]])
+            if prefix:
+                yield (
+                    f"{key_path(['pipelines', name, 'input'])}: {topic} has its epochs from "
+                    f"{source} as the header {prefix}epoch, and a channel pipeline reads epoch; "
+                    "leave service.header_prefix out"
+                )
+            if each.retire_after.ms < pipelines[given[topic]].retire_after.ms:
+                yield (
+                    f"{key_path(['pipelines', name, 'retire_after'])}: is shorter than that of "
+                    f"{source}, which would go on with labels of channels that are forgotten here; "
+                    "make it as long or longer"
+                )
 
 
 def _uses(name: str, table: Any) -> Iterator[Use]:

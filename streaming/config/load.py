@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from streaming.config import properties
 from streaming.config.explain import explain, unknown
-from streaming.config.flow import topic_faults
+from streaming.config.flow import label_faults, topic_faults
 from streaming.config.tables import Kafka, Service
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
@@ -112,6 +112,7 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
     spark = _spark(tables.get("spark", {}), environ, faults)
     secrets += properties.secrets(tables.get("spark"), spark)
     pipelines = _pipelines(tables.get("pipelines"), faults)
+    faults += label_faults(pipelines, service.header_prefix if service else "")
     if faults or service is None or kafka is None:
         raise refusal([properties.hide(fault, secrets) for fault in faults], source)
     return Config(service, kafka, spark, pipelines, secrets, source)

@@ -8,9 +8,12 @@ from typing import Any
 from streaming.disciplines.channels import CHANNEL
 from streaming.disciplines.discipline import Discipline
 from streaming.disciplines.groups import GROUP
+from streaming.disciplines.label import LABEL
 from streaming.disciplines.multicast import MULTICAST
 
-DISCIPLINES: dict[str, Discipline] = {each.name: each for each in (CHANNEL, GROUP, MULTICAST)}
+DISCIPLINES: dict[str, Discipline] = {
+    each.name: each for each in (CHANNEL, GROUP, MULTICAST, LABEL)
+}
 
 
 def operators(pipelines: Iterable[Any]) -> list[str]:

@@ -1,6 +1,7 @@
-"""The judge of discipline ``channel``: guarantees 1 and 5 of docs/guarantees.md.
+"""The judge of disciplines ``channel`` and ``label``: guarantees 1 and 5 of docs/guarantees.md.
 
-Faults by name: `bad-output` (the service's headers are missing or no numbers), `wrong-partition`,
+Faults by name: `bad-output` (the service's headers are missing or no numbers, or a label that
+discipline `label` gave is not the `sequence`, its epoch not the incarnation), `wrong-partition`,
 `hole` (in `sequence`), `repeat`, `rewritten` (one (key, incarnation, sequence) with two contents),
 `disorder` (labels or epochs go back), `overtaken` (a record without a label, by what came after
 it), `unannounced-gap`, `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (a record that
@@ -87,16 +88,17 @@ def _note_gaps(work: Judging) -> None:
 def _judge_outputs(work: Judging) -> Counter[Any]:
     """Order, sequences, gaps and partitions; how often each content was delivered."""
     settings, verdict, material = work.settings, work.verdict, work.material
-    bare = [without(record, 2) for record in material.outputs]
+    bare = [without(record, len(settings.added)) for record in material.outputs]
     readings = read_all(bare, settings)
     topics = {record.topic for record in material.outputs}
     homes = Homes(verdict, dict.fromkeys(topics, settings.output_partitions))
     passing = Passing(verdict, material.inputs if settings.pass_unlabelled else [])
     delivered: Counter[Any] = Counter()
     for record, stripped, reading in zip(material.outputs, bare, readings, strict=True):
-        added = _added(record, settings, ("sequence", "incarnation"))
+        added = _added(record, settings)
         if added is None:
-            verdict.find("bad-output", f"{record} lacks sequence or incarnation as last headers")
+            names = ", ".join(settings.added)
+            verdict.find("bad-output", f"{record} has not {names} as its last headers")
             continue
         if reading.reason is not None or reading.channel is None:
             verdict.find("bad-delivered", f"{record} had to be rejected: {reading.reason}")
@@ -285,9 +287,10 @@ def _may_be_held(
     return lambda reading: missing and reading.epoch == epoch and ahead(reading)
 
 
-def _added(
-    record: Record, settings: ChannelSettings, names: tuple[str, ...]
-) -> tuple[int, int] | None:
-    values = tail(record, settings.header_prefix, names)
-    sequence, incarnation = map(number, values or (None, None))
-    return None if min(sequence, incarnation) < 0 else (sequence, incarnation)
+def _added(record: Record, settings: ChannelSettings) -> tuple[int, int] | None:
+    """Its sequence and incarnation; a label that is given is the one, an epoch the other."""
+    values = tail(record, settings.header_prefix, settings.added)
+    *given, sequence, incarnation = map(number, values or (None, None))
+    if min(sequence, incarnation) < 0 or given not in ([], [sequence, incarnation]):
+        return None
+    return sequence, incarnation

@@ -20,7 +20,8 @@ from streaming.verify.values import said_of
 class ChannelSettings:
     """What the judge must know of the pipeline's configuration.
 
-    Where there is a field, it counts in place of the header.
+    Where there is a field, it counts in place of the header. ``gives_labels``: discipline `label`;
+    what records say of labels does not count.
     """
 
     pipeline: str
@@ -36,6 +37,13 @@ class ChannelSettings:
     output_partitions: int = 1
     held_max: int = 10_000
     pass_unlabelled: bool = False
+    gives_labels: bool = False
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The headers that a delivery has besides, without their prefix."""
+        own = ("label", "epoch") if self.gives_labels else ()
+        return (*own, "sequence", "incarnation")
 
 
 @dataclass(slots=True)
@@ -138,7 +146,8 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     ):
         _, channel = said_of(record, settings.channel_header, settings.channel_field)
         reason = None
-        passes = settings.pass_unlabelled and not labelled and channel is not None
+        passes = settings.pass_unlabelled and channel is not None
+        passes &= settings.gives_labels or not labelled
         if channel is None:
             reason = "missing-channel"
         elif not labelled and not passes:

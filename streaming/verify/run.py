@@ -15,6 +15,7 @@ from streaming.disciplines.channels.fields import fields_of
 from streaming.disciplines.channels.pack import has_sql, header_name
 from streaming.disciplines.channels.settings import ChannelPipeline
 from streaming.disciplines.groups.settings import GroupPipeline
+from streaming.disciplines.label.settings import LabelPipeline
 from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.errors import ConfigError
 from streaming.verify import channel, group, multicast, origins
@@ -180,7 +181,7 @@ def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
 
 def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     config, name, topics = asked.config, asked.name, asked.topics
-    pipeline: ChannelPipeline = asked.settings
+    pipeline: ChannelPipeline | LabelPipeline = asked.settings
     if has_sql(pipeline.channel, pipeline.label):
         raise ConfigError(
             f"pipelines.{name}: verify reads channel and label from the key, header('…') and "
@@ -214,6 +215,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         output_partitions=max(1, partitions),
         held_max=rules.held_max,
         pass_unlabelled=rules.pass_unlabelled,
+        gives_labels=pipeline.discipline == "label",
     )
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
     ends = {(record.topic, record.partition): record.offset + 1 for record in commands}
@@ -227,8 +229,9 @@ def _parsed(events: list[Any]) -> list[dict[str, Any]]:
 
 
 JUDGES = {
-    "channel": Judge(
-        _judge_channel, frozenset({"lost", "unanswered", "wrong-count", "wrong-after"})
+    **dict.fromkeys(
+        ("channel", "label"),
+        Judge(_judge_channel, frozenset({"lost", "unanswered", "wrong-count", "wrong-after"})),
     ),
     "group": Judge(_judge_group, OF_COMMANDS),
     "multicast": Judge(_judge_multicast, OF_COMMANDS),

@@ -41,6 +41,8 @@ PIPELINES = {
     "named": {"channel": "header('c')"},
     "hashed": {"channel": "cast(hash(cast(cast(value as string) as int)) as string)"},
     "passing": {"unlabelled": "pass"},
+    "labelled": {"discipline": "label"},
+    "ordered": {"input": "labelled.out"},
     "second": {"input": "text.out"},
 }
 HASHED = [*range(200), 65_535, 65_536, 2**31 - 1, -1, -(2**31)]
@@ -108,6 +110,13 @@ def inputs():
             Record(b"k", None, []),
             Record(None, b"no channel", []),
         ],
+        "labelled": [
+            labelled(b"k", 7, b"first", ("epoch", b"x")),
+            Record(b"j", b"of another", []),
+            Record(None, b"no channel", []),
+            Record(b"k", None, [("fin", None)]),
+        ],
+        "ordered": [],
         "second": [],
     }
 
@@ -120,7 +129,7 @@ def ran(broker, tmp_path_factory):
     for name, each in PIPELINES.items():
         topics = {role: f"{prefix}{name}.{role}" for role in ("output", "rejects", "events")}
         given = each.get("input")
-        topics["input"] = f"{prefix}text.output" if given else f"{prefix}{name}.input"
+        topics["input"] = f"{prefix}{given}put" if given else f"{prefix}{name}.input"
         pipelines[name] = {**{k: v for k, v in each.items() if k != "header"}, **topics}
         if not given:
             create_topics(broker.bootstrap, {topics["input"]: 2})
@@ -219,6 +228,24 @@ def test_what_has_no_label_passes_where_it_arrives(ran):
     assert verify(ran.config, "--pipeline", "passing")[0] == 0
 
 
+def test_labels_by_order_of_arrival(ran):
+    out = [r for r in ran("labelled") if r.key == b"k"]
+    assert values(out) == [b"first", None]
+    for n, r in enumerate(out):
+        born = r.header("incarnation")
+        number = b"%d" % n
+        assert r.headers[-4:] == [
+            ("label", number),
+            ("epoch", born),
+            ("sequence", number),
+            ("incarnation", born),
+        ]
+    assert reasons(ran("labelled", "rejects")) == [(b"no channel", "missing-channel")]
+    assert verify(ran.config, "--pipeline", "labelled")[0] == 0
+    found = inspect(ran.config, "--pipeline", "labelled", "--channel", "k")
+    assert [each["next"] for each in found["channels"]] == [2]
+
+
 def test_epochs_and_fin(ran):
     assert values(ran("epochs")) == [b"a", b"c", b"A", b"B", b"end"]
     assert sorted(reasons(ran("epochs", "rejects"))) == [
@@ -306,12 +333,14 @@ def test_the_accounting_adds_up_and_a_rerun_changes_nothing(ran):
     for name, figures in before.items():
         ended = figures["delivered"] + sum(figures["rejected"].values())
         assert figures["in"] == ended + figures["dropped"] + figures["held"], name
-    again = ("text", "drop", "epochs", "bounds", "skipfull")
+    again = ("text", "drop", "epochs", "bounds", "skipfull", "labelled")
     outputs = {name: (ran(name), ran(name, "rejects"), ran(name, "events")) for name in again}
-    chosen = [word for name in (*again, "second") for word in ("--pipeline", name)]
+    chosen = [word for name in (*again, "second", "ordered") for word in ("--pipeline", name)]
     run_once(ran.config, *chosen)
     for name, (out, rejects, told) in outputs.items():
         assert (ran(name), ran(name, "rejects"), ran(name, "events")) == (out, rejects, told)
     assert values(ran("second")) == [b"z", b"y", b"x", b"w"], (
         "one pipeline's output is another's input"
     )
+    assert sorted(values(ran("ordered")), key=str) == [None, b"first", b"of another"]
+    assert verify(ran.config, "--pipeline", "ordered")[0] == 0

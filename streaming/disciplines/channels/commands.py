@@ -64,24 +64,26 @@ class Request:
         return output.answer(pipeline, place, self.id, now_ms, more)
 
 
-def read_request(value: bytes | None) -> Request:
-    """Read a command."""
+def read_request(value: bytes | None, ops: Sequence[Op] = tuple(Op)) -> Request:
+    """Read a command that is one of ``ops``."""
     own_name: str | None = None
     repeated: dict[str, Any] = {}
     try:
         request = read_object(value)
         own_name = own_id(request)
-        command = _read(request, repeated)
+        command = _read(request, ops, repeated)
     except Refused as refused:
         return Request(own_name, None, repeated, refused.reason, refused.detail)
     return Request(own_name, command, repeated)
 
 
-def _read(request: Mapping[str, Any], repeated: dict[str, Any]) -> ChannelCommand:
+def _read(
+    request: Mapping[str, Any], ops: Sequence[Op], repeated: dict[str, Any]
+) -> ChannelCommand:
     repeated |= signature(request)
-    op = next((known for known in Op if known.value == request.get("op")), None)
+    op = next((known for known in ops if known.value == request.get("op")), None)
     if op is None:
-        raise Refused("unknown-op", f"op is none of {', '.join(known.value for known in Op)}")
+        raise Refused("unknown-op", f"op is none of {', '.join(known.value for known in ops)}")
     repeated["op"] = op.value
     if strange := sorted(
         set(request) - FIELDS | {*LABEL.values()} & set(request) - {LABEL.get(op)}
@@ -142,7 +144,7 @@ class Asked:
         places = rows.select(["topic", "partition", "offset"]).to_pylist()
         for place in places:
             place["topic"] = plan.reads[place["topic"]]
-        requests = [read_request(value) for value in rows["value"].to_pylist()]
+        requests = [read_request(value, plan.ops) for value in rows["value"].to_pylist()]
         return cls(requests, places, plan.pipeline)
 
     @property

@@ -197,6 +197,10 @@ def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
 
 def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:
     order = pa.array(arrived)
+    if plan.gives_labels:
+        channel = flat(batch["key" if plan.keyed else "channel"]).take(order)
+        none = pa.nulls(len(order), pa.binary())
+        return Arrivals(channel, none, none, np.zeros(len(order), np.bool_))
     names = ("key" if plan.keyed else "channel", "label", "epoch")
     channel, label, epoch = (flat(batch[name]).take(order) for name in names)
     return Arrivals(channel, label, epoch, batch["fin"].to_numpy()[arrived])
@@ -210,11 +214,11 @@ def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.
     runs = np.diff(starts, append=len(delivered.row))
     partitions = np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs)
     order = order_by(partitions)  # here by numbers: encoded, their bytes would be moved for it
-    added: dict[str, NDArray[Any]] = {
-        "partition": partitions[order],
-        "sequence": delivered.sequence[order],
-        "incarnation": delivered.incarnation[order],
-    }
+    sequence, incarnation = delivered.sequence[order], delivered.incarnation[order]
+    added: dict[str, NDArray[Any]] = {"partition": partitions[order]}
+    if plan.gives_labels:
+        added |= {"label": sequence, "epoch": incarnation}
+    added |= {"sequence": sequence, "incarnation": incarnation}
     leaving = delivered.row[order]
     for piece in pool.pieces(leaving):
         rows = pool.take(leaving[piece], DELIVERED)

@@ -6,6 +6,7 @@ Commands travel among the records, to the shards that they concern.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sequencer.channels import Op
 from streaming.arrow.columns import flat, last_headers, plain
 from streaming.arrow.kafka_rows import RECORD_COLUMNS
 from streaming.arrow.pack import pack_by_shard, packs_of
@@ -99,6 +101,7 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
         label=header_name(plan.label),
         inputs=len(plan.inputs),
         fields=fields_of(plan.channel, plan.label),
+        ops=plan.ops,
         blocks=plan.compression == "lz4",
     )
     if not has_expressions(plan.channel, plan.label):
@@ -154,23 +157,28 @@ def make_packs(
     inputs: int,
     *,
     fields: Fields | None = None,
+    ops: Sequence[Op] = tuple(Op),
     blocks: bool = False,
 ) -> pa.RecordBatch:
     """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
 
-    ``fields``: what is read from values. ``blocks``: large values are compressed as they will be
-    in Kafka (`streaming.wire.blocks`).
+    ``fields``: what is read from values. ``ops``: the commands that may be given. ``blocks``:
+    large values are compressed as they will be in Kafka (`streaming.wire.blocks`).
     """
     records = with_fields(records, fields or {}, inputs)
     channels = flat(records["channel" if "channel" in schema.names else "key"])
     shard = shards_of(channels, len(keys))
-    rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys))
+    rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys), ops)
     values = blocked if blocks and with_large(rows) else with_values
     return pack_by_shard(rows, shard, keys, values)
 
 
 def with_commands(
-    rows: pa.Table, shard: NDArray[np.int32], inputs: int, shards: int
+    rows: pa.Table,
+    shard: NDArray[np.int32],
+    inputs: int,
+    shards: int,
+    ops: Sequence[Op] = tuple(Op),
 ) -> tuple[pa.Table, NDArray[np.int32]]:
     """The rows with their shards, each command as often as there are shards that it concerns.
 
@@ -183,7 +191,7 @@ def with_commands(
     spread = (commands_given["partition"].to_numpy() + commands_given["offset"].to_numpy()).tolist()
     targets = []
     for value, at in zip(commands_given["value"].to_pylist(), spread, strict=True):
-        target = read_request(value).shard(shards, at)
+        target = read_request(value, ops).shard(shards, at)
         targets.append(list(range(shards)) if target is None else [target])
     records = np.delete(np.arange(len(rows)), commands)
     row = np.concatenate(

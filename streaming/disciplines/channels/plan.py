@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from sequencer.channels import Rules
+from sequencer.channels import Op, Rules
 from sequencer.channels.rules import POLICIES, Full
 from streaming.disciplines.plan import Plan
 from streaming.settings.fields import ValueField
@@ -17,11 +17,15 @@ class ChannelPlan(Plan):
     """One pipeline of discipline ``channel``.
 
     ``label`` and ``channel`` are SQL expressions, or fields of the value; the two defaults
-    (``header('label')`` and ``key``) and fields take a faster way.
+    (``header('label')`` and ``key``) and fields take a faster way. ``gives_labels``: what records
+    say of labels, epochs and FIN is not read, and deliveries have their numbers as labels.
+    ``ops``: the commands that operators may give.
     """
 
     discipline: ClassVar[str] = "channel"
     decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "drop_duplicates")
+    gives_labels: ClassVar[bool] = False
+    ops: ClassVar[tuple[Op, ...]] = tuple(Op)
     commands: str
     rules: Rules
     channel: str | ValueField = "key"

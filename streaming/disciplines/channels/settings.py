@@ -53,24 +53,29 @@ class Buffer(Table):
     full: Literal["reject", "skip"] = "reject"
 
 
-class ChannelPipeline(Pipeline):
+class ByChannel(Pipeline):
+    """What the pipelines have in common whose records belong to channels."""
+
+    channel: Expression = "key"
+
+    @field_validator("channel", "label", check_fields=False)
+    @classmethod
+    def _sql(cls, value: str | ValueField) -> str | ValueField:
+        if isinstance(value, str) and (wrong := sql_fault(value)):
+            raise ValueError(wrong)
+        return value
+
+
+class ChannelPipeline(ByChannel):
     """Discipline ``channel``: each channel's messages in the order of their labels."""
 
     discipline: Literal["channel"]
-    channel: Expression = "key"
     label: Expression = "header('label')"
     labels: Annotated[AnyLabels, Field(discriminator="kind")] = Linear()
     gap: GapPolicy = GapPolicy()
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"
     unlabelled: Literal["reject", "pass"] = "reject"
-
-    @field_validator("channel", "label")
-    @classmethod
-    def _sql(cls, value: str | ValueField) -> str | ValueField:
-        if isinstance(value, str) and (wrong := sql_fault(value)):
-            raise ValueError(wrong)
-        return value
 
     @field_validator("buffer")
     @classmethod

@@ -8,7 +8,7 @@ from streaming.config import load_config
 from streaming.kafka.embedded import free_port
 
 
-@pytest.mark.parametrize("discipline", ["channel", "group", "multicast"])
+@pytest.mark.parametrize("discipline", ["channel", "group", "multicast", "label"])
 def test_what_it_writes_can_work(here, tmp_path, discipline):
     path = tmp_path / "first.toml"
     nobody = f"127.0.0.1:{free_port()}"

@@ -1,0 +1,67 @@
+"""Discipline `label`: each channel's records get labels by order of arrival.
+
+It is the labelling end of an ordered channel (`ordered_label_beh` of "In-Order Message Delivery",
+2011) as a pipeline. A shard is one of discipline `channel` in which every record passes without a
+label: the number of its delivery is the label that it gets. `settings`, `plan`, `describe`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from streaming.disciplines.channels import CHANNEL
+from streaming.disciplines.discipline import Fixed, Reader
+from streaming.disciplines.label.settings import LabelPipeline
+from streaming.disciplines.state_row import StateRow
+
+if TYPE_CHECKING:
+    from streaming.disciplines.label.plan import LabelPlan
+
+
+def _identity(settings: LabelPipeline) -> dict[str, Any]:
+    return settings.model_dump(mode="json", include={"channel"})
+
+
+def _plan(
+    settings: LabelPipeline, _identity: Mapping[str, Any], common: dict[str, Any]
+) -> LabelPlan:
+    from streaming.disciplines.label.plan import LabelPlan  # noqa: PLC0415
+
+    return LabelPlan(
+        **common, commands=settings.commands, rules=settings.rules(), channel=settings.channel
+    )
+
+
+def _describe(plan: LabelPlan) -> Reader:
+    from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
+    from streaming.disciplines.channels.pack import record_schema  # noqa: PLC0415
+    from streaming.disciplines.channels.shard_files import ShardFiles  # noqa: PLC0415
+    from streaming.disciplines.label.describe import describe  # noqa: PLC0415
+
+    schema = record_schema(plan)
+
+    def read(key: int, state: StateRow) -> Iterator[dict[str, Any]]:
+        return describe(decode_shard(state, schema, ShardFiles.of(plan, key)))
+
+    return read
+
+
+LABEL = replace(
+    CHANNEL,
+    name="label",
+    settings=LabelPipeline,
+    operators=lambda settings: (
+        *CHANNEL.operators(settings),
+        "streaming.disciplines.label.plan",
+    ),
+    reasons=("missing-channel", "too-large", "refused"),
+    counted=(),
+    shown=("channel", "epoch", "next", "active"),
+    fixed={"channel": Fixed("set the pipeline's channel expression back")},
+    identity=_identity,
+    plan=_plan,
+    describe=_describe,
+    disorder=False,
+)
