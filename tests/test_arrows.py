@@ -51,7 +51,7 @@ LAYERS = [
     {"sink", "source", "resending"},
     {"service"},
     {"verify"},
-    {"demo"},
+    {"demo", "console"},
     {"cli"},
 ]
 """The rooms of `streaming`, the lowest first."""

@@ -16,6 +16,7 @@ from streaming.cli.broker import broker
 from streaming.cli.changes import group, node
 from streaming.cli.check import check
 from streaming.cli.clients import end_output
+from streaming.cli.console import console
 from streaming.cli.demo import demo
 from streaming.cli.graph import graph
 from streaming.cli.init import init
@@ -51,7 +52,7 @@ app = typer.Typer(
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
     demo, init, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise,
-    replay, verify, graph, send, tail, broker, rescale, backup, simulate,
+    replay, verify, graph, send, tail, broker, rescale, backup, simulate, console,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(group, name="group")

@@ -106,7 +106,7 @@ def group_list(
 
     Example: sequencer group list orders.toml
     """
-    from streaming.cli.memberships import now  # noqa: PLC0415  (a quick --help)
+    from streaming.verify.current import now  # noqa: PLC0415  (a quick --help)
 
     groups = now(*load_pipeline(config, pipeline, "group"))
     _show([{"group": name, **asdict(groups[name])} for name in sorted(groups)], as_json=as_json)
@@ -158,7 +158,7 @@ def node_list(
 
     Example: sequencer node list orders.toml
     """
-    from streaming.cli.memberships import nodes  # noqa: PLC0415
+    from streaming.verify.current import nodes  # noqa: PLC0415
 
     owners = nodes(*load_pipeline(config, pipeline, "multicast"))
     rows = [{"node": name, "owner": owner} for name, owner in sorted(owners.items())]

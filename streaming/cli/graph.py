@@ -61,11 +61,11 @@ def graph(
     settings = load_config(config)
     name, chosen = _chosen(settings, pipeline)
     if running:
-        from streaming.cli import memberships  # noqa: PLC0415
+        from streaming.verify import current  # noqa: PLC0415
 
-        there = memberships.now(settings, name)
+        there = current.now(settings, name)
         groups = {group: listed.members for group, listed in there.items()}
-        counted = memberships.messages(settings, name)
+        counted = current.messages(settings, name)
         messages = {group: counted[group] for group in groups}
     else:
         groups, messages = {group: list(members) for group, members in chosen.groups.items()}, None

@@ -1,0 +1,125 @@
+"""`sequencer console`: pages in the browser that show what is in order, what waits, and why."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streaming.config import Config
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PORT_MAX = 65_535
+
+
+def console(
+    config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
+    listen: Annotated[str, typer.Option("--listen", help="Address and port.")] = "127.0.0.1:8484",
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", help="A login with the token in this file may act."),
+    ] = None,
+    user_header: Annotated[
+        str | None,
+        typer.Option(
+            "--user-header", help="Trust this header of a login in front to name who acts."
+        ),
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="A name by which browsers reach it; may be given often."),
+    ] = None,
+) -> None:
+    """Show pipelines in the browser, and release what waits.
+
+    A process of its own: it reads the checkpoint's figures and Kafka's topics, and the service does
+    not notice it. On a loopback address reading needs no rights; acting (skip, seed, reset, changes
+    of groups, resend) needs --token-file or --user-header. On any other address so does reading,
+    and a proxy in front should give it TLS.
+
+    Needs the extra "console": pip install 'spark-sequencer[console]'.
+
+    Exit status: 0 after Ctrl-C or SIGTERM; 1 the address is used; 2 the call is wrong.
+
+    Example: sequencer console orders.toml --token-file console.token
+    """
+    from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+
+    settings = load_config(config)
+    address, port = _address(listen)
+    is_open = address in LOOPBACK
+    if not is_open and token_file is None and user_header is None:
+        raise ConfigError(
+            f"{listen} can be reached from other machines, and nobody could log in.",
+            "Nothing was started.",
+            "Give --token-file FILE, or --user-header NAME behind a login, or listen on 127.0.0.1.",
+        )
+    hosts = frozenset(each.lower() for each in (*LOOPBACK, address, *(host or ())))
+    names = hosts if is_open or host else frozenset()
+    _serve(settings, (address, port), token_file, user_header, is_open=is_open, hosts=names)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    address, _, port = listen.rpartition(":")
+    if not address or not port.isdecimal() or not 0 <= int(port) <= PORT_MAX:
+        raise ConfigError(
+            f"--listen {listen!r} is no address.", "Nothing was started.", "Write 127.0.0.1:8484."
+        )
+    return address.strip("[]"), int(port)
+
+
+def _serve(
+    config: Config,
+    at: tuple[str, int],
+    token_file: Path | None,
+    user_header: str | None,
+    *,
+    is_open: bool,
+    hosts: frozenset[str],
+) -> None:
+    try:
+        import uvicorn  # noqa: PLC0415
+
+        from streaming.console.app import Console  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"The console needs the package {error.name}, which is not installed.",
+            "Nothing was started.",
+            "pip install 'spark-sequencer[console]'",
+        ) from error
+    from streaming.console.access import Access, token_in  # noqa: PLC0415
+    from streaming.console.history import Recorder  # noqa: PLC0415
+    from streaming.console.listening import bound  # noqa: PLC0415
+
+    token = token_in(token_file) if token_file else None
+    access = Access(token, user_header.lower() if user_header else None, is_open)
+    recorder = Recorder(config)
+    socket = bound(at)
+    port = socket.getsockname()[1]
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Console(recorder, access).app(hosts),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=64,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=3,
+            proxy_headers=False,
+        )
+    )
+    recorder.start()
+    shown = f"[{at[0]}]" if ":" in at[0] else at[0]
+    print(f"The console is at http://{shown}:{port}/; Ctrl-C ends it.", file=sys.stderr, flush=True)
+    try:
+        server.run(sockets=[socket])
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        recorder.stop()
+        socket.close()

@@ -1,0 +1,77 @@
+"""Commands from the console: those of the command line, answered on the events topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.arrow.key_text import key_to_json
+from streaming.config import Config
+from streaming.console.views import decoded_key
+from streaming.disciplines.channels.commands import read_request
+from streaming.errors import ConfigError
+from streaming.kafka.asking import ask
+from streaming.resending.choice import Choice
+from streaming.resending.sending import Count, Resending
+
+ANSWER_SECONDS = 20
+CHANNEL_OPS = ("skip", "seed", "reset")
+GROUP_OPS = ("add", "set", "join", "leave", "remove")
+
+
+def channel_command(
+    config: Config, name: str, form: Mapping[str, str], user: str
+) -> dict[str, Any]:
+    """Send a command to channels and return the answer.
+
+    ``form``: op, channel (`views.encoded_key`) or blocked, label, why, dry_run. Raises ConfigError
+    where it cannot work, JobFailed where no answer comes.
+    """
+    op = form.get("op", "")
+    if op not in CHANNEL_OPS:
+        raise ConfigError(f"There is no command {op!r} for channels.", "Nothing was sent.")
+    command: dict[str, Any] = {"op": op, "by": user, "why": _why(form)}
+    if form.get("blocked"):
+        command["blocked"] = form["blocked"]
+    else:
+        command["channel"] = key_to_json(decoded_key(form.get("channel", "")))
+    label = form.get("label", "").strip()
+    if label and op != "reset":
+        is_number = config.pipelines[name].labels.kind != "custom" and label.isdecimal()
+        command["to" if op == "skip" else "label"] = int(label) if is_number else label
+    if form.get("dry_run"):
+        command["dry_run"] = True
+    request = read_request(json.dumps(command).encode())
+    if request.command is None:
+        raise ConfigError(f"The command is refused: {request.detail}.", "Nothing was sent.")
+    return ask(config, name, command, request.command.channel, ANSWER_SECONDS)
+
+
+def group_command(config: Config, name: str, form: Mapping[str, str], user: str) -> dict[str, Any]:
+    """Send a command about a group and return the answer; ``form``: op, group, members, member."""
+    op = form.get("op", "")
+    if op not in GROUP_OPS:
+        raise ConfigError(f"There is no command {op!r} for groups.", "Nothing was sent.")
+    command: dict[str, Any] = {"op": op, "group": form.get("group", ""), "by": user}
+    command["why"] = _why(form)
+    if op in ("add", "set"):
+        command["members"] = form.get("members", "").replace(",", " ").split()
+    if op in ("join", "leave"):
+        command["member"] = form.get("member", "").strip()
+    if form.get("if_version", "").isdecimal():
+        command["if_version"] = int(form["if_version"])
+    return ask(config, name, command, None, ANSWER_SECONDS)
+
+
+def resend(config: Config, name: str, form: Mapping[str, str]) -> dict[str, Count]:
+    """Send the rejects of a reason back, each once, or count them; ``form``: reason, dry_run."""
+    choice = Choice.of([form.get("reason", "")], ())
+    return Resending(config, name, choice, lambda _said: None).run(dry=bool(form.get("dry_run")))
+
+
+def _why(form: Mapping[str, str]) -> str:
+    why = form.get("why", "").strip()
+    if not why and not form.get("dry_run"):
+        raise ConfigError("A reason is missing.", "Nothing was sent.", "Say why.")
+    return why

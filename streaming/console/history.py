@@ -1,0 +1,190 @@
+"""What a pipeline's figures were: read once a second from its checkpoint, kept for a day.
+
+One thread writes (`Recorder.run`), request threads read; a deque's append and its copy are atomic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+import urllib.request
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from streaming.arrow.histograms import BOUNDS, LATENCY_MS
+from streaming.arrow.totals import Totals
+from streaming.config import Config
+from streaming.errors import SequencerError
+from streaming.kafka.lag import Lag, LagReader
+from streaming.service.checkpoint import Checkpoint
+
+FINE_SECONDS, FINE = 1, 600
+COARSE_SECONDS, COARSE = 60, 1440
+SLOW_SECONDS = 5
+"""How often Kafka is asked for the lag, the service for its metrics, and remote checkpoints."""
+SCRAPE_SECONDS_MAX = 2
+SCRAPE_BYTES_MAX = 8_000_000
+SAMPLE = re.compile(r"^sequencer_(\w+)\{([^}]*)\} ([0-9.eE+-]+|\+Inf|NaN)$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures at a moment (Unix time, s): counts of records, as `status --json` has them."""
+
+    at: float
+    seen: int
+    delivered: int
+    rejected: int
+    held: int
+    blocked: int
+    lag: int | None = None
+
+
+@dataclass
+class Pipeline:
+    """What is known of one pipeline; ``fault``: why nothing newer is."""
+
+    status: Mapping[str, Any] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    lag: Lag | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    fine: deque[Sample] = field(default_factory=lambda: deque(maxlen=FINE))
+    coarse: deque[Sample] = field(default_factory=lambda: deque(maxlen=COARSE))
+
+    def rate(self, name: str, seconds: float = 10) -> float:
+        """Return how much a count grew in a second, over the last ``seconds``."""
+        samples = list(self.fine)
+        since = [each for each in samples if each.at >= samples[-1].at - seconds] if samples else []
+        if len(since) < 2:
+            return 0.0
+        first, last = since[0], since[-1]
+        grown: int = getattr(last, name) - getattr(first, name)
+        return max(0, grown) / (last.at - first.at)
+
+    def rates(self, name: str, samples: Sequence[Sample]) -> list[float]:
+        """Return the growth of a count in a second, between each sample and the next."""
+        values = [(each.at, getattr(each, name)) for each in samples]
+        return [
+            max(0.0, after - before) / max(later - at, 1e-3)
+            for (at, before), (later, after) in pairwise(values)
+        ]
+
+
+class Recorder:
+    """Reads the figures of all pipelines until it is stopped."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.pipelines = {name: Pipeline() for name in config.pipelines}
+        self._checkpoints = {name: Checkpoint.of(config, name) for name in config.pipelines}
+        self._lags: dict[str, LagReader] = {}
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._loop, args=(self._read, FINE_SECONDS), daemon=True),
+            threading.Thread(target=self._loop, args=(self._ask, SLOW_SECONDS), daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End within a moment; a question to Kafka that is under way is not waited for."""
+        self._stop.set()
+
+    def _loop(self, work: Any, seconds: float) -> None:
+        while not self._stop.is_set():
+            work()
+            self._stop.wait(seconds)
+
+    def _read(self) -> None:
+        for name, pipeline in self.pipelines.items():
+            checkpoint = self._checkpoints[name]
+            try:
+                status = checkpoint.status()
+                if status.get("at") != pipeline.status.get("at"):
+                    shards = status.get("shards", {}).values()
+                    pipeline.totals = Totals.sum(Totals(**each) for each in shards)
+                    pipeline.status = status
+                pipeline.fault = ""
+            except (SequencerError, OSError) as error:
+                pipeline.fault = self.config.hide(str(error))
+            totals = pipeline.totals
+            sample = Sample(
+                time.time(),
+                totals.seen,
+                totals.delivered,
+                sum(totals.rejected.values()),
+                totals.held,
+                totals.blocked,
+                pipeline.lag.records if pipeline.lag else None,
+            )
+            pipeline.fine.append(sample)
+            if not pipeline.coarse or sample.at - pipeline.coarse[-1].at >= COARSE_SECONDS:
+                pipeline.coarse.append(sample)
+
+    def _ask(self) -> None:
+        found = scraped(self.config.service.metrics)
+        for name, pipeline in self.pipelines.items():
+            pipeline.metrics = found.get(name, {})
+            try:
+                if name not in self._lags:
+                    settings = self.config.pipelines[name]
+                    topics = (*settings.input, settings.commands)
+                    self._lags[name] = LagReader(self.config, topics)
+                pipeline.lag = self._lags[name](self._checkpoints[name].read_up_to())
+            except (SequencerError, OSError):
+                pipeline.lag = None
+
+
+def scraped(address: str) -> dict[str, dict[str, Any]]:
+    """Return the service's metrics by pipeline: phases of the last batch, latencies.
+
+    Empty where the service has no address for them, or does not answer.
+    """
+    if not address:
+        return {}
+    try:
+        with urllib.request.urlopen(
+            f"http://{address}/metrics", timeout=SCRAPE_SECONDS_MAX
+        ) as answer:
+            text = answer.read(SCRAPE_BYTES_MAX).decode(errors="replace")
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for name, labels, value in SAMPLE.findall(text):
+        label = dict(LABEL.findall(labels))
+        one = found.setdefault(label.get("pipeline", ""), {"phases": {}, "latency": {}})
+        with contextlib.suppress(ValueError):
+            if name == "batch_seconds":
+                one["phases"][label["phase"]] = float(value)
+            elif name == "latency_seconds_bucket":
+                one["latency"][label["le"]] = float(value)
+            elif name == "up":
+                one["up"] = float(value)
+    return found
+
+
+def latency(metrics: Mapping[str, Any], share: float) -> float | None:
+    """Return the latency (s) that so large a share of all deliveries was not above."""
+    buckets = metrics.get("latency") or {}
+    whole = buckets.get("+Inf", 0)
+    if not whole:
+        return None
+    bounds = sorted((float(le), count) for le, count in buckets.items() if le != "+Inf")
+    return next((le for le, count in bounds if count >= share * whole), BOUNDS[LATENCY_MS][-1])
+
+
+def age_seconds(status: Mapping[str, Any], now: float) -> float | None:
+    """Return how old the figures of the last batch are; None where no batch ended yet."""
+    at = status.get("at")
+    return None if at is None else max(0.0, now - datetime.fromisoformat(at).timestamp())
