@@ -45,9 +45,9 @@ class TooManyTries(Exception):  # noqa: N818  (reads as what it is)
 class Access:
     """The sessions. ``token``: what a login needs (None: nobody logs in).
 
-    ``user_header``: the header in which a login in front names the user; trusted because the person who
-    started the console said so. ``is_open``: whether reading needs no session. The lock guards what
-    request threads share.
+    ``user_header``: the header in which a login in front names the user; trusted because the person
+    who started the console said so. ``is_open``: whether reading needs no session. The lock guards
+    what request threads share.
     """
 
     token: str | None = None
