@@ -1,6 +1,7 @@
 """Run seeds: `python -m tests.simulated --seeds 1000 [--first N] [--show SEED]`."""
 
 import argparse
+import math
 import sys
 import time
 
@@ -29,6 +30,7 @@ def main():
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--first", type=int, default=0, help="the first seed")
     asked.add_argument("--seeds", type=int, default=1000, help="how many")
+    asked.add_argument("--seconds", type=float, default=math.inf, help="no seed begins later")
     asked.add_argument("--show", type=int, help="run one seed, shrunk, and print its history")
     asked.add_argument(
         "--planted", help="a fault to plant (all: each of them), until a seed finds it"
@@ -43,14 +45,17 @@ def main():
         print("\n".join(history.world.log))
         print("\n".join(faults) or "nothing is wrong")
         return int(bool(faults))
-    began, failed = time.monotonic(), []
+    began, failed, count = time.monotonic(), [], 0
     for seed in range(options.first, options.first + options.seeds):
+        if time.monotonic() - began > options.seconds:
+            break
         faults, _ = run(seed)
+        count += 1
         if faults:
             failed.append(seed)
-            print(f"seed {seed}: {faults[0]}")
+            print(f"seed {seed}: {faults[0]}", flush=True)
     minutes = (time.monotonic() - began) / 60
-    print(f"{options.seeds} seeds, {len(failed)} failed, {options.seeds / minutes:,.0f} a minute")
+    print(f"{count} seeds, {len(failed)} failed, {minutes:.1f} minutes")
     return int(bool(failed))
 
 

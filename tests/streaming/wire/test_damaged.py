@@ -1,6 +1,7 @@
 """Bytes that are not what they claim to be: an error with place and reason, in bounded time."""
 
 import gzip
+import random
 import re
 import struct
 import zlib
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from streaming.wire import decompression
 from streaming.wire.decompression import decompressed
 from streaming.wire.fetched import Unreadable, fetched, tables
 from tests.streaming.wire.batches import CODES, batch, finished, marker, read, with_checksum
@@ -267,3 +269,46 @@ def test_every_batch_of_a_table_is_looked_at_for_the_one_that_is_damaged():
     with pytest.raises(Unreadable) as found:
         list(tables([part], 2**23))
     assert found.value.args[2] == 3
+
+
+@pytest.fixture(params=[(), ("zstd",)], ids=["at first", "once bytes were damaged"])
+def damaged_before(request, monkeypatch):
+    """What the process has met."""
+    monkeypatch.setattr(decompression, "_damaged", {*request.param})
+
+
+@pytest.mark.usefixtures("damaged_before")
+@pytest.mark.parametrize("size", [0, 3, 6_000, 3 * MIB])
+def test_frames_of_zstd(size):
+    body = random.Random(size).randbytes(size // 3) * 3
+    frame = pa.Codec("zstd").compress(body).to_pybytes()
+    assert decompressed(memoryview(frame), "zstd") == body
+    assert decompressed(memoryview(frame + frame), "zstd") == 2 * body
+    assert decompressed(memoryview(frame), "zstd", max(size, 1)) == body
+    for bad in (frame[:-1], frame + b"xx", b"xx" + frame, b"\x00" * 40):
+        with pytest.raises(ValueError, match=r"ZSTD|runcated"):
+            decompressed(memoryview(bad), "zstd")
+    far = bytes([*frame[:4], frame[4] & ~0x20, 0xFF, *frame[5:]])
+    with pytest.raises(ValueError, match=r"too far|ZSTD|runcated"):
+        decompressed(memoryview(far), "zstd")
+    if size:
+        with pytest.raises(ValueError, match="claims"):
+            decompressed(memoryview(frame), "zstd", size - 1)
+
+
+def test_damaged_frames_of_zstd_keep_no_memory(monkeypatch):
+    monkeypatch.setattr(decompression, "_damaged", set())
+    frame = pa.Codec("zstd").compress(b"value" * 99).to_pybytes()
+
+    def refuse(count):
+        for _ in range(count):
+            with pytest.raises(ValueError, match="ZSTD"):
+                decompressed(memoryview(frame[:-4] + b"\xff\xff\xff\xff"), "zstd")
+
+    def resident_kib():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+    refuse(100)
+    before = resident_kib()
+    refuse(3_000)
+    assert resident_kib() - before < 8_000
