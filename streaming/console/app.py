@@ -23,8 +23,8 @@ from streaming.console import actions, views
 from streaming.console.access import COOKIE, SESSION_SECONDS, Access, Session, TooManyTries
 from streaming.console.guard import Guard, form_of
 from streaming.console.history import Recorder
-from streaming.console.newest import at_place
 from streaming.errors import SequencerError
+from streaming.kafka.newest import at_place
 
 HERE = Path(__file__).parent
 TOPICS_READ_AT_ONCE = 4

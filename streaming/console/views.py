@@ -12,10 +12,10 @@ from typing import Any
 from streaming.arrow.histograms import BOUNDS, LATE_MS, WAITED_MS
 from streaming.arrow.key_text import escaped, key_from_json, unescaped
 from streaming.config import Config
-from streaming.console import charts, lanes
 from streaming.console.history import Pipeline, Recorder, age_seconds, latency
-from streaming.console.newest import Found, Search, search
 from streaming.disciplines import DISCIPLINES
+from streaming.graph import charts, lanes
+from streaming.kafka.newest import Found, Search, search
 from streaming.service.advice import advise, told_after
 from streaming.service.checkpoint import Checkpoint
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from streaming.arrow.totals import Totals
+from streaming.config import Config
 from streaming.demo import flights
+from streaming.demo.page import lanes_of
 from streaming.demo.stage import Stage, told
 
 SHOWN = 6
@@ -74,6 +76,10 @@ events = "{topic}.events"
             name = (message.key() or b"").decode()
             if name in self.delivered:
                 self.delivered[name].append(dict(message.headers() or [])["label"].decode())
+
+    def drawn(self, config: Config) -> list[tuple[str, str]]:
+        """Lanes of the busiest aircraft, as far as their flights came out of order."""
+        return lanes_of(config, self.watched, [name.encode() for name in self.arrived])
 
     def picture(self, totals: Totals, batch: dict[str, Any]) -> Any:
         """Two tables: the flow, and labels as they arrived and were delivered."""

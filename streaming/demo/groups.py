@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from streaming.arrow.totals import Totals
+from streaming.config import Config
 from streaming.demo import airports, flights
+from streaming.demo.page import lanes_of
 from streaming.demo.stage import START_SECONDS_MAX, Stage, cause, told
+from streaming.graph import draw_overlaps
 
 SHOWN = 9
 REACTIONS_MAX = 300
@@ -34,6 +37,12 @@ class Demo(Stage):
         self.done: list[str] = []
         self.pair: tuple[str, str] = ("", "")
         self.got: dict[str, collections.deque[str]] = {}
+
+    def drawn(self, config: Config) -> list[tuple[str, str]]:
+        """The groups with their overlaps, and lanes of the desks."""
+        overlaps = draw_overlaps(self.scene.groups, None, "airports and their overlaps")
+        lanes = lanes_of(config, "desks", [name.encode() for name in self.by_desk])
+        return [("airports as groups, and the airlines that meet at two", overlaps), *lanes]
 
     def prepare(self) -> None:
         """The scene, and the two airlines with most airports in common, which are shown."""

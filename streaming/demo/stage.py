@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from streaming.arrow.totals import Totals
+from streaming.config import Config
+from streaming.demo.page import Course, write
 from streaming.errors import JobFailed
 from streaming.kafka import connection
 from streaming.kafka.embedded import EmbeddedBroker
@@ -61,6 +63,8 @@ class Stage(ABC):
         self.stopping = threading.Event()
         self.failures: list[BaseException] = []
         self.threads: list[threading.Thread] = []
+        self.course = Course()
+        self.totals = Totals()
 
     @abstractmethod
     def prepare(self) -> None:
@@ -81,6 +85,10 @@ class Stage(ABC):
     @abstractmethod
     def sent(self) -> int:
         """How many records were sent so far."""
+
+    def drawn(self, _config: Config) -> list[tuple[str, str]]:
+        """Return pictures for the page at the end: captions and SVG."""
+        return []
 
     def run(self) -> bool:
         """Show it all; True where the topics show perfect order."""
@@ -106,7 +114,9 @@ class Stage(ABC):
             told("stopping the service …")
             service.send_signal(signal.SIGTERM)
             service.wait(60)
-            return self._judge(config)
+            is_good = self._judge(config)
+            self._write_page(config)
+            return is_good
 
     def producer(self) -> Any:
         """A producer as a sender would have it."""
@@ -231,6 +241,11 @@ class Stage(ABC):
                 if now.seen != totals.seen:
                     changed = time.monotonic()
                 totals = now
+                self.course.note(
+                    time.monotonic(),
+                    **{"in": totals.seen, "delivered": totals.delivered, "held": totals.held},
+                )
+                self.totals = totals
                 if time.monotonic() - changed > START_SECONDS_MAX + QUIET_SECONDS_MAX:
                     raise JobFailed(f"Nothing moved for long:\n{self._log_end()}")
                 if live:
@@ -252,6 +267,21 @@ class Stage(ABC):
 
         told("judging the order from the topics alone …")
         return report_on(config, causes=CAUSE)
+
+    def _write_page(self, config: Path) -> None:
+        from streaming.config import load_config  # noqa: PLC0415
+
+        folder = self.folder if self.keep else Path(tempfile.mkdtemp(prefix="sequencer-demo-page-"))
+        path = folder / "demo.html"
+        counts = {
+            "records in": self.totals.seen,
+            "delivered in order": self.totals.delivered,
+            **{f"rejected: {name}": count for name, count in self.totals.rejected.items()},
+            "held at the end": self.totals.held,
+        }
+        title = f"sequencer demo: {self.watched}"
+        write(path, title, counts, self.course, self.drawn(load_config(config)))
+        told(f"pictures of this run: {path}")
 
     def _log_end(self) -> str:
         lines = (self.folder / "service.log").read_text(errors="replace").splitlines()

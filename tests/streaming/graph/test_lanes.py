@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.console import charts
-from streaming.console.lanes import Arrival, Delivery, draw, matched
+from streaming.graph import charts
+from streaming.graph.lanes import Arrival, Delivery, draw, matched
 
 
 def test_the_first_copy_that_was_not_rejected_is_the_one_that_was_delivered():

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streaming.config import parse_config
-from streaming.console import newest
+from streaming.kafka import newest
 from tests.kafka_helpers import Record, create_topics, produce
 
 

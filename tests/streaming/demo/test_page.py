@@ -1,0 +1,26 @@
+"""The page about a run of the demo."""
+
+import re
+
+from streaming.demo.page import Course, write
+
+
+def test_the_page_needs_nothing_from_outside_and_shows_text_as_text(tmp_path):
+    course = Course()
+    for second, count in enumerate((0, 10, 40)):
+        course.note(float(second), **{"in": count, "delivered": count // 2, "held": 3})
+    assert course.rates("in") == [10.0, 30.0]
+    path = tmp_path / "demo.html"
+    bad = "<script>x</script>"
+    write(path, bad, {bad: 1_000}, course, [(bad, "<svg/>")])
+    text = path.read_text()
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") == 4
+    assert "1,000" in text
+    assert "at most 30" in text
+    assert not re.search(r"(src|href)=|@import|url\(", text)
+
+
+def test_a_run_that_never_began_has_a_page(tmp_path):
+    write(tmp_path / "demo.html", "t", {}, Course(), [])
+    assert "at most 0" in (tmp_path / "demo.html").read_text()
