@@ -17,9 +17,13 @@ SHOWN = 6
 
 
 class Demo(Stage):
-    """One run of the demo; ``count`` flights (0: the whole year) at ``per_second``."""
+    """One run of the demo; ``count`` flights (0: the whole year) at ``per_second``.
+
+    ``labelled``: whether the airports write labels.
+    """
 
     watched = "flights"
+    labelled = True
     pipelines = """\
 [pipelines.flights]
 discipline = "channel"
@@ -61,7 +65,7 @@ events = "{topic}.events"
         """One airport's producer."""
         producer = self.producer()
         for message in self.paced(plan, lambda planned: planned.at):
-            headers = [("label", message.label)] if message.label else []
+            headers = [("label", message.label)] if self.labelled and message.label else []
             producer.produce(f"{self.topic}.in", message.value, message.key, headers=headers)
             producer.poll(0)
             self.by_airport[airport] += 1
