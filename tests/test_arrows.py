@@ -24,6 +24,7 @@ PURE = {
     "math",
     "operator",
     "random",
+    "re",
     "typing",
     "networkx",
     "numpy",

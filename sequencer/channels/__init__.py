@@ -1,10 +1,10 @@
 """Ordered channels in bulk: many channels of one shard, one batch at a time.
 
-`rules` what a pipeline wants, `state` what is remembered, `plain` the definition (one record at a
-time, one channel), `step` the same over whole batches: `usual` channels vectorised, `unusual` ones
-through the plain step; `rows` the messages as columns, `commands` what
-operators do to channels, `disorder` how far out of order messages came, `rejected` where
-rejects belong, `outcome` what a step returns.
+`rules` what a pipeline wants (`globs`: of which channels), `state` what is remembered, `plain` the
+definition (one record at a time, one channel), `step` the same over whole batches: `usual` channels
+vectorised, `unusual` ones through the plain step; `rows` the messages as columns, `commands` what
+operators do to channels, `disorder` how far out of order messages came, `rejected` where rejects
+belong, `outcome` what a step returns.
 """
 
 from sequencer.channels.commands import ChannelCommand, Op

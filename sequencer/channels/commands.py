@@ -80,15 +80,8 @@ class _Operations:
         names = dict.fromkeys(
             command.channel for command in commands if command.channel is not None
         )
-        keys, self.rows = _with_names(state.keys, list(names))
-        more = len(keys) - len(state)
-        columns = {
-            name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
-            for name, column in state.columns().items()
-        }
-        columns["fin"][len(state) :] = NONE
-        exists = np.arange(len(keys)) < len(state)
-        self.table = Table(keys, len(state), columns, exists)
+        new, self.rows = _with_names(state.keys, list(names))
+        self.table = Table.of(state, new, rules)
         held = state.held
         row = np.arange(len(held))
         self.old = Rows(row, held.channel, held.position, held.since_ms, held.fin)
@@ -97,7 +90,8 @@ class _Operations:
     def carry_out(self, command: ChannelCommand) -> Answer:
         """Carry out one command."""
         if command.channel is None:
-            if not self.rules.labels.searched and not _possible(self._in_cycle(command.label, 0)):
+            of_all = self._in_cycle(command.label, 0, self.rules)
+            if not self.rules.labels.searched and not _possible(of_all):
                 return Answer(refused=Refusal.BAD_LABEL)
             answers = [self._to_one(row, command) for row in self._blocked(command.blocked_ms)]
             done = [answer for answer in answers if answer.refused is None]
@@ -126,7 +120,7 @@ class _Operations:
 
     def _stop(self, channel: Channel, command: ChannelCommand) -> int | Refusal:
         """The position up to which labels are given up; the frontier where there is none to."""
-        in_cycle = self._in_cycle(command.label, channel.frontier)
+        in_cycle = self._in_cycle(command.label, channel.frontier, channel.rules)
         if not _possible(in_cycle):
             return Refusal.BAD_LABEL
         if command.op is Op.SKIP or in_cycle is None:
@@ -145,12 +139,12 @@ class _Operations:
             channel.forget()
         return answer
 
-    def _in_cycle(self, label: bytes | None, frontier: int) -> int | None:
+    def _in_cycle(self, label: bytes | None, frontier: int, rules: Rules) -> int | None:
         """A label's position in its cycle; -1 where it is none, or too far away to be one."""
         if label is None:
             return None
-        labels = self.rules.labels
-        horizon = frontier + self.rules.search if labels.searched else 0
+        labels = rules.labels
+        horizon = frontier + rules.search if labels.searched else 0
         in_cycle = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
         return NONE if labels.searched and in_cycle >= horizon else in_cycle
 
@@ -178,6 +172,7 @@ class _Operations:
             held=Held(held.channel, held.position, held.since_ms, held.fin),
             skipped=skipped,
             clock_ms=channels.now_ms,
+            globs=self.rules.globs,
         ).without(~self.table.exists)
         results = channels.results
         numbers = np.array(results.delivered, dtype=np.int64).reshape(-1, 3)
@@ -192,6 +187,7 @@ class _Operations:
             self.table.keys,
             delivered,
             with_plain(Rejected.empty(), results),
+            np.zeros(len(results.rejected), dtype=np.bool_),
             held.row,
             results.events,
             answers,
@@ -203,12 +199,12 @@ def _possible(in_cycle: int | None) -> bool:
 
 
 def _with_names(keys: pa.Array, names: list[bytes]) -> tuple[pa.Array, dict[bytes, int]]:
-    """The channels' keys and behind them the names that are none; the row of each name."""
+    """The names that are none of the keys; the row of each name, these behind the others."""
     rows_or_none = pc.index_in(pa.array(names, pa.binary()), value_set=keys).to_pylist()
     new = [name for name, row in zip(names, rows_or_none, strict=True) if row is None]
     rows = {name: row for name, row in zip(names, rows_or_none, strict=True) if row is not None}
     rows |= {name: len(keys) + at for at, name in enumerate(new)}
-    return pa.concat_arrays([keys, pa.array(new, pa.binary())]), rows
+    return pa.array(new, pa.binary()), rows
 
 
 def rows_after(first: Outcome, held_count: int, rows: Mapping[int, Reason]) -> dict[int, Reason]:
@@ -231,6 +227,7 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
 
     one, two = first.delivered, second.delivered
     known = len(first.channels)
+    order = order_by(np.concatenate([first.rejected.row, before(second.rejected.row)]))
     return Outcome(
         second.state,
         pa.concat_arrays([first.channels, second.channels]),
@@ -241,6 +238,7 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
             np.concatenate([one.incarnation, two.incarnation]),
         ),
         _joined_rejects(first.rejected, second.rejected, before),
+        np.concatenate([first.dropped, second.dropped])[order],
         before(second.held_row),
         first.events + second.events,
         first.answers,

@@ -146,6 +146,7 @@ class Answer:
 class Outcome:
     """Result of a step.
 
+    ``dropped``: which of the rejected rows are duplicates that the rules want counted only.
     ``held_row`` gives, for each row held after the step (in the order of ``state.held``), its row
     before. Every row is exactly one of delivered, rejected, held. ``answers``: one for each
     command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
@@ -156,6 +157,7 @@ class Outcome:
     channels: pa.Array
     delivered: Delivered
     rejected: Rejected
+    dropped: NDArray[np.bool_]
     held_row: NDArray[np.int64]
     events: list[ChannelEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)

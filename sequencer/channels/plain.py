@@ -53,6 +53,8 @@ class Results:
 class Channel:
     """State of one channel. ``exists`` is False until its first record is accepted.
 
+    ``rules`` are the channel's own; ``rule``: their number.
+
     ``refused``: rows that cannot be delivered, with the reason; see `step`.
     """
 
@@ -60,6 +62,7 @@ class Channel:
     rules: Rules
     results: Results
     refused: Mapping[int, Reason] = field(default_factory=dict)
+    rule: int = 0
     exists: bool = False
     epoch: int = 0
     frontier: int = 0
@@ -156,7 +159,8 @@ class Channel:
                 if beyond > position:
                     self.reject(self.held.pop(beyond).row, Reason.AFTER_FIN)
         self._deliver_run(now_ms)
-        while len(self.held) > self.rules.held_max:
+        # With REJECT there are more only where the rules changed; nothing is given up for that.
+        while len(self.held) > self.rules.held_max and self.rules.full is Full.SKIP:
             self._give_up(min(self.held), "overflow", now_ms)
 
     def _deliver_run(self, now_ms: int) -> None:

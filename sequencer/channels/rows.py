@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sequencer.channels.state import Bools, Int64s
+from sequencer.channels.rules import Rules
+from sequencer.channels.state import NONE, Bools, Int64s, ShardState
 from sequencer.sorting import order_by
 
 
@@ -19,6 +20,23 @@ class Table:
     known: int
     columns: dict[str, Int64s]
     exists: Bools
+
+    @classmethod
+    def of(cls, state: ShardState, new_keys: pa.Array, rules: Rules) -> Table:
+        """The channels of a state and, behind them, others that do not exist yet."""
+        known, more = len(state), len(new_keys)
+        columns = {
+            name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
+            for name, column in state.columns().items()
+        }
+        columns["fin"][known:] = NONE
+        columns["rule"][known:] = rules.numbers_of(new_keys)
+        exists = np.arange(known + more) < known
+        return cls(pa.concat_arrays([state.keys, new_keys]), known, columns, exists)
+
+    def limit(self, rules: Rules, name: str, channel: Int64s) -> Int64s:
+        """The number ``name`` in the rules of some channels (see `Rules.limit`)."""
+        return rules.limit(name, self.columns["rule"][channel] if rules.others else channel)
 
 
 @dataclass(slots=True)

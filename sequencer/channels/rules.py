@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sequencer.channels.globs import first_match
 from sequencer.labels import Labels
 
 HELD_MAX = 1_000_000
@@ -98,6 +103,12 @@ class Full(enum.Enum):
     SKIP = "skip"
 
 
+RULES_MAX = 100
+"""Rules of channels that one pipeline may have besides its own."""
+NEVER_MS = 2**62
+"""Longer than anything waits."""
+
+
 def window_max(cycle: int | None) -> int:
     """The widest window, in labels, that a sequence with this cycle allows: below half of it."""
     return WINDOW_MAX if cycle is None else min(WINDOW_MAX, (cycle - 1) // 2)
@@ -107,10 +118,13 @@ def window_max(cycle: int | None) -> int:
 class Rules:
     """The rules of one pipeline's channels. Times in ms; counts in messages or labels.
 
+    ``others``: rules of the channels that match a glob (see `sequencer.channels.globs`); the first
+    match counts. A channel's *rule* is its number: 0 for the pipeline's own, from 1 on for others.
+
     ``held_max`` bounds the messages held for one channel, ``window`` how far ahead of the frontier
     a label may be. ``search`` is how many labels past the frontier a custom sequence is searched
-    for a label; farther ones are unknown. ``pass_unlabelled``: a record without a label is
-    delivered where it arrives, not rejected.
+    for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only counted.
+    ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
     """
 
     labels: Labels
@@ -120,6 +134,8 @@ class Rules:
     full: Full = Full.REJECT
     retire_after_ms: int = 7 * 24 * 3600 * 1000
     pass_unlabelled: bool = False
+    drop_duplicates: bool = False
+    others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.held_max <= HELD_MAX:
@@ -132,8 +148,50 @@ class Rules:
             )
         if self.retire_after_ms < 1:
             raise ValueError("retire_after_ms must be 1 or more")
+        if len(self.others) > RULES_MAX or any(rules.others for _, rules in self.others):
+            raise ValueError(f"others: at most {RULES_MAX} rules, which have no others")
+        first_match(pa.array([b""]), self.globs)
 
     @property
     def search(self) -> int:
         """Labels past the frontier that are looked at to recognise a label of a custom sequence."""
         return 2 * self.window + CUSTOM_SEARCH_MIN
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The globs of the other rules, in order."""
+        return tuple(glob for glob, _ in self.others)
+
+    @property
+    def each(self) -> tuple[Rules, ...]:
+        """The rules by number."""
+        return (self, *(rules for _, rules in self.others))
+
+    def numbers_of(self, keys: pa.Array) -> NDArray[np.int64]:
+        """The rule of each channel; a function of its key alone."""
+        return first_match(keys, self.globs)
+
+    def glob_of(self, rule: int) -> str | None:
+        """The glob of a rule; None for the pipeline's own."""
+        return self.globs[rule - 1] if rule else None
+
+    def limit(self, name: str, rule: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number ``name`` of each of some channels' rules; where all have one, of one channel.
+
+        That broadcasts to all, so that rules which nobody wrote cost nothing.
+        """
+        if not self.others:
+            return np.array([getattr(self, name)], dtype=np.int64)
+        numbers = np.array([getattr(rules, name) for rules in self.each], dtype=np.int64)
+        return numbers[rule]
+
+    @property
+    def wait_ms(self) -> int:
+        """How long a message waits for a gap before the policy acts."""
+        return NEVER_MS if self.gap.after_ms is None else self.gap.after_ms
+
+    @property
+    def for_repeat(self) -> Rules:
+        """The rules of a batch that was planned before the service started."""
+        others = tuple((glob, rules.for_repeat) for glob, rules in self.others)
+        return replace(self, gap=self.gap.for_repeat, others=others)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.channels.rules import Rules
+from sequencer.channels.rules import NEVER_MS, Rules
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -83,6 +83,7 @@ class ShardState:
     ``frontier`` (position below which everything is delivered or given up), ``sequence`` (number of
     the next delivery), ``incarnation`` (batch time at which the channel's state began), ``fin``
     (position of the FIN, -1 before one came), ``active_ms`` (batch time of the last record).
+    ``rule``: the number of the channel's rules among those whose globs are ``globs``.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
     """
 
@@ -93,9 +94,11 @@ class ShardState:
     incarnation: Int64s
     fin: Int64s
     active_ms: Int64s
+    rule: Int64s
     held: Held
     skipped: Skipped
     clock_ms: int = 0
+    globs: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls) -> ShardState:
@@ -122,6 +125,12 @@ class ShardState:
             incarnation=np.where(older, since_ms, self.incarnation),
         )
 
+    def under(self, rules: Rules) -> ShardState:
+        """The same where each channel has its number among these rules."""
+        if self.globs == rules.globs:
+            return self
+        return replace(self, rule=rules.numbers_of(self.keys), globs=rules.globs)
+
     def without(self, gone: Bools) -> ShardState:
         """The same without the channels of the mask ``gone``, which hold nothing."""
         keep = ~gone
@@ -141,15 +150,19 @@ class ShardState:
 
         None for never. The one rule of timers: the service sets them by it, `replay` fires them.
         """
+        if self.globs != rules.globs:
+            return self.under(rules).due_ms(rules)
         due: list[int] = []
         idle = np.ones(len(self), dtype=np.bool_)
         idle[self.held.channel] = False
         if idle.any():
-            due.append(int(self.active_ms[idle].min()) + rules.retire_after_ms)
-        if rules.gap.after_ms is not None and len(self.held):
-            due.append(int(self.held.since_ms.min()) + rules.gap.after_ms)
-        return min(due, default=None)
+            retire_ms = rules.limit("retire_after_ms", self.rule[idle])
+            due.append(int((self.active_ms[idle] + retire_ms).min()))
+        if len(self.held):
+            wait_ms = rules.limit("wait_ms", self.rule[self.held.channel])
+            due.append(int((self.held.since_ms + wait_ms).min()))
+        return min((at_ms for at_ms in due if at_ms < NEVER_MS), default=None)
 
 
-COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms")
+COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms", "rule")
 assert {field.name for field in fields(ShardState)} >= set(COLUMNS)  # noqa: S101  (a typo guard)

@@ -64,6 +64,7 @@ def step(
     arguments give the same outcome. Raises GapFailure under the policy FAIL.
     """
     refused = refused or {}
+    state = state.under(rules)
     if not commands:
         return _take(state, arrivals, now_ms, rules, refused)
     held_count = len(state.held)
@@ -77,7 +78,7 @@ def _take(
 ) -> Outcome:
     now_ms = max(now_ms, state.clock_ms)
     held_count = len(state.held)
-    table, codes = _open_table(state, arrivals)
+    table, codes = _open_table(state, arrivals, rules)
     reasons, in_cycle, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
     good = np.flatnonzero(reasons == FAULTLESS)
     code = codes[good]
@@ -127,11 +128,12 @@ def _take(
     due = plain.expire(quiet_held)
     if due.any():
         quiet_held = quiet_held.take(~due[quiet_held.channel])
-    outcome = _close(table, plain, settled, quiet_held, rejected, now_ms, rules)
+    outcome = _close(table, plain, settled, quiet_held, rejected)
+    outcome = replace(outcome, dropped=_dropped(table, outcome.rejected, codes, held_count, rules))
     return replace(outcome, disorder=disorder)
 
 
-def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
+def _open_table(state: ShardState, arrivals: Arrivals, rules: Rules) -> tuple[Table, Int64s]:
     """The channel table with new channels appended in order of arrival; each arrival's row in it.
 
     Arrivals without a channel have row -1.
@@ -142,15 +144,7 @@ def _open_table(state: ShardState, arrivals: Arrivals) -> tuple[Table, Int64s]:
     strange = np.flatnonzero(codes == NONE)
     coded = arrivals.channel.take(pa.array(strange)).dictionary_encode()
     codes[strange] = known + coded.indices.fill_null(NONE - known).to_numpy()
-    more = len(coded.dictionary)
-    keys = pa.concat_arrays([state.keys, coded.dictionary])
-    columns = {
-        name: np.concatenate([column, np.zeros(more, dtype=np.int64)])
-        for name, column in state.columns().items()
-    }
-    columns["fin"][known:] = NONE
-    exists = np.arange(known + more) < known
-    return Table(keys, known, columns, exists), codes
+    return Table.of(state, coded.dictionary, rules), codes
 
 
 def _judge_alone(
@@ -166,7 +160,7 @@ def _judge_alone(
         # As far as a frontier may get within this batch; what is too far at its turn, the plain
         # step finds out.
         furthest = int(table.columns["frontier"].max(initial=0)) + held_count + len(arrivals)
-        horizon = furthest + rules.search
+        horizon = furthest + max(each.search for each in rules.each)
     in_cycle = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
     if arrivals.epoch.null_count == len(arrivals):
         epoch = np.zeros(len(arrivals), dtype=np.int64)
@@ -207,21 +201,21 @@ def _positions(
     ahead = in_cycle - frontier
     new = code >= table.known
     unusual = fin | (epoch != columns["epoch"][code]) | (columns["fin"][code] != NONE)
-    cycle = rules.labels.cycle
+    cycle, window = rules.labels.cycle, table.limit(rules, "window", code)
     if cycle is not None:
         # The frontier moves by at most `moves` within this batch; labels on the same side of the
         # window before and after that are clear, the others take the plain step.
         moves = np.bincount(code, minlength=len(table.keys))
         moves += np.bincount(state.held.channel, minlength=len(table.keys))
-        reach = rules.window + moves[code]
+        reach = window + moves[code]
         ahead %= cycle
         past = ahead > reach
-        unusual |= ((ahead > rules.window) & ~past) | (reach >= cycle)
+        unusual |= ((ahead > window) & ~past) | (reach >= cycle)
         ahead -= np.where(past, cycle, 0)
     past = ahead < 0
     remembers = np.zeros(len(table.keys), dtype=np.bool_)
     remembers[state.skipped.channel] = True
-    unusual |= (ahead > rules.window) | (past & (new | remembers[code]))
+    unusual |= (ahead > window) | (past & (new | remembers[code]))
     return frontier + ahead, unusual
 
 
@@ -252,7 +246,8 @@ def _disorder(
     its_epoch = table.columns["epoch"][rows.channel[held_count:]]
     same = np.concatenate([np.ones(held_count, dtype=np.bool_), epoch == its_epoch])
     ahead = rows.position[of] - table.columns["frontier"][rows.channel[of]]
-    of_epoch = same[of] & (ahead >= 0) & (ahead <= rules.window)
+    window = table.limit(rules, "window", rows.channel[of])
+    of_epoch = same[of] & (ahead >= 0) & (ahead <= window)
     of, ahead = of[of_epoch], ahead[of_epoch]
     waits_ms = now_ms - rows.since_ms[of]
     return measure_unsorted(rows.channel[of], ahead, rows.row[of], waits_ms, held_count)
@@ -264,10 +259,9 @@ def _close(
     settled: Settled,
     quiet_held: Rows,
     rejected: Rejected,
-    now_ms: int,
-    rules: Rules,
 ) -> Outcome:
     """Put both ways together: the new state and where each record ended."""
+    now_ms, rules = plain.now_ms, plain.rules
     more_held, skipped = plain.close()
     held = merge(quiet_held, more_held)
     state = ShardState(
@@ -276,6 +270,7 @@ def _close(
         held=Held(held.channel, held.position, held.since_ms, held.fin),
         skipped=skipped,
         clock_ms=now_ms,
+        globs=rules.globs,
     )
     slow = np.array(plain.results.delivered, dtype=np.int64).reshape(-1, 3)
     slow_channel = np.array(plain.delivered_channel, dtype=np.int64)
@@ -294,17 +289,28 @@ def _close(
         table.keys,
         delivered,
         with_plain(rejected, plain.results),
+        np.zeros(0, dtype=np.bool_),
         held.row,
         plain.results.events + retired,
         passed=settled.passed + plain.results.passed,
     )
 
 
+def _dropped(
+    table: Table, rejected: Rejected, codes: Int64s, held_count: int, rules: Rules
+) -> Bools:
+    """Which rejects are duplicates, which are arrivals, that are only counted in their channel."""
+    dropped: Bools = rejected.reason == Reason.DUPLICATE
+    channel = codes[rejected.row[dropped] - held_count]
+    dropped[dropped] = table.limit(rules, "drop_duplicates", channel).astype(np.bool_)
+    return dropped
+
+
 def _retire(
     state: ShardState, exists: Bools, now_ms: int, rules: Rules
 ) -> tuple[ShardState, list[ChannelEvent]]:
     """Forget channels that have been idle long enough, and those that never came to exist."""
-    idle = exists & (state.active_ms <= now_ms - rules.retire_after_ms)
+    idle = exists & (state.active_ms <= now_ms - rules.limit("retire_after_ms", state.rule))
     idle[state.held.channel] = False
     gone = idle | ~exists
     if not gone.any():

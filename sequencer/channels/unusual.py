@@ -80,13 +80,13 @@ class PlainChannels:
         Returns a mask of the channels that were opened for it.
         """
         due = np.zeros(len(self.table.keys), dtype=np.bool_)
-        after_ms = self.rules.gap.after_ms
-        if after_ms is None:
+        if all(rules.gap.after_ms is None for rules in self.rules.each):
             return due
         for code, channel in self.channels.items():
             channel.expire(self.now_ms)
             self.tag(code)
-        old_enough = quiet.since_ms <= self.now_ms - after_ms
+        wait_ms = self.rules.limit("wait_ms", self.table.columns["rule"][quiet.channel])
+        old_enough = quiet.since_ms <= self.now_ms - wait_ms
         due[quiet.channel[old_enough]] = True
         for code in np.flatnonzero(due).tolist():
             self._open(code, of_channel(quiet, code)).expire(self.now_ms)
@@ -100,7 +100,9 @@ class PlainChannels:
 
     def _open(self, code: int, held: Rows) -> Channel:
         table = self.table
-        channel = Channel(table.keys[code].as_py(), self.rules, self.results, self.refused)
+        rule = int(table.columns["rule"][code])
+        rules = self.rules.each[rule]
+        channel = Channel(table.keys[code].as_py(), rules, self.results, self.refused, rule)
         channel.exists = bool(table.exists[code])
         if channel.exists:
             for name in COLUMNS:

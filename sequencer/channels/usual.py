@@ -69,7 +69,8 @@ def settle(
     rank = np.arange(len(which)) - np.repeat(starts, sizes)
     ready = ahead == rank
 
-    over = _overfull(rows.row[which], starts, sizes, ready, held_count, rules.held_max)
+    held_max = table.limit(rules, "held_max", channel[starts])
+    over = _overfull(rows.row[which], starts, sizes, ready, held_count, held_max)
     if over.any():
         full = np.zeros(len(touched), dtype=np.bool_)
         full[channel[starts[over]]] = True
@@ -127,15 +128,15 @@ def moments(row: Int64s, group: Int64s, held_count: int) -> Int64s:
 
 
 def _overfull(
-    row: Int64s, starts: Int64s, sizes: Int64s, ready: Bools, held_count: int, limit: int
+    row: Int64s, starts: Int64s, sizes: Int64s, ready: Bools, held_count: int, limit: Int64s
 ) -> Bools:
-    """Which of the channels (beginning at ``starts``) would exceed ``limit`` at some arrival.
+    """Which of the channels (beginning at ``starts``) would exceed their limit at some arrival.
 
     A message leaves the buffer when it and all below it are there: at the latest arrival among
     those. Counting entries and leavings in order of arrival gives the buffer's length at any time.
     """
     count = len(row)
-    if int(sizes.max(initial=0)) <= limit:
+    if not (sizes > limit).any():
         return np.zeros(len(starts), dtype=np.bool_)
     group = np.repeat(np.arange(len(starts)), sizes)
     arrived = np.where(row < held_count, NONE, row)

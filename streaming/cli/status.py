@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streaming.errors import ConfigError
+from streaming.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -211,8 +212,11 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
             f"{_ago(figures['age_seconds'])} ago"
         )
         table = Table(box=None, pad_edge=False)
-        for column in ("channel", "waits for", "epoch", "held", "since", "waited"):
-            table.add_column(column, justify="left" if column == "channel" else "right")
+        ruled = any("rule" in each for each in waiting)
+        columns = ("channel", "waits for", "epoch", "held", "since", "waited")
+        for column in (*columns, *(["rule"] if ruled else [])):
+            left = column in ("channel", "rule")
+            table.add_column(column, justify="left" if left else "right")
         for each in waiting:
             waited = now - datetime.fromisoformat(each["since"]).timestamp()
             table.add_row(
@@ -222,6 +226,7 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
                 f"{each['held']:,}",
                 _utc(each["since"]),
                 f"{max(0, waited):,.0f} s",
+                *([printable(each["rule"] or "-")] if ruled else []),
             )
         if waiting:
             console.print(table)

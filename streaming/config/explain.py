@@ -21,6 +21,7 @@ TOLD = {
     "model_type": "must be a table; write {{ key = value }}",
     "model_attributes_type": "must be a table; write {{ key = value }}",
     "too_short": "must not be empty; name one or more",
+    "too_long": "has {actual_length}; write at most {max_length}",
     "string_too_short": "must not be empty",
     "string_too_long": "is too long; write at most {max_length} characters",
     "greater_than_equal": "must be {ge} or more",
@@ -87,6 +88,8 @@ def _keys_at(model: type[BaseModel], parts: list[Any]) -> set[str]:
     """Keys of the table that ``parts`` leads to, of all its kinds."""
     models: list[type[BaseModel]] = [model]
     for part in parts:
+        if isinstance(part, int):  # of a list of tables
+            continue
         types = [
             model.model_fields[part].annotation for model in models if part in model.model_fields
         ]

@@ -8,6 +8,7 @@ while of recorded time. Between batches timers fire when they are due. What depe
 from __future__ import annotations
 
 import copy
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -50,6 +51,7 @@ from streaming.sink.writer import close_writers
 
 WRITTEN = ("output", "rejects", "events")
 WRITE_BYTES_MIN = 4 * 2**20
+LISTED = re.compile(r"(.+)\[([0-9]{1,4})\]")
 
 
 class Replay:
@@ -141,6 +143,7 @@ def measuring(config: Config, name: str) -> Replay:
         gap=Skip(BOUNDS[LATE_MS][-1]),
         held_max=HELD_MAX,
         window=min(WINDOW_MAX, window_max(plan.rules.labels.cycle)),
+        others=(),
     )
     if rules.labels.searched:
         rules = replace(rules, window=plan.rules.window)
@@ -183,7 +186,7 @@ def changed(
         *parents, key = path.split(".")
         into = table
         for parent in parents:
-            into = into.setdefault(parent, {})
+            into = _table_at(into, parent)
             if not isinstance(into, dict):
                 raise ConfigError(f"--set {path}: {parent} is no table.", "Nothing was read.")
         into[key] = _value(text)
@@ -198,6 +201,16 @@ def changed(
     service["name"] = f"{prefix}{service.get('name', 'sequencer')}"[-100:].lstrip("._-")
     tables |= {"service": service, "pipelines": {name: table}}
     return parse_config(tables, environ, f"{source} with --set")
+
+
+def _table_at(table: dict[str, Any], name: str) -> Any:
+    """The table of a name, made where there is none; ``name[0]``: the first of a list of them."""
+    listed = LISTED.fullmatch(name)
+    if listed is None:
+        return table.setdefault(name, {})
+    tables = table.get(listed[1], [])
+    number = int(listed[2])
+    return tables[number] if isinstance(tables, list) and number < len(tables) else None
 
 
 def _value(text: str) -> Any:

@@ -62,7 +62,7 @@ def key_path(parts: Iterable[Any]) -> str:
     return path
 
 
-def fault(message: str, *at: str) -> PydanticCustomError:
+def fault(message: str, *at: str | int) -> PydanticCustomError:
     """A validator's error about the key at the path ``at`` below what the validator looks at."""
     return PydanticCustomError("at", "{message}", {"at": at, "message": message})
 

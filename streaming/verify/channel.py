@@ -27,6 +27,7 @@ from streaming.verify.channel_commands import judge_commands
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
     ChannelLife,
+    ChannelRule,
     ChannelSettings,
     Judging,
     Material,
@@ -40,7 +41,7 @@ from streaming.verify.homes import Homes
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 
-__all__ = ["ChannelSettings", "Material", "judge"]
+__all__ = ["ChannelRule", "ChannelSettings", "Material", "judge"]
 
 
 def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Verdict:
@@ -224,6 +225,7 @@ def _judge_endings(
     for channel, records in waiting.items():
         life = work.lives.get(channel)
         lives = [life, None] if life and _may_begin_again(work, channel, life) else [life]
+        drops = settings.of(channel).drop_duplicates
         held_back = _any_of([_may_be_held(tried, records, settings.labels) for tried in lives])
         for record, reading in records:
             again = tally.copies[channel, reading.epoch, reading.position] > 1
@@ -231,7 +233,7 @@ def _judge_endings(
                 verdict.find("lost", f"{record} has no label, and did not pass")
             elif reading.reason is None and held_back(reading) and not again:
                 held += 1
-            elif settings.drop_duplicates and reading.reason is None and (again or cyclic):
+            elif drops and reading.reason is None and (again or cyclic):
                 dropped += 1  # cyclic: a label beyond the window counts as one of the past
             elif reading.reason is None and held_back(reading):
                 held += 1

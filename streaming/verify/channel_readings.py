@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,16 @@ from streaming.settings.fields import ValueField
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 from streaming.verify.values import said_of
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRule:
+    """Bounds of the channels whose text matches a glob."""
+
+    glob: str
+    window: int
+    held_max: int
+    drop_duplicates: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +49,28 @@ class ChannelSettings:
     held_max: int = 10_000
     pass_unlabelled: bool = False
     gives_labels: bool = False
+    rules: tuple[ChannelRule, ...] = ()
 
     @property
     def added(self) -> tuple[str, ...]:
         """The headers that a delivery has besides, without their prefix."""
         own = ("label", "epoch") if self.gives_labels else ()
         return (*own, "sequence", "incarnation")
+
+    @property
+    def widest(self) -> int:
+        """The widest window of any channel."""
+        return max([self.window, *(rule.window for rule in self.rules)])
+
+    def of(self, channel: bytes) -> ChannelRule:
+        """The bounds of a channel: those of the first rule whose glob its text matches."""
+        own = ChannelRule("*", self.window, self.held_max, drop_duplicates=self.drop_duplicates)
+        try:
+            text = channel.decode()
+        except UnicodeDecodeError:
+            return own
+        found = (rule for rule in self.rules if fnmatchcase(text, rule.glob))
+        return next(found, own)
 
 
 @dataclass(slots=True)
@@ -133,7 +160,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     """Readings of records, the numbers of all at once."""
     labels = [said_of(record, settings.label_header, settings.label_field) for record in records]
     epochs = [record.header("epoch") for record in records]
-    horizon = len(records) + 2 * settings.window + 1000 if settings.labels.searched else 0
+    horizon = len(records) + 2 * settings.widest + 1000 if settings.labels.searched else 0
     texts = pa.array([value or b"" for _, value in labels], pa.binary())
     positions = settings.labels.positions(texts, horizon).tolist()
     epoch_texts = pa.array(
@@ -175,7 +202,7 @@ def announced(
             continue
         seen.add(event["id"])
         first = pa.array([str(event["from"]).encode()], pa.binary())
-        place = int(settings.labels.positions(first, count + 2 * settings.window + 1000)[0])
+        place = int(settings.labels.positions(first, count + 2 * settings.widest + 1000)[0])
         where = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
         ranges[*where, event["reason"]].append((place, place + event["count"]))
     return ranges

@@ -86,17 +86,18 @@ def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> boo
         return reason in REFUSALS
     channel, epoch = reading.channel or b"", reading.epoch
     cyclic = labels.cycle is not None
+    bounds = work.settings.of(channel)
     fin = tally.fin.get((channel, epoch))
     possible: dict[str, Callable[[], bool]] = {
         "stale-epoch": lambda: tally.epoch[channel] > epoch,
         "after-fin": lambda: fin is not None and (cyclic or reading.position > fin),
         # The frontier is 0 or above.
-        "outside-window": lambda: cyclic or reading.position > work.settings.window,
+        "outside-window": lambda: cyclic or reading.position > bounds.window,
         "late": lambda: _given_up(work, reading),
         "duplicate": lambda: cyclic or tally.copies[channel, epoch, reading.position] > 1,
         **dict.fromkeys(REFUSALS, lambda: work.refused[_label(reading, reason)] > 0),
         "reset": lambda: work.asked.may_have_reset(channel),
-        "buffer-full": lambda: tally.count[channel, epoch] > work.settings.held_max,
+        "buffer-full": lambda: tally.count[channel, epoch] > bounds.held_max,
     }
     return reason in possible and possible[reason]()
 

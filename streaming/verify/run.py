@@ -191,7 +191,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         )
     fields = fields_of(pipeline.channel, pipeline.label)
     with config.faults_of(name):
-        rules = pipeline.rules()
+        rules = pipeline.all_rules()
     # Outputs before inputs: what a running service writes meanwhile then has its input read too.
     read, partitions = topics.read(pipeline.output)
     named = Origins(config.service.header_prefix, origins.of_channel)
@@ -216,6 +216,10 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         held_max=rules.held_max,
         pass_unlabelled=rules.pass_unlabelled,
         gives_labels=pipeline.discipline == "label",
+        rules=tuple(
+            channel.ChannelRule(glob, each.window, each.held_max, each.drop_duplicates)
+            for glob, each in rules.others
+        ),
     )
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
     ends = {(record.topic, record.partition): record.offset + 1 for record in commands}

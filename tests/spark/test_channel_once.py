@@ -43,10 +43,27 @@ PIPELINES = {
     "passing": {"unlabelled": "pass"},
     "labelled": {"discipline": "label"},
     "ordered": {"input": "labelled.out"},
+    "ruled": {
+        "rules": [
+            {"channel": "vip.*", "buffer": {"held": 1}, "duplicates": "drop"},
+            {"channel": "*", "gap": {"policy": "skip", "after": "1 days"}, "buffer": {"window": 5}},
+        ]
+    },
     "second": {"input": "text.out"},
 }
 HASHED = [*range(200), 65_535, 65_536, 2**31 - 1, -1, -(2**31)]
 NON_UTF8 = b"\xff\x00\xfe"
+LABELLED = [
+    labelled(b"k", 7, b"first", ("epoch", b"x")),
+    Record(b"j", b"of another", []),
+    Record(None, b"no channel", []),
+    Record(b"k", None, [("fin", None)]),
+]
+RULED = [
+    *(labelled(b"vip.a", n, b"v%d" % n) for n in (2, 3, 0, 0, 7)),
+    *(labelled(b"a", n, b"a%d" % n) for n in (2, 3, 6, 0, 0)),
+    *(labelled(NON_UTF8, n, b"x%d" % n) for n in (7, 0, 0)),
+]
 
 
 def inputs():
@@ -110,13 +127,9 @@ def inputs():
             Record(b"k", None, []),
             Record(None, b"no channel", []),
         ],
-        "labelled": [
-            labelled(b"k", 7, b"first", ("epoch", b"x")),
-            Record(b"j", b"of another", []),
-            Record(None, b"no channel", []),
-            Record(b"k", None, [("fin", None)]),
-        ],
+        "labelled": LABELLED,
         "ordered": [],
+        "ruled": RULED,
         "second": [],
     }
 
@@ -244,6 +257,21 @@ def test_labels_by_order_of_arrival(ran):
     assert verify(ran.config, "--pipeline", "labelled")[0] == 0
     found = inspect(ran.config, "--pipeline", "labelled", "--channel", "k")
     assert [each["next"] for each in found["channels"]] == [2]
+
+
+def test_rules_by_channel(ran):
+    assert sorted(reasons(ran("ruled", "rejects"))) == [
+        (b"a0", "duplicate"),
+        (b"a6", "outside-window"),
+        (b"v3", "buffer-full"),
+        (b"v7", "buffer-full"),
+        (b"x0", "duplicate"),
+    ]
+    assert sorted(values(ran("ruled"))) == [b"a0", b"v0", b"x0"]
+    assert status(ran.config)["ruled"]["dropped"] == 1
+    assert verify(ran.config, "--pipeline", "ruled")[0] == 0
+    found = inspect(ran.config, "--pipeline", "ruled")["channels"]
+    assert sorted((each["rule"] or "") for each in found) == ["", "*", "vip.*"]
 
 
 def test_epochs_and_fin(ran):

@@ -36,10 +36,9 @@ def _plan(
     return ChannelPlan(
         **common,
         commands=settings.commands,
-        rules=settings.rules(),
+        rules=settings.all_rules(),
         channel=settings.channel,
         label=settings.label,
-        drop_duplicates=settings.duplicates == "drop",
     )
 
 
@@ -68,7 +67,7 @@ def _describe(plan: ChannelPlan) -> Reader:
 def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) -> Described:
     from streaming.disciplines.channels.waiting import describe_waiting  # noqa: PLC0415
 
-    return describe_waiting(texts, settings.rules().labels, most)
+    return describe_waiting(texts, settings.all_rules(), most)
 
 
 def _rows(settings: ChannelPipeline) -> bool:

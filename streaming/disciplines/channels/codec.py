@@ -81,6 +81,7 @@ def encode_shard(shard: Shard) -> StateRow:
                 "made": made,
                 "tables": name,
                 "left": left,
+                "globs": state.globs,
             }
         ),
         *(each.line for each in records.segments if not each.name),
@@ -105,6 +106,7 @@ def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = No
         blobs = map(from_line, lines[:3])
         tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
     state, places = _tables(tables, row.clock_ms)
+    state = replace(state, globs=tuple(contents["globs"]))
     segments = _segments(contents, lines[4:])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
     return Shard(state, records, totals, contents["tables"], contents["left"])
@@ -150,7 +152,7 @@ def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dic
     """The inverse of the three; of the held records, where they are in segments."""
     channels, ranges, waiting = tables
     (lengths, *numbers), names = from_bytes(channels, 1 + len(COLUMNS))
-    named = dict(zip(COLUMNS, numbers, strict=True))
+    named: dict[str, Any] = dict(zip(COLUMNS, numbers, strict=True))
     frontier = named["frontier"]
     skipped, held = Skipped.empty(), Held.empty()
     segment = row = np.zeros(0, np.int64)

@@ -21,6 +21,8 @@ Range = tuple[int | str, int | str]
 def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
+    ``rule``: the glob of the channel's rules, None for those of the pipeline.
+
     ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next.
     ``missing``: ranges that held messages wait for. ``given_up``: ranges that were skipped and are
     remembered. ``held_since``, ``active``: RFC 3339.
@@ -29,6 +31,7 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
     skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
     columns = {name: column.tolist() for name, column in state.columns().items()}
+    rule = rules.numbers_of(state.keys).tolist()
     for row, key in enumerate(state.keys.to_pylist()):
         frontier, fin = columns["frontier"][row], columns["fin"][row]
         waiting = held.get(row, [])
@@ -44,6 +47,7 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
             "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
             "ended": fin != NONE and frontier > fin,
             "active": at(columns["active_ms"][row]),
+            "rule": rules.glob_of(rule[row]),
         }
 
 

@@ -163,7 +163,7 @@ def step_shard(
     if plan.reads_values:
         details = {**unreadable(arrivals.label, len(shard.state.held)), **details}
 
-    dropped = _dropped(outcome, plan)
+    dropped = outcome.dropped
     leaving = np.concatenate([outcome.delivered.row, outcome.rejected.row[~dropped]])
     outdated = records.outdated(outcome.held_row)
     pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
@@ -192,7 +192,7 @@ def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
     """
     if not context.repeated:
         return plan
-    return replace(plan, rules=replace(plan.rules, gap=plan.rules.gap.for_repeat))
+    return replace(plan, rules=plan.rules.for_repeat)
 
 
 def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:
@@ -262,13 +262,6 @@ def _texts(named: Mapping[int, str], rows: NDArray[np.int64]) -> pa.Array:
     if not named:
         return pa.nulls(len(rows), pa.string())
     return pa.array([named.get(row) for row in rows.tolist()], pa.string())
-
-
-def _dropped(outcome: Outcome, plan: ChannelPlan) -> NDArray[np.bool_]:
-    """Which of the rejected records are only counted."""
-    if plan.drop_duplicates:
-        return np.asarray(outcome.rejected.reason == Reason.DUPLICATE)
-    return np.zeros(len(outcome.rejected.reason), dtype=np.bool_)
 
 
 def _event(event: ChannelEvent, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:

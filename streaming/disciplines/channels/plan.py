@@ -12,6 +12,31 @@ from streaming.disciplines.plan import Plan
 from streaming.settings.fields import ValueField
 
 
+def _decided(rules: Rules) -> dict[str, Any]:
+    """One rule's values in words of JSON, but for the labels."""
+    return {
+        "gap": rules.gap.word,
+        "gap_after_ms": rules.gap.after_ms,
+        "held_max": rules.held_max,
+        "window": rules.window,
+        "full": rules.full.value,
+        "retire_after_ms": rules.retire_after_ms,
+        "drop_duplicates": rules.drop_duplicates,
+        "pass_unlabelled": rules.pass_unlabelled,
+    }
+
+
+def _under(rules: Rules, decided: Mapping[str, Any]) -> Rules:
+    """The inverse of :func:`_decided`; the labels are those of ``rules``."""
+    same = ("held_max", "window", "retire_after_ms", "drop_duplicates", "pass_unlabelled")
+    return replace(
+        rules,
+        gap=POLICIES[decided["gap"]](decided["gap_after_ms"]),
+        full=Full(decided["full"]),
+        **{name: decided[name] for name in same},
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPlan(Plan):
     """One pipeline of discipline ``channel``.
@@ -23,40 +48,24 @@ class ChannelPlan(Plan):
     """
 
     discipline: ClassVar[str] = "channel"
-    decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "drop_duplicates")
     gives_labels: ClassVar[bool] = False
     ops: ClassVar[tuple[Op, ...]] = tuple(Op)
     commands: str
     rules: Rules
     channel: str | ValueField = "key"
     label: str | ValueField = "header('label')"
-    drop_duplicates: bool = False
 
     def decisions(self) -> dict[str, Any]:
         """Return the rules but for the labels, which a checkpoint fixes."""
-        rules = self.rules
-        return {
-            **Plan.decisions(self),
-            "gap": rules.gap.word,
-            "gap_after_ms": rules.gap.after_ms,
-            "held_max": rules.held_max,
-            "window": rules.window,
-            "full": rules.full.value,
-            "pass_unlabelled": rules.pass_unlabelled,
-        }
+        others = [[glob, _decided(rules)] for glob, rules in self.rules.others]
+        return {**Plan.decisions(self), **_decided(self.rules), "rules": others}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
-        rules = replace(
-            self.rules,
-            gap=POLICIES[values["gap"]](values["gap_after_ms"]),
-            held_max=values["held_max"],
-            window=values["window"],
-            full=Full(values["full"]),
-            retire_after_ms=values["retire_after_ms"],
-            pass_unlabelled=values["pass_unlabelled"],
-        )
+        own = _under(replace(self.rules, others=()), values)
+        others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
+        rules = replace(own, others=others)
         return replace(Plan.under(self, decisions), rules=rules)
 
     def identifying(self) -> tuple[str, ...]:

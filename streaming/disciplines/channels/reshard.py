@@ -26,7 +26,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     """Each channel to its shard by the hash of its name."""
     schema = record_schema(before)
     shards = [decode_shard(state, schema, ShardFiles.of(before, key)) for key, state in rows]
-    whole = _together([shard.state for shard in shards])
+    whole = _together([shard.state.under(after.rules) for shard in shards], after.rules.globs)
     totals = counts_of(shard.totals for shard in shards)
     records = pa.concat_tables([schema.empty_table(), *(each.records.table() for each in shards)])
     made = max((each.records.made for each in shards), default=0)
@@ -54,7 +54,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
     return Resharded(found, waiting)
 
 
-def _together(states: Sequence[ShardState]) -> ShardState:
+def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardState:
     """All shards as one; channels of a later one have higher rows, so what is sorted stays so."""
     first = np.cumsum([0, *map(len, states)]).tolist()
     placed = list(zip(states, first, strict=False))
@@ -80,7 +80,7 @@ def _together(states: Sequence[ShardState]) -> ShardState:
     )
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
     clock_ms = max((state.clock_ms for state in states), default=0)
-    return ShardState(keys, **numbers, held=held, skipped=skipped, clock_ms=clock_ms)
+    return ShardState(keys, **numbers, held=held, skipped=skipped, clock_ms=clock_ms, globs=globs)
 
 
 def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
@@ -95,4 +95,5 @@ def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
         held=replace(some, channel=row[some.channel]),
         skipped=replace(skipped, channel=row[skipped.channel]),
         clock_ms=state.clock_ms,
+        globs=state.globs,
     )

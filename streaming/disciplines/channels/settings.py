@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from sequencer.channels.globs import matches
 from sequencer.channels.rules import (
     CUSTOM_SEARCH_MIN,
     CUSTOM_WINDOW_DEFAULT,
     HELD_MAX,
     POLICIES,
+    RULES_MAX,
     WAIT,
     WINDOW_DEFAULT,
     WINDOW_MAX,
@@ -18,13 +22,14 @@ from sequencer.channels.rules import (
     Rules,
     window_max,
 )
+from sequencer.channels.rules import GapPolicy as Policy
 from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
 from streaming.settings.fields import Expression, ValueField
 from streaming.settings.pipeline import Pipeline
 from streaming.settings.table import Number, Table
-from streaming.settings.values import Duration, fault
+from streaming.settings.values import TOPIC_MAX, Duration, PositiveDuration, Text, fault
 
 CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
 """A custom sequence is searched two windows ahead, among the labels that it may have in all."""
@@ -53,6 +58,25 @@ class Buffer(Table):
     full: Literal["reject", "skip"] = "reject"
 
 
+class ChannelRule(Table):
+    """Rules of the channels whose text matches a glob; what is left out is as in the pipeline.
+
+    ``gap`` stands as a whole; of ``buffer`` each key by itself.
+    """
+
+    channel: Annotated[Text, Field(max_length=TOPIC_MAX)]
+    gap: GapPolicy | None = None
+    buffer: Buffer | None = None
+    duplicates: Literal["reject", "drop"] | None = None
+    retire_after: PositiveDuration | None = None
+
+    @field_validator("channel")
+    @classmethod
+    def _glob(cls, value: str) -> str:
+        matches(pa.array([b""]), value)
+        return value
+
+
 class ByChannel(Pipeline):
     """What the pipelines have in common whose records belong to channels."""
 
@@ -76,28 +100,53 @@ class ChannelPipeline(ByChannel):
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"
     unlabelled: Literal["reject", "pass"] = "reject"
+    rules: Annotated[tuple[ChannelRule, ...], Field(max_length=RULES_MAX)] = ()
 
     @field_validator("buffer")
     @classmethod
     def _window_fits(cls, value: Buffer, info: ValidationInfo) -> Buffer:
-        labels = info.data.get("labels")
-        if isinstance(labels, Cyclic):
-            _check_window(value.window, window_max(labels.sequence().cycle), "window")
-        elif isinstance(labels, Custom):
-            _check_window(value.window, CUSTOM_WINDOW_MAX, "window")
+        _check_window(value.window, _window_max(info.data.get("labels")), "window")
+        return value
+
+    @field_validator("rules")
+    @classmethod
+    def _rules_fit(
+        cls, value: tuple[ChannelRule, ...], info: ValidationInfo
+    ) -> tuple[ChannelRule, ...]:
+        limit = _window_max(info.data.get("labels"))
+        globs = [rule.channel for rule in value]
+        for at, rule in enumerate(value):
+            if rule.channel in globs[:at]:
+                raise fault(
+                    f"{rule.channel!r} stands in rules[{globs.index(rule.channel)}], which counts; "
+                    "leave this one out, or put both into one",
+                    at,
+                    "channel",
+                )
+            if rule.buffer is not None:
+                _check_window(rule.buffer.window, limit, at, "buffer", "window")
         return value
 
     def try_out(self) -> None:
         """Import the function of custom labels, and ask it for labels."""
-        self.rules()
+        self.all_rules()
 
     def understood(self) -> dict[str, Any]:
-        """The settings with their defaults; the window is the one that will be used."""
+        """The settings with their defaults; the window is the one that will be used.
+
+        A rule has all of its values, also those that are the pipeline's.
+        """
         plain = super().understood()
-        plain["buffer"]["window"] = self.rules().window
+        plain["buffer"]["window"] = self.all_rules().window
+        names = ("gap", "buffer", "duplicates", "retire_after")
+        own = {name: plain[name] for name in names}
+        for rule, written in zip(plain["rules"], self.rules, strict=True):
+            chosen = written.model_dump(mode="json", exclude_unset=True)
+            buffer = {**own["buffer"], **chosen.get("buffer", {})}
+            rule |= {**own, **chosen, "buffer": buffer}
         return plain
 
-    def rules(self) -> Rules:
+    def all_rules(self) -> Rules:
         """The core's rules; ValueError where custom labels do not work (they are imported now)."""
         try:
             labels = self.labels.sequence()
@@ -107,18 +156,45 @@ class ChannelPipeline(ByChannel):
         default = CUSTOM_WINDOW_DEFAULT if labels.searched else WINDOW_DEFAULT
         window = min(default, limit) if self.buffer.window is None else self.buffer.window
         _check_window(window, limit, "buffer", "window")
-        return Rules(
+        own = Rules(
             labels=labels,
-            gap=POLICIES[self.gap.policy](self.gap.after.ms) if self.gap.after else WAIT,
+            gap=_policy(self.gap),
             held_max=self.buffer.held,
             window=window,
             full=Full(self.buffer.full),
             retire_after_ms=self.retire_after.ms,
             pass_unlabelled=self.unlabelled == "pass",
+            drop_duplicates=self.duplicates == "drop",
         )
+        return replace(own, others=tuple((rule.channel, _other(rule, own)) for rule in self.rules))
 
 
-def _check_window(window: int | None, limit: int, *at: str) -> None:
+def _policy(gap: GapPolicy) -> Policy:
+    return POLICIES[gap.policy](gap.after.ms) if gap.after else WAIT
+
+
+def _other(rule: ChannelRule, own: Rules) -> Rules:
+    """The core's rules of some channels; what is not written is as in the pipeline's ``own``."""
+    buffer = {} if rule.buffer is None else rule.buffer.model_dump(exclude_unset=True)
+    return replace(
+        own,
+        gap=own.gap if rule.gap is None else _policy(rule.gap),
+        held_max=buffer.get("held", own.held_max),
+        window=buffer.get("window") or own.window,
+        full=Full(buffer.get("full", own.full)),
+        retire_after_ms=rule.retire_after.ms if rule.retire_after else own.retire_after_ms,
+        drop_duplicates=rule.duplicates == "drop" if rule.duplicates else own.drop_duplicates,
+    )
+
+
+def _window_max(labels: Any) -> int:
+    """The widest window that labels allow, without a function of the user's being imported."""
+    if isinstance(labels, Cyclic):
+        return window_max(labels.sequence().cycle)
+    return CUSTOM_WINDOW_MAX if isinstance(labels, Custom) else WINDOW_MAX
+
+
+def _check_window(window: int | None, limit: int, *at: str | int) -> None:
     if window is not None and window > limit:
         raise fault(
             f"{window} is too wide for these labels: ahead and past could not be told apart, or "

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sequencer.channels import ShardState
+from sequencer.channels import Rules, ShardState
 from sequencer.channels.state import Int64s
-from sequencer.labels import Labels
 from sequencer.sorting import order_by, starts_of
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
@@ -36,25 +35,28 @@ def told_waiting(before: ShardState, after: ShardState) -> str | None:
 
 
 def describe_waiting(
-    texts: Iterable[str], labels: Labels, most: int | None = None
+    texts: Iterable[str], rules: Rules, most: int | None = None
 ) -> list[dict[str, Any]]:
     """What shards told, in one list, longest first (``most`` of them); ``since`` in RFC 3339.
 
-    ``next``: the label that the channel waits for.
+    ``next``: the label that the channel waits for. ``rule``: the glob of its rules, None for those
+    of the pipeline; only where there are others.
     """
     tables = [from_state(base64.b64decode(text), SCHEMA) for text in texts]
     table = pa.Table.from_batches(tables, schema=SCHEMA)
     table = table.sort_by([("since_ms", "ascending"), ("channel", "ascending")])
-    rows = table.slice(0, most).to_pylist()
+    table = table.slice(0, most).combine_chunks()
+    rule = rules.numbers_of(table["channel"].combine_chunks()).tolist()
     return [
         {
             "channel": key_to_json(row["channel"]),
             "epoch": row["epoch"],
-            "next": labels.at(row["frontier"]),
+            "next": rules.labels.at(row["frontier"]),
             "since": at(row["since_ms"]),
             "held": row["held"],
+            **({"rule": rules.glob_of(number)} if rules.others else {}),
         }
-        for row in rows
+        for row, number in zip(table.to_pylist(), rule, strict=True)
     ]
 
 

@@ -30,7 +30,7 @@ def _plan(
     from streaming.disciplines.label.plan import LabelPlan  # noqa: PLC0415
 
     return LabelPlan(
-        **common, commands=settings.commands, rules=settings.rules(), channel=settings.channel
+        **common, commands=settings.commands, rules=settings.all_rules(), channel=settings.channel
     )
 
 

@@ -19,6 +19,6 @@ class LabelPipeline(ByChannel):
     label: ClassVar[str] = "header('label')"
     duplicates: ClassVar[str] = "reject"
 
-    def rules(self) -> Rules:
+    def all_rules(self) -> Rules:
         """The rules of channels in which every record passes."""
         return Rules(LinearLabels(), retire_after_ms=self.retire_after.ms, pass_unlabelled=True)

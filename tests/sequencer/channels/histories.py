@@ -1,5 +1,7 @@
 """Random histories of channels, run by the step, and judged against the naive model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -31,7 +33,7 @@ class Runner:
         self.state = ShardState.empty()
         self.held = []
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
-        self.answers, self.passed = [], 0
+        self.answers, self.dropped, self.passed = [], [], 0
         self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.refused = {}  # by the records' numbers
 
@@ -63,6 +65,7 @@ class Runner:
         for r, reason, born, n in zip(*(each.tolist() for each in columns), strict=True):
             self.rejects.append((rows[r], REASONS[reason]))
             self.places[rows[r]] = ((born, n) if n >= 0 else None, rejected.gaps.get(r))
+        self.dropped += [rows[r] for r in rejected.row[outcome.dropped].tolist()]
         ended = sorted([*d.row.tolist(), *rejected.row.tolist(), *outcome.held_row.tolist()])
         assert ended == list(range(len(rows))), "each record ends in exactly one place"
         self.held = [rows[r] for r in outcome.held_row.tolist()]
@@ -96,6 +99,7 @@ def judge(runner, model):
         assert mine == sorted(mine, key=lambda o: (o[3], o[1])), "a channel's rows come in order"
     assert sorted(runner.rejects) == sorted(model.rejects)
     assert runner.places == model.places
+    assert sorted(runner.dropped) == sorted(model.dropped)
     assert sorted(runner.gaps) == sorted(model.gaps)
     assert sorted(runner.others) == sorted(model.others)
     assert sorted(runner.held) == model.held_rows()
@@ -179,6 +183,42 @@ def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
     bounds = [0, *cuts, len(rows)]
     times = draw(st.lists(st.sampled_from(pauses), min_size=len(bounds), max_size=len(bounds)))
     return rules, model, rows, bounds, times
+
+
+@st.composite
+def other_rules(draw, rules, globs):
+    """Rules of some channels, for the step and for the model; they may change at any time."""
+    others = []
+    for glob in draw(st.lists(st.sampled_from(globs), max_size=3)):
+        gap_after = draw(st.sampled_from([None, 0, 15, 40]))
+        widest = 1000 if rules.labels.cycle is None else (rules.labels.cycle - 1) // 2
+        differs = dict(
+            gap_after=gap_after,
+            held_max=draw(st.sampled_from([1, 3, 100])),
+            window=min(draw(st.sampled_from([1, 4, 1000])), widest),
+            full=draw(st.sampled_from(["reject", "skip"])),
+            retire_after=draw(st.sampled_from([25, 60, 10_000])),
+            drop=draw(st.booleans()),
+        )
+        if rules.labels.searched:
+            differs["window"] = rules.window
+        others.append((glob, differs))
+    return replace(
+        rules, others=tuple((glob, _rules(rules, each)) for glob, each in others)
+    ), others
+
+
+def _rules(own, differs):
+    gap_after = differs["gap_after"]
+    return replace(
+        own,
+        gap=WAIT if gap_after is None else Skip(gap_after),
+        held_max=differs["held_max"],
+        window=differs["window"],
+        full=Full(differs["full"]),
+        retire_after_ms=differs["retire_after"],
+        drop_duplicates=differs["drop"],
+    )
 
 
 @st.composite

@@ -3,15 +3,24 @@
 It keeps every label it ever delivered or gave up, looks at one record at a time and never sorts.
 """
 
+from fnmatch import fnmatchcase
+
 
 class NaiveChannels:
     searched = False
     passes = False
+    ruled = ()  # (glob, what differs there)
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
-        self.cycle, self.to_place, self.window = cycle, to_place, window
-        self.held_max, self.full = held_max, full
-        self.gap_after, self.retire_after = gap_after, retire_after
+        self.cycle, self.to_place = cycle, to_place
+        self.own = dict(
+            window=window,
+            held_max=held_max,
+            full=full,
+            gap_after=gap_after,
+            retire_after=retire_after,
+            drop=False,
+        )
         self.channels = {}
         self.refused = {}
         self.passed = []
@@ -19,6 +28,17 @@ class NaiveChannels:
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
         self.places = {}  # of each reject: the delivery before it, and its label's gap
+        self.dropped = []
+
+    def rule(self, key, name):
+        """What the first rule that matches says, or else the pipeline."""
+        for glob, differs in self.ruled:
+            try:
+                if fnmatchcase(key.decode(), glob):
+                    return {**self.own, **differs}[name]
+            except UnicodeDecodeError:
+                break
+        return self.own[name]
 
     def take(self, now, record):
         now = self.clock = max(self.clock, now)
@@ -29,6 +49,8 @@ class NaiveChannels:
         reason = self.refuse(now, key, label, epoch)
         if isinstance(reason, str):
             self.reject(row, reason, self.channels.get(key))
+            if reason == "duplicate" and self.rule(key, "drop"):
+                self.dropped.append(row)
             return
         if reason[0] == "late":
             self.reject(row, "late", self.channels[key], reason[1])
@@ -49,7 +71,7 @@ class NaiveChannels:
             for other in [x for x in c["held"] if x > at]:
                 self.reject(c["held"].pop(other)[0], "after-fin", c)
         self.flow(key, c)
-        while len(c["held"]) > self.held_max:
+        while self.rule(key, "full") == "skip" and len(c["held"]) > self.rule(key, "held_max"):
             self.skip(key, c, now, "overflow")
 
     def pass_on(self, now, row, key):
@@ -108,12 +130,12 @@ class NaiveChannels:
                 c = None
         if c is None:
             c = self.blank(0, 0)
-        at = place
+        at, window = place, self.rule(key, "window")
         if self.cycle:
             at = next(
                 (
                     c["frontier"] + d
-                    for d in range(self.window + 1)
+                    for d in range(window + 1)
                     if (c["frontier"] + d) % self.cycle == place
                 ),
                 None,
@@ -124,13 +146,14 @@ class NaiveChannels:
                     at -= 1
         if c["fin"] is not None and at > c["fin"]:
             return "after-fin"
-        if at - c["frontier"] > self.window:
+        if at - c["frontier"] > window:
             return "outside-window"
         if at in c["lost"]:
             return "late", c["lost"][at]
         if at < c["frontier"] or at in c["held"]:
             return "duplicate"
-        if at != c["frontier"] and len(c["held"]) >= self.held_max and self.full == "reject":
+        full = len(c["held"]) >= self.rule(key, "held_max")
+        if at != c["frontier"] and full and self.rule(key, "full") == "reject":
             return "buffer-full"
         return at, number
 
@@ -202,7 +225,7 @@ class NaiveChannels:
         if place is None:
             stop = min(c["held"], default=c["frontier"])
         elif self.cycle and not new:
-            ahead = [c["frontier"] + d for d in range(self.window + 1)]
+            ahead = [c["frontier"] + d for d in range(self.rule(key, "window") + 1)]
             stop = next((p for p in ahead if p % self.cycle == place), -1)
         if op == "seed":
             if stop <= c["frontier"]:
@@ -234,13 +257,14 @@ class NaiveChannels:
         now = self.clock = max(self.clock, now)
         for key in list(self.channels):
             c = self.channels[key]
+            after = self.rule(key, "gap_after")
             while (
-                self.gap_after is not None
+                after is not None
                 and c["held"]
-                and now - min(held[1] for held in c["held"].values()) >= self.gap_after
+                and now - min(held[1] for held in c["held"].values()) >= after
             ):
                 self.skip(key, c, now, "timeout")
-            if not c["held"] and now - c["active"] >= self.retire_after:
+            if not c["held"] and now - c["active"] >= self.rule(key, "retire_after"):
                 self.others.append(("retired", key, c["n"]))
                 del self.channels[key]
 

@@ -12,7 +12,7 @@ from streaming.errors import ConfigError
 
 def rules_of(config, name="p"):
     with config.faults_of(name):
-        return config.pipelines[name].rules()
+        return config.pipelines[name].all_rules()
 
 
 EVERYTHING = """

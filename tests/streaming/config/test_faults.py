@@ -109,6 +109,18 @@ def test_all_faults_are_told_at_once():
         ("buffer = { window = 0 }", "pipelines.p.buffer.window: must be 1 or more"),
         (f"buffer = {{ window = {WINDOW_MAX + 1} }}", f"window: must be {WINDOW_MAX} or less"),
         ('buffer = { full = "drop" }', 'pipelines.p.buffer.full: must be "reject" or "skip"'),
+        ('rules = "x"', "pipelines.p.rules: must be a list"),
+        ("rules = [{}]", "pipelines.p.rules[0].channel: is missing"),
+        ('rules = [{ channel = "[z-a]" }]', "pipelines.p.rules[0].channel: '[z-a]' is no pattern"),
+        ('rules = [{ channel = "a", held = 1 }]', "p.rules[0].held: unknown key; known ones: buff"),
+        ('rules = [{ channel = "a" }, { channel = "a" }]', "p.rules[1].channel: 'a' stands in rule"),
+        ('rules = [{ channel = "a", gap = { policy = "skip" } }]', "p.rules[0].gap.after: policy"),
+        (
+            'labels = { kind = "cyclic", modulus = 100 }\n'
+            'rules = [{ channel = "a", buffer = { window = 50 } }]',
+            "pipelines.p.rules[0].buffer.window: 50 is too wide",
+        ),
+        ("rules = [" + ",".join(['{ channel = "a" }'] * 101) + "]", "has 101; write at most 100"),
         ('duplicates = "keep"', 'pipelines.p.duplicates: must be "reject" or "drop"'),
         ('retire_after = "0 s"', "pipelines.p.retire_after: must be longer than 0; write"),
         ('retire_after = "36501 days"', "pipelines.p.retire_after: is longer than a hundred years"),

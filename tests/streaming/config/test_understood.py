@@ -56,6 +56,29 @@ def test_a_whole_file_is_understood(tmp_path):
     assert config.pipelines["bus"].order == "counter"
 
 
+def test_rules_of_channels_have_what_they_leave_out_from_the_pipeline():
+    config = channel("""
+        gap = { policy = "fail", after = "9 s" }
+        buffer = { held = 7, full = "skip" }
+        duplicates = "drop"
+        rules = [
+            { channel = "vip.*", gap = { policy = "wait" }, buffer = { window = 3 } },
+            { channel = "?", duplicates = "reject", retire_after = "1 h" },
+        ]
+    """)
+    own = rules_of(config)
+    (vip, first), (one, second) = own.others
+    assert (vip, one) == ("vip.*", "?")
+    assert (first.gap, first.held_max, first.window, first.full) == (WAIT, 7, 3, Full.SKIP)
+    assert first.drop_duplicates
+    assert (second.gap, second.window, second.drop_duplicates) == (own.gap, own.window, False)
+    assert second.retire_after_ms == 3_600_000
+    with config.faults_of("p"):
+        shown = config.pipelines["p"].understood()["rules"]
+    assert shown[0]["buffer"] == {"held": 7, "window": 3, "full": "skip"}
+    assert shown[1]["gap"] == {"policy": "fail", "after": "9 s"}
+
+
 def test_what_is_left_out_has_the_contract_s_default():
     config = channel(name="trades")
     assert config.service.model_dump() == {

@@ -179,7 +179,7 @@ def test_channels(seed, tmp_path, monkeypatch):
                 moved = reshard_channels(plan, after, rows)
                 plan, states = after, dict(moved.rows)
                 assert described_channels(plan, states) == before
-                waiting = describe_waiting(moved.waiting.values(), RULES.labels)
+                waiting = describe_waiting(moved.waiting.values(), RULES)
                 assert sorted(each["held"] for each in waiting) == sorted(
                     each["held"] for each in before[0] if each["held"]
                 )

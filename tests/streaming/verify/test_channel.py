@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sequencer.labels import CyclicLabels, LinearLabels
-from streaming.verify.channel import ChannelSettings, Material, judge
+from streaming.verify.channel import ChannelRule, ChannelSettings, Material, judge
 from streaming.verify.records import Record
 from tests.streaming.verify.channel_stories import story
 from tests.streaming.verify.places import PARTITIONS, partition_of
@@ -75,6 +75,18 @@ def test_faults_of_records_without_a_label_are_found(plant, name):
     plant(material)
     verdict = judge(settings, material)
     assert name in verdict.counts, verdict.counts
+
+
+def test_a_channel_s_own_rule_says_what_may_be_rejected_or_dropped():
+    settings, material = story(3, LinearLabels(), window=3, held_max=2)
+    wide = replace(settings, window=50, held_max=20)
+    assert {"wrong-reason"} == {*judge(wide, material).counts}
+    rules = (ChannelRule("[ab]", 3, 2, False), ChannelRule("*", 3, 2, False))
+    assert judge(replace(wide, rules=rules), material).good
+    settings, material = story(3, LinearLabels(), drop=True)
+    strict = replace(settings, drop_duplicates=False)
+    assert {"lost"} == {*judge(strict, material).counts}
+    assert judge(replace(strict, rules=(ChannelRule("?", 50, 20, True),)), material).good
 
 
 def swap(m):

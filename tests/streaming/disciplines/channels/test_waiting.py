@@ -48,7 +48,7 @@ def test_what_was_told_last_is_how_it_is(seed):
         text = told_waiting(state, after)
         changes += text is not None
         told = told if text is None else text
-        listed = [] if told is None else describe_waiting([told], LABELS)
+        listed = [] if told is None else describe_waiting([told], Rules(LABELS))
         assert [(e["channel"], e["next"], e["held"]) for e in listed] == as_it_is(after)
         assert told_waiting(after, after) is None
         state = after
@@ -63,7 +63,7 @@ def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
         after = step(state, arrivals([(b"k%d" % (5 - batch), 2)]), 1000 + batch, rules).state
         told = told_waiting(state, after) or told
         state = after
-    listed = describe_waiting([told], LABELS)
+    listed = describe_waiting([told], Rules(LABELS))
     assert [each["channel"] for each in listed] == ["k5", "k4", "k3"]
     assert listed[0] == {
         "channel": "k5",

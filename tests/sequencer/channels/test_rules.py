@@ -1,0 +1,113 @@
+"""Rules by channel: which one applies, and a step under several against the naive model."""
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sequencer.channels import Full, Rules, Skip
+from sequencer.channels.globs import matches
+from sequencer.labels import LinearLabels
+from tests.sequencer.channels.histories import Runner, judge, other_rules, stories
+
+GLOBS = ["a*", "b", "vip.*", "*", "?", "[ab]", "[!a]*"]
+LABELS = LinearLabels()
+
+
+@settings(max_examples=60, deadline=None)
+@given(stories(keys=(b"a", b"b", b"vip.x", b"c\xff")), st.data())
+def test_rules_by_channel_agree_with_the_naive_model(story, data):
+    rules, model, rows, bounds, times = story
+    runner, now = Runner(rules), 1000
+    runner.rules, model.ruled = data.draw(other_rules(rules, GLOBS))
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        for record in rows[first:stop]:
+            model.take(now, record)
+        model.end_of_batch(now)
+        runner.batch(now, rows[first:stop])
+        judge(runner, model)
+
+
+@settings(max_examples=30, deadline=None)
+@given(stories(keys=(b"a", b"vip.x")), st.data())
+def test_rules_that_change_between_batches_lose_nothing(story, data):
+    """Each record still ends in one place (the runner sees to it), and other room rejects nothing
+    that is held."""
+    rules, _, rows, bounds, times = story
+    runner, now = Runner(rules), 1000
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        runner.rules, _ = data.draw(other_rules(rules, GLOBS))
+        held = {*runner.held}
+        runner.batch(now, rows[first:stop])
+        assert not held & {row for row, why in runner.rejects if why != "after-fin"}
+        due = runner.state.due_ms(runner.rules)
+        assert due is None or due > now
+
+
+@settings(max_examples=30, deadline=None)
+@given(stories(keys=(b"a", b"vip.x")), st.data())
+def test_any_split_into_batches_gives_the_same_under_rules_by_channel(story, data):
+    rules, _, rows, bounds, _ = story
+    rules, _ = data.draw(other_rules(replace(rules, gap=Skip(10**6)), GLOBS))
+    rules = replace(rules, others=tuple((g, replace(r, gap=Skip(10**6))) for g, r in rules.others))
+    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
+    whole.batch(7, rows)
+    for first, stop in pairwise(bounds):
+        parts.batch(7, rows[first:stop])
+    for record in rows:
+        single.batch(7, [record])
+    for runner in (parts, single):
+        for name in ("out", "rejects", "dropped", "gaps", "others", "held"):
+            assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
+
+
+def test_less_room_than_what_is_held_rejects_and_gives_up_nothing_that_is_held():
+    runner = Runner(Rules(LABELS, held_max=10))
+    runner.batch(5, [(n, b"a", b"%d" % (2 * n + 1), None, False) for n in range(8)])
+    runner.rules = replace(runner.rules, others=(("a", Rules(LABELS, held_max=2, window=3)),))
+    runner.batch(6, [(8, b"a", b"17", None, False), (9, b"a", b"0", None, False)])
+    assert runner.rejects == [(8, "outside-window")]
+    assert [row for _, _, row, _ in runner.out] == [9, 0]
+    assert len(runner.held) == 7
+    runner.batch(7, [(10, b"a", b"4", None, False), (11, b"a", b"2", None, False)])
+    assert runner.rejects[1:] == [(10, "buffer-full")]
+    assert len(runner.held) == 6
+    assert not runner.gaps
+
+
+def test_with_full_skip_less_room_gives_up_labels_and_rejects_nothing():
+    runner = Runner(Rules(LABELS, held_max=10, full=Full.SKIP))
+    runner.batch(5, [(n, b"a", b"%d" % (2 * n + 1), None, False) for n in range(5)])
+    runner.rules = replace(runner.rules, held_max=2)
+    runner.batch(6, [(5, b"a", b"11", None, False)])
+    assert [row for _, _, row, _ in runner.out] == [0, 1, 2, 3]
+    assert not runner.rejects
+
+
+def test_a_glob_matches_the_whole_text_and_no_key_without_one():
+    keys = [b"vip.a", b"vip.", b"xvip.a", b"vip.a\n", b"vip", b"", b"vip.\xff", "vip.é".encode()]
+    found = matches(pa.array(keys), "vip.*").tolist()
+    assert found == [True, True, False, True, False, False, False, True]
+    assert matches(pa.array(keys), "*").tolist() == [True] * 6 + [False, True]
+    with pytest.raises(ValueError, match="is no pattern"):
+        Rules(LABELS, others=(("[z-a]", Rules(LABELS)),))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text("ab*?[]!-^\\.é", max_size=6),
+    st.lists(st.text("ab*?[]!-^\\.é\n", max_size=4), max_size=8),
+)
+def test_globs_agree_with_fnmatch(glob, texts):
+    keys = pa.array([text.encode() for text in texts], pa.binary())
+    try:
+        found = matches(keys, glob).tolist()
+    except ValueError:
+        return  # such as [b-a], which fnmatch takes for one that matches nothing
+    assert found == [fnmatchcase(text, glob) for text in texts]
