@@ -229,7 +229,7 @@ def run(options, folder, broker):
         sender.join(options.seconds * 2 / 3)
         wait_for(lambda: measured(ports[0], "blocked_keys", "trades") >= LOST)
         time.sleep(BLOCKED_SECONDS)
-        skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--limit", "120"]
+        skip = ["skip", str(config), "--pipeline", "trades", "--blocked", "5 s", "--timeout", "120"]
         subprocess.run([*COMMAND, *skip], check=True)
         sender.join()
         wait_for(lambda: not sum(measured(ports[0], "lag_records", name) for name in RATES))

@@ -217,7 +217,7 @@ def run(channels, folder, broker):
             f"{cost / record_us:.2%} of the service's CPU"
         )
         began = time.monotonic()
-        options = ("--blocked", "1s", "--why", "bench", "--limit", "300")
+        options = ("--blocked", "1s", "--why", "bench", "--timeout", "300")
         skip = [*COMMAND, "skip", str(config), *options]
         answer = subprocess.run(skip, check=True, capture_output=True, text=True).stdout.strip()
         print(f"skip --blocked 1s: {answer}, {time.monotonic() - began:.1f} s")

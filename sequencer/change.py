@@ -27,7 +27,8 @@ def require_change(op: str, group: str, members: Collection[str], groups: Contai
     if op == "add" and group in groups:
         raise ChangeError("group-exists", f"{group} exists; use set to change its members")
     if op != "add" and group not in groups:
-        raise ChangeError("unknown-group", f"there is no group {group}; add it first")
+        remedy = "" if op in ("remove", "leave") else "; add it first"
+        raise ChangeError("unknown-group", f"there is no group {group}{remedy}")
     if op != "remove":
         require_members(group, len(members))
 

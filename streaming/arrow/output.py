@@ -36,6 +36,14 @@ REJECT = ("key", "value", "headers", "timestamp")
 SUMMED = ("channels", "given_up")
 """Counts in answers."""
 
+ASKED = (
+    *("event", "id", "at", "command", "topic", "partition", "offset"),
+    *("op", "channel", "blocked", "group", "node", "member", "members", "owner", "peer"),
+    *("to", "label", "if_version", "dry_run", "by", "why"),
+)
+ANSWERED = {name: place for place, name in enumerate(ASKED)}
+"""The order of an answer's fields in every discipline; what came of the command is behind them."""
+
 Write = tuple[str, pa.Table]
 """A topic and the records for it."""
 
@@ -158,13 +166,8 @@ def answer(
     """The event that answers the command at a place; refused where ``more`` has a reason."""
     kind = "command-refused" if "reason" in more else "command-done"
     begin = event(pipeline, "command", place, now_ms)
-    return (command_id or "").encode(), {
-        **begin,
-        "event": kind,
-        "command": command_id,
-        **place,
-        **more,
-    }
+    fields = {**begin, "event": kind, "command": command_id, **place, **more}
+    return (command_id or "").encode(), _in_order(fields)
 
 
 def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
@@ -176,8 +179,15 @@ def together(parts: Iterable[Mapping[str, Any]]) -> list[Event]:
     for part in parts:
         before = answers.get(part["id"], {})
         counts = {name: before.get(name, 0) + part[name] for name in SUMMED if name in part}
-        answers[part["id"]] = {**part, **counts, "at": max(part["at"], before.get("at", ""))}
+        fields = {**part, **counts, "at": max(part["at"], before.get("at", ""))}
+        answers[part["id"]] = _in_order(fields)
     return [((each["command"] or "").encode(), each) for _, each in sorted(answers.items())]
+
+
+def _in_order(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer with its fields in the order of ANSWERED, the others behind these."""
+    last = len(ANSWERED)
+    return dict(sorted(answer.items(), key=lambda field: ANSWERED.get(field[0], last)))
 
 
 def at(now_ms: int) -> str:

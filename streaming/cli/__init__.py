@@ -11,6 +11,7 @@ import typer
 
 from streaming import logs
 from streaming.cli.advise import advise
+from streaming.cli.asking import also_called
 from streaming.cli.backup import backup
 from streaming.cli.broker import broker
 from streaming.cli.changes import group, node
@@ -40,7 +41,6 @@ from streaming.terminal import printable
 INTERRUPTED = 130
 FAULT = 1
 WRONG = 2
-
 app = typer.Typer(
     name="sequencer",
     no_args_is_help=True,
@@ -49,14 +49,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+TIMEOUT = {"limit": "timeout", "wait": "timeout"}
+SAME = {
+    **dict.fromkeys(("skip", "seed", "reset", "verify"), TIMEOUT),
+    "inspect": {"limit": "max"},
+}
+"""Options by the names that people try first, and those that they have in every verb."""
+
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
     demo, init, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise,
     replay, verify, graph, send, tail, broker, rescale, backup, simulate, console,
 ):  # fmt: skip
-    app.command()(command)
-app.add_typer(group, name="group")
-app.add_typer(node, name="node")
+    app.command(context_settings=also_called(**SAME.get(command.__name__, {})))(command)
+app.add_typer(group, name="group", context_settings=also_called(**TIMEOUT))
+app.add_typer(node, name="node", context_settings=also_called(**TIMEOUT))
 
 
 def _version(wanted: bool) -> None:

@@ -125,7 +125,9 @@ def _tell(name: str, config: Config, advice: Advice, share: float, *, measured: 
 
 
 def _table(rows: list[tuple[str, Any]]) -> None:
-    """Settings and shares, as far as the share still changes."""
-    last = next((at for at, (_, share) in enumerate(rows) if not share), len(rows) - 1)
-    for value, share in rows[: last + 1]:
-        print(f"    {value:>10}  {share:9.4%}")
+    """Print settings and shares; of equal shares the first, which is the shortest wait."""
+    shown = None
+    for value, share in rows:
+        if share != shown:
+            print(f"    {value:>10}  {share:9.4%}")
+        shown = share

@@ -26,7 +26,7 @@ PipelineOption = Annotated[
     str | None, typer.Option("--pipeline", help="Which pipeline; needed where several fit.")
 ]
 LimitOption = Annotated[
-    float, typer.Option("--limit", help="Seconds to wait for the answer.", min=0.1)
+    float, typer.Option("--timeout", help="Seconds to wait for the answer.", min=0.1)
 ]
 ChannelOption = Annotated[
     str | None, typer.Option("--channel", help="The channel, as `status --blocked` shows it.")
@@ -66,6 +66,11 @@ def load_pipeline(config: Path, pipeline: str | None, *disciplines: str) -> tupl
             "Name one with --pipeline.",
         )
     return settings, fitting[0]
+
+
+def also_called(**names: str) -> dict[str, Any]:
+    """Return settings of a verb whose options can be given by other names, too."""
+    return {"token_normalize_func": lambda word: names.get(word, word)} if names else {}
 
 
 def answer_to(

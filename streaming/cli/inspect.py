@@ -27,8 +27,8 @@ def inspect(
         typer.Option("--channel", help="Only this channel, subscriber or peer, and all of it."),
     ] = None,
     channel_base64: ChannelBase64Option = None,
-    limit: Annotated[
-        int, typer.Option(min=1, help="Rows of the table, those that hold first.")
+    most: Annotated[
+        int, typer.Option("--max", min=1, help="Rows of the table, those that hold first.")
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: all of it.")] = False,
 ) -> None:
@@ -81,7 +81,7 @@ def inspect(
     elif wanted is not None:
         _details(described[0], key_name)
     else:
-        _table(described, discipline.shown, key_name, limit)
+        _table(described, discipline.shown, key_name, most)
 
 
 def _details(row: dict[str, Any], key_name: str) -> None:
@@ -90,7 +90,7 @@ def _details(row: dict[str, Any], key_name: str) -> None:
         print(f"{name:{width}}  {word_of(value) if name == key_name else _cell(name, value)}")
 
 
-def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, limit: int) -> None:
+def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, most: int) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -100,13 +100,13 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, 
     table = Table(box=None, pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold")
-    for row in rows[:limit]:
+    for row in rows[:most]:
         cells = {name: _cell(name, row[name], ITEMS_SHOWN) for name in columns}
         cells[key_name] = word_of(row[key_name])
         table.add_row(*map(Text, cells.values()))
     terminal().print(table)
-    if len(rows) > limit:
-        print(f"… and {len(rows) - limit:,} more: --limit, or --json for all", file=sys.stderr)
+    if len(rows) > most:
+        print(f"… and {len(rows) - most:,} more: --max, or --json for all", file=sys.stderr)
 
 
 def _cell(name: str, value: Any, items: int = 1_000_000) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streaming.cli.asking import PipelineOption
+from streaming.errors import ConfigError
 from streaming.terminal import printable
 
 if TYPE_CHECKING:
@@ -23,12 +26,14 @@ AGAIN_UNLESS = {
     "after-fin": "its epoch has ended, unless the channel was reset since",
     "outside-window": "the channel's frontier has to come nearer first",
     "buffer-full": "the channel's buffer has to have room again",
+    "reset": "",
     "unknown-group": "the group has to be added first",
     "removed-group": "the group has to be added again first",
     "bad-destination": "the node has to be created first",
     "destroyed-node": "the node has to be created again first",
 }
-"""What makes a record come back with the same reason; for reasons not named here, always."""
+"""What a record needs, or else comes back with the same reason: nothing after a reset. For reasons
+that are not named here nothing helps."""
 
 
 def resend(
@@ -77,11 +82,13 @@ def resend(
     """
     from streaming import crashes  # noqa: PLC0415  (a quick --help)
     from streaming.cli.asking import load_pipeline  # noqa: PLC0415
+    from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.resending.choice import Choice  # noqa: PLC0415
     from streaming.resending.sending import Resending  # noqa: PLC0415
 
     crashes.arm()
     settings, name = load_pipeline(config, pipeline)
+    _require_reasons(reason or (), DISCIPLINES[settings.pipelines[name].discipline].reasons)
     choice = Choice.of(reason or (), where or (), to=to, again=again, most=most)
     dry = dry_run or not reason
     counts = Resending(settings, name, choice, _tell).run(dry=dry)
@@ -90,10 +97,22 @@ def resend(
         return
     _show(counts, dry=dry)
     for each in [each for each, count in counts.items() if count.sent and each in choice.reasons]:
-        unless = AGAIN_UNLESS.get(each, "nothing about the record has changed")
-        _tell(f"{each}: it comes back as a reject where its cause holds still ({unless})")
+        if unless := AGAIN_UNLESS.get(each, "nothing about the record has changed"):
+            _tell(f"{each}: it comes back as a reject where its cause holds still ({unless})")
     if unknown := choice.reasons - counts.keys():
         _tell(f"no reject has the reason {', '.join(sorted(unknown))}")
+
+
+def _require_reasons(given: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a word that is no reason of the pipeline's discipline."""
+    for word in given:
+        if word not in known:
+            near = difflib.get_close_matches(word, known, 1)
+            raise ConfigError(
+                f"--reason {word}: no record of this pipeline is rejected for that.",
+                "Nothing was sent.",
+                f"Did you mean {near[0]}?" if near else f"Reasons are {', '.join(known)}.",
+            )
 
 
 def _tell(what: str) -> None:

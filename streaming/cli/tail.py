@@ -6,11 +6,14 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from streaming.arrow.key_text import escaped
+from streaming.arrow.key_text import escaped, unescaped
+from streaming.cli.by_time import ByTime
 from streaming.cli.clients import (
     BootstrapOption,
     ConfigOption,
@@ -19,9 +22,10 @@ from streaming.cli.clients import (
     no_topic,
     to_json,
 )
-from streaming.errors import KafkaUnavailable
+from streaming.errors import ConfigError, KafkaUnavailable
 
 POLL_SECONDS = 0.2
+ORDER_SECONDS_MAX = 10
 
 
 def tail(
@@ -29,6 +33,16 @@ def tail(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="All there is, then what comes.")
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help='What came since, then what comes: "5 min" ago, or a time, '
+            "2026-11-22T09:00:00 (UTC)."
+        ),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="Only messages with this key, as shown here.")
+    ] = None,
     most: Annotated[
         int, typer.Option("--max", help="Stop after so many messages; 0: never.", min=0)
     ] = 0,
@@ -41,21 +55,23 @@ def tail(
 ) -> None:
     """Show the messages of TOPICS as they come, until Ctrl-C.
 
-    Only what is committed is shown. A line has topic/partition@offset, key, [headers] and value;
-    what cannot be printed is escaped. With --json, bytes that are no UTF-8 text are
-    {"base64": "…"}.
+    Only what is committed is shown; what was there before comes by time, also from several
+    partitions. A line has topic/partition@offset, time (UTC), key, [headers] and value; what cannot
+    be printed is escaped. With --json, bytes that are no UTF-8 text are {"base64": "…"}.
 
     Exit status: 0, also after Ctrl-C; 1 Kafka does not answer; 2 wrong input.
 
-    Example: sequencer tail trades.out --from-beginning --max 10
+    Example: sequencer tail trades.out --since "5 min" --key IBM
     """
+    wanted = _key(key)
+    since_ms = _begin(since, from_beginning=from_beginning)
     settings, there = connect(config, bootstrap)
     if missing := [name for name in topics if name not in there]:
         raise no_topic(missing)
     places = [
         (name, partition) for name in dict.fromkeys(topics) for partition in range(there[name])
     ]
-    messages = _messages(settings, places, timeout, from_beginning=from_beginning)
+    messages = _messages(settings, places, timeout, since_ms, wanted)
     try:
         for shown, message in enumerate(messages, start=1):
             print(_as_json(message) if as_json else _as_text(message), flush=True)
@@ -67,33 +83,67 @@ def tail(
         end_output()
 
 
+def _key(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else unescaped(text)
+    except ValueError as error:
+        raise ConfigError(f"--key {text} {error}.", "Nothing was read.") from error
+
+
+def _begin(since: str | None, *, from_beginning: bool) -> int | None:
+    """Return the time (ms since 1970) from which messages are shown; None: from now on."""
+    if since is None:
+        return 0 if from_beginning else None
+    if from_beginning:
+        raise ConfigError(
+            "--from-beginning and --since both say where to begin.",
+            "Nothing was read.",
+            "Give one of them.",
+        )
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  (a quick --help)
+
+    from streaming.settings.values import Duration  # noqa: PLC0415
+
+    with suppress(ValidationError):
+        return round(time.time() * 1000) - TypeAdapter(Duration).validate_python(since).ms
+    try:
+        at = datetime.fromisoformat(since)
+    except ValueError:
+        raise ConfigError(
+            f"--since {since} is neither a length of time nor a time.",
+            "Nothing was read.",
+            'Write for instance --since "5 min" or --since 2026-11-22T09:00:00 (UTC).',
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def _messages(
-    settings: Any, places: list[tuple[str, int]], timeout: float, *, from_beginning: bool
+    settings: Any,
+    places: list[tuple[str, int]],
+    timeout: float,
+    since_ms: int | None,
+    key: bytes | None,
 ) -> Iterator[Any]:
-    from confluent_kafka import (  # noqa: PLC0415  (a quick --help)
-        OFFSET_BEGINNING,
-        KafkaException,
-        TopicPartition,
-    )
+    from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
 
     from streaming.kafka import connection  # noqa: PLC0415
-    from streaming.kafka.topics import end_of  # noqa: PLC0415
 
-    consumer = connection.reader(settings, "tail", error_cb=_tell)
+    eof = {"enable.partition.eof": True}
+    consumer = connection.reader(settings, "tail", error_cb=_tell, **eof)
+    merged = ByTime(places)
     try:
-        starts = [TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in places]
-        if not from_beginning:
-            for start in starts:
-                start.offset = end_of(consumer, start)
-        consumer.assign(starts)
+        consumer.assign(_starts(consumer, places, since_ms))
         print("Waiting for messages; Ctrl-C ends.", file=sys.stderr, flush=True)
-        last = time.monotonic()
-        while not timeout or time.monotonic() - last < timeout:
-            message = consumer.poll(POLL_SECONDS)
-            if not connection.is_record(message):
-                continue
-            yield message
-            last = time.monotonic()
+        heard = last = time.monotonic()
+        while merged.open or not timeout or time.monotonic() - last < timeout:
+            if _poll(consumer, merged):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > ORDER_SECONDS_MAX:
+                merged.open.clear()  # a partition without a leader holds nothing up for ever
+            for message in merged.ready():
+                if key in (None, message.key()):
+                    last = time.monotonic()
+                    yield message
     except KafkaException as error:
         raise KafkaUnavailable(
             settings.hide(f"Reading failed: {error.args[0].str()}."),
@@ -102,6 +152,41 @@ def _messages(
         ) from error
     finally:
         consumer.close()
+
+
+def _starts(consumer: Any, places: list[tuple[str, int]], since_ms: int | None) -> list[Any]:
+    """Return where reading begins: confluent-kafka's places with offsets."""
+    from confluent_kafka import OFFSET_BEGINNING, TopicPartition  # noqa: PLC0415
+
+    from streaming.kafka.topics import SECONDS_MAX, end_of  # noqa: PLC0415
+
+    starts = [TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in places]
+    if since_ms is None:
+        for start in starts:
+            start.offset = end_of(consumer, start)
+    elif since_ms:
+        asked = [TopicPartition(each.topic, each.partition, since_ms) for each in starts]
+        starts = consumer.offsets_for_times(asked, SECONDS_MAX)
+    return starts
+
+
+def _poll(consumer: Any, merged: ByTime) -> bool:
+    """Take a message, or the news that a partition has no more; return whether there was any."""
+    from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+    from streaming.kafka import connection  # noqa: PLC0415
+
+    pause, go_on = merged.paces()
+    if pause:
+        consumer.pause([TopicPartition(*each) for each in pause])
+    if go_on:
+        consumer.resume([TopicPartition(*each) for each in go_on])
+    message = consumer.poll(POLL_SECONDS)
+    if connection.is_end(message):
+        merged.end((message.topic(), message.partition()))
+    elif connection.is_record(message):
+        merged.put(message)
+    return message is not None
 
 
 def _tell(error: Any) -> None:
@@ -125,7 +210,17 @@ def _as_text(message: Any) -> str:
         f"{shown(name.encode())}={shown(value)}" for name, value in message.headers() or []
     )
     place = f"{message.topic()}/{message.partition()}@{message.offset()}"
-    return f"{place}  {shown(message.key())}  [{pairs}]  {shown(message.value())}"
+    at = _time(message.timestamp()[1])
+    return f"{place}  {at}  {shown(message.key())}  [{pairs}]  {shown(message.value())}"
+
+
+def _time(ms: int) -> str:
+    """Return a record's time (UTC); as it stands where no calendar has it."""
+    try:
+        text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return text.replace("+00:00", "Z")
 
 
 def _as_json(message: Any) -> str:

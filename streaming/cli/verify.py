@@ -14,7 +14,10 @@ def verify(
         list[str] | None, typer.Option("--pipeline", help="Only this one; may be given often.")
     ] = None,
     wait: Annotated[
-        float, typer.Option(help="Seconds for what a running service has not written yet.")
+        float,
+        typer.Option(
+            "--timeout", help="Seconds to wait for what a running service has not written yet."
+        ),
     ] = 10.0,
     causes: Annotated[
         str,
@@ -36,7 +39,7 @@ def verify(
     nobody gets a message before one that was read, by anyone anywhere, before it was sent.
 
     Nothing is asked of the service, nor of its checkpoint. Topics must still have all their records
-    (retention). What is missing at the first look and still is after --wait seconds is a fault.
+    (retention). What is missing at the first look and still is after --timeout seconds is a fault.
 
     Exit status: 0 no fault; 1 faults, each named with a witness; 2 the configuration cannot work.
 

@@ -47,7 +47,7 @@ MOVING = "moving.json"
 
 
 SHARED = {
-    "shards": "set service.shards back",
+    "shards": "set service.shards back, or move the state: sequencer rescale",
     "discipline": "give the pipeline another name",
     "inputs": "set the pipeline's input back, or give the new one a pipeline of its own",
 }

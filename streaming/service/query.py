@@ -17,7 +17,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
-from streaming.logs import say
+from streaming.logs import count, say
 from streaming.service.decisions import BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
 from streaming.sink import failures
@@ -195,7 +195,7 @@ class Carrier:
         findings = {FINDING: [*before, refused]}
         self.decisions.add(context.batch, findings)
         say(
-            f"{self.plan.pipeline}: Kafka refuses {len(refused):,} record(s) of batch "
+            f"{self.plan.pipeline}: Kafka refuses {count(len(refused), 'record')} of batch "
             f"{context.batch} for good ({refused[0]['detail']}); the batch is written without them",
             event="refused",
             level="warning",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
 from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable, ProgressMissing
+from streaming.logs import count
 
 if TYPE_CHECKING:
     from streaming.disciplines.refused import Refusal
@@ -54,7 +55,7 @@ def refused(refusals: Sequence[Refusal], plan: Plan) -> KafkaUnavailable:
     """Kafka refused for good what cannot be rejected instead."""
     first = refusals[0]
     return unavailable(
-        f"write {len(refusals):,} record(s), the first of them to {first.topic}",
+        f"write {count(len(refusals), 'record')}, the first of them to {first.topic}",
         first.detail,
         transactional=plan.delivery == "exactly-once",
         too_large=first.why == "too-large",
@@ -65,8 +66,8 @@ def refused_again(findings: Sequence[Mapping[str, Any]], plan: Plan) -> KafkaUna
     """Kafka refused for good what was left of rejects, too."""
     first = findings[0]
     return unavailable(
-        f"write {len(findings):,} record(s) to the pipeline's {first['role']}, however little of "
-        "them is left",
+        f"write {count(len(findings), 'record')} to the pipeline's {first['role']}, however little "
+        "of them is left",
         first["detail"],
         transactional=plan.delivery == "exactly-once",
         too_large=first["why"] == "too-large",

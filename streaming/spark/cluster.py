@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.config import Config
 from streaming.errors import ConfigError, JobFailed
+from streaming.logs import count
 from streaming.spark.session_access import executor_cores, is_stopped
 from streaming.stopping import Stopping
 
@@ -157,26 +158,27 @@ class Cluster:
 
     def _waiting(self, cores: int) -> str:
         return (
-            f"Waiting for {self.wanted - cores} core(s) of {self.master}: are so many free, with "
-            "the memory that spark.executor.memory asks for?"
+            f"Waiting for {count(self.wanted - cores, 'core')} of {self.master}: are so many free, "
+            "with the memory that spark.executor.memory asks for?"
         )
 
 
 def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
     """What is said where cores and state partitions (by pipeline) do not fit, a line each."""
     remedy = "`sequencer rescale` changes that"
+    cores_here = count(cores, "core")
     told = []
     if sum(partitions.values()) < cores:
-        have = ", ".join(f"{name} {count}" for name, count in partitions.items())
+        have = ", ".join(f"{name} {number}" for name, number in partitions.items())
         told.append(
             f"{cores} cores, but fewer state partitions ({have}): the others have nothing to step; "
             f"{remedy}"
         )
     told += [
-        f"{name}: {count} state partitions for {cores} core(s): each is a commit and a transaction "
+        f"{name}: {number} state partitions for {cores_here}: each is a commit and a transaction "
         f"in every batch; {remedy}"
-        for name, count in partitions.items()
-        if count > CROWDED * cores
+        for name, number in partitions.items()
+        if number > CROWDED * cores
     ]
     return told
 

@@ -72,9 +72,7 @@ def test_a_service_without_cores_says_so_and_stops_at_once(broker, cluster, traf
     with Service(traffic.config) as first:
         first.until(traffic.done, LIMIT_S)
         with Service(later.config) as second:
-            second.until(
-                lambda: f"Waiting for 2 core(s) of {cluster.url}" in second.said(), LIMIT_S
-            )
+            second.until(lambda: f"Waiting for 2 cores of {cluster.url}" in second.said(), LIMIT_S)
             assert inspect(traffic.config, "--pipeline", "channels")["channels"]
             assert second.stop() == 0, second.said()
         assert first.stop() == 0, first.said()

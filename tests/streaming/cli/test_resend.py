@@ -91,7 +91,7 @@ def test_each_goes_back_once_in_whatever_parts(place):
     assert place.values() == []
     assert place.resend("--reason", "late", "--where", "key = a", "--max", "2")["late"]["sent"] == 2
     assert place.resend("--reason", "late", "--where", f"offset >= {FAR + 4}")["late"]["sent"] == 2
-    last = place.resend("--reason", "late", "--reason", "none")["late"]
+    last = place.resend("--reason", "late", "--reason", "reset")["late"]
     assert (last["sent"], last["before"]) == (2, 5)
     assert place.resend("--reason", "late")["late"]["sent"] == 0
     assert sorted(place.values()) == list(range(6))
@@ -201,14 +201,21 @@ def test_the_table_tells_reasons_and_what_brings_them_back(place):
     assert code == 0
     assert "would send" in out
     assert place.values() == []
-    code, out, err = called("resend", place.config, "--reason", "buffer-full", "--reason", "x")
+    code, out, err = called("resend", place.config, "--reason", "buffer-full", "--reason", "late")
     assert code == 0
     assert [line.split() for line in out.splitlines()[1:]] == [
         ["bad-label", "1", "0", "0", "0", "0"],
         ["buffer-full", "1", "1", "1", "0", "0"],
     ]
     assert "the channel's buffer has to have room again" in err
-    assert "no reject has the reason x" in err
+    assert "no reject has the reason late" in err
+    code, _, err = called("resend", place.config, "--reason", "buffer-ful")
+    assert code == 2
+    assert "--reason buffer-ful: no record of this pipeline is rejected for that." in err
+    assert "Did you mean buffer-full?" in err
+    place.write(reject(place.input, 3, "reset"))
+    code, _, err = called("resend", place.config, "--reason", "reset")
+    assert (code, "comes back" in err) == (0, False)  # its channel began again
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 
 import pytest
@@ -82,11 +83,49 @@ def test_tail_for_people(here, broker, topic):
     code, out, err = here("tail", topic, "--from-beginning", "--max", 3, "--bootstrap", broker.bootstrap)  # fmt: skip
     assert code == 0
     assert err == "Waiting for messages; Ctrl-C ends.\n"
-    assert out.splitlines() == [
+    times = [line.split("  ")[1] for line in out.splitlines()]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time) for time in times)
+    assert [re.sub("  [^ ]+Z  ", "  ", line) for line in out.splitlines()] == [
         rf"{topic}/1@0  k\x1b[2J  [h\x07=null i=x y]  a\nb\xff",
         f'{topic}/1@1  null  []  ""',
         f'{topic}/1@2  "null"  []  null',
     ]
+
+
+def test_tail_of_several_partitions_comes_by_time(here, broker, topic):
+    times = [(0, 5), (1, 1), (0, 6), (1, 7), (0, 2), (1, 9)]  # of partition 0: 5, 6, 2
+    produce(
+        broker.bootstrap,
+        topic,
+        [
+            Record(b"k%d" % (at % 2), b"%d" % at, partition=p, timestamp=1_000_000 + at)
+            for p, at in times
+        ],
+    )
+    words = ("tail", topic, "--json", "--timeout", 1, "--bootstrap", broker.bootstrap)
+
+    def shown(*more):
+        code, out, _ = here(*words, *more)
+        assert code == 0
+        return [int(json.loads(line)["value"]) for line in out.splitlines()]
+
+    assert shown("--from-beginning") == [1, 5, 6, 2, 7, 9]
+    assert shown("--from-beginning", "--key", "k0") == [6, 2]
+    assert shown("--since", "1970-01-01T00:16:40.006") == [6, 2, 7, 9]
+    assert shown("--since", "5 min") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--since", "soon"), "--since soon is neither a length of time nor a time."),
+        (("--since", "5 min", "--from-beginning"), "both say where to begin"),
+        (("--key", "a\\b"), "has a backslash that begins no"),
+    ],
+)
+def test_where_tail_cannot_begin(here, words, said):
+    code, _, err = here("tail", "any", *words)
+    assert (code, said in err) == (2, True), err
 
 
 def test_tail_shows_what_is_committed(here, broker, topic, topic_prefix):
@@ -110,7 +149,9 @@ def test_tail_shows_what_comes_until_ctrl_c(broker, topic):
     produce(broker.bootstrap, topic, [Record(b"k", b"old", partition=0)])
     with Tail(topic, "--bootstrap", broker.bootstrap) as tail:
         produce(broker.bootstrap, topic, [Record(b"k", b"new", partition=0)])
-        assert tail.process.stdout.readline().decode() == f"{topic}/0@1  k  []  new\n"
+        line = tail.process.stdout.readline().decode()
+        assert line.startswith(f"{topic}/0@1  2")
+        assert line.endswith("Z  k  []  new\n")
         tail.process.send_signal(signal.SIGINT)
         out, err = tail.process.communicate(timeout=SECONDS_MAX)
         assert (tail.process.returncode, out, err) == (0, b"", b"")

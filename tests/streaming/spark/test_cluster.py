@@ -152,7 +152,7 @@ def test_cores_and_state_partitions_that_do_not_fit():
     (few,) = cluster.misfits(4, {"p": 2, "q": 1})
     assert "4 cores, but fewer state partitions (p 2, q 1)" in few
     (many,) = cluster.misfits(1, {"p": 5})
-    assert "p: 5 state partitions for 1 core(s)" in many
+    assert "p: 5 state partitions for 1 core" in many
     assert "sequencer rescale" in few
     assert "sequencer rescale" in many
 
