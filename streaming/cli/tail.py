@@ -134,11 +134,11 @@ def _messages(
     try:
         consumer.assign(_starts(consumer, places, since_ms))
         print("Waiting for messages; Ctrl-C ends.", file=sys.stderr, flush=True)
-        heard = last = time.monotonic()
+        polled = last = time.monotonic()
         while merged.open or not timeout or time.monotonic() - last < timeout:
             if _poll(consumer, merged):
-                heard = time.monotonic()
-            elif time.monotonic() - heard > ORDER_SECONDS_MAX:
+                polled = time.monotonic()
+            elif time.monotonic() - polled > ORDER_SECONDS_MAX:
                 merged.open.clear()  # a partition without a leader holds nothing up for ever
             for message in merged.ready():
                 if key in (None, message.key()):
