@@ -61,7 +61,9 @@ class Circles:
         self._move(members, group, entered=False)
 
     def partners(self, group: int, members: Ints) -> Ints:
-        """The groups that a group has a numbered overlap with; ascending."""
+        """The groups that a group with these members has an overlap with; ascending."""
+        if not len(members):
+            return np.empty(0, np.int64)
         circles, counts = np.unique(self.of[members], return_counts=True)
         lists = [self.lists[circle] for circle in circles.tolist()]
         weights = np.repeat(counts, [len(groups) for groups in lists])

@@ -24,6 +24,7 @@ from sequencer.change import (
     require_room,
     require_version,
 )
+from sequencer.groups.overlaps import Overlaps
 from sequencer.ragged import Ints
 
 
@@ -61,6 +62,7 @@ class Directory:
 
     ``versions_floor`` and ``counts_floor``: where groups begin whose names are not known.
     ``places``: of subscribers. ``names``: of groups by number, those of the past included.
+    ``overlaps``: where their numbers begin.
     """
 
     remember_ms: int
@@ -73,6 +75,7 @@ class Directory:
     version: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     start: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    overlaps: Overlaps = field(default_factory=Overlaps)
     _numbers: Ints | None = None
     versions_floor: int = 0
     counts_floor: int = 0

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sequencer.groups.circles import Circles
 from sequencer.groups.directory import Directory, Group
 from sequencer.groups.numbers import Numbered, number
+from sequencer.groups.overlaps import Pairs
 from sequencer.groups.stamps import Shown, shown, texts
 from sequencer.groups.subscribers import Subscribers
 from sequencer.ragged import Ints, Ragged
@@ -75,26 +76,33 @@ class Slice:
 
 @dataclass(slots=True)
 class Shard:
-    """``grouped``: in how many groups each subscriber is. ``stamped``: whether stamps are made."""
+    """``grouped``: in how many groups each subscriber is. ``stamped``: whether stamps are made.
+
+    Who is in which groups together (``circles``) is worked out where stamps or a change need it.
+    """
 
     directory: Directory
     subscribers: Subscribers
     mine: Mine
     stamped: bool
     grouped: Ints = field(init=False)
-    circles: Circles | None = field(init=False, default=None)
+    _circles: Circles | None = field(init=False, default=None)
+    _pairs: Pairs | None = field(init=False, default=None)
     lines: dict[int, list[Line]] = field(init=False, default_factory=dict)
     kept: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        groups = [(group.number, group.members) for group in self.directory.groups.values()]
-        count = len(self.directory.subscribers)
-        members = np.concatenate(
-            [np.empty(0, np.int64), *(group_members for _, group_members in groups)]
-        )
-        self.grouped = np.bincount(members, minlength=count)
-        if self.stamped:
-            self.circles = Circles.gathered(self.directory.names, groups, count)
+        members = [group.members for group in self.directory.groups.values()]
+        every = np.concatenate([np.empty(0, np.int64), *members])
+        self.grouped = np.bincount(every, minlength=len(self.directory.subscribers))
+
+    @property
+    def circles(self) -> Circles:
+        """Who is in which groups together."""
+        if self._circles is None:
+            groups = [(group.number, group.members) for group in self.directory.groups.values()]
+            self._circles = Circles.gathered(self.directory.names, groups, len(self.grouped))
+        return self._circles
 
     def change(
         self,
@@ -105,7 +113,7 @@ class Shard:
         if_version: int | None = None,
     ) -> Moved:
         """Change a group before the next messages; see `Directory.change`."""
-        directory = self.directory
+        directory, circles = self.directory, self.circles
         there = directory.groups.get(name)
         before = there.members if there is not None else np.empty(0, np.int64)
         group = directory.change(op, name, members, now_ms, if_version)
@@ -116,15 +124,16 @@ class Shard:
         left, entered = np.setdiff1d(before, after), np.setdiff1d(after, before)
         self.grouped[left] -= 1
         self.grouped[entered] += 1
-        stale = {group.number}
-        if self.circles is not None:
-            self.circles.grow(len(directory.subscribers))
-            stale |= self._partners(group.number, before)
-            self.circles.leave(left, group.number)
-            self.circles.enter(entered, group.number)
-            stale |= self._partners(group.number, after)
-        for group_number in stale:
+        circles.grow(len(directory.subscribers))
+        partners_before = circles.partners(group.number, before)
+        circles.leave(left, group.number)
+        circles.enter(entered, group.number)
+        partners = circles.partners(group.number, after)
+        directory.overlaps.change(group.number, partners_before, partners, directory.count)
+        stale = np.union1d(partners_before, partners) if self.stamped else before[:0]
+        for group_number in (group.number, *stale.tolist()):
             self.lines.pop(group_number, None)
+        self._pairs = None
         return Moved(group, entered, left)
 
     def why(self, name: str, now_ms: int) -> str:
@@ -151,6 +160,12 @@ class Shard:
         for first, stop in slices(weights, SLICE_MAX):
             yield self._slice(lines, line[first:stop], message[first:stop], numbered, now_ms)
         directory.count = numbered.after()
+
+    def overlaps(self, most: int | None = None) -> list[tuple[str, str, int]]:
+        """The overlaps by name, of which ``most``, each with its next number."""
+        if self._pairs is None or self._pairs.most != most:
+            self._pairs = self._numbered_pairs(most)
+        return self._pairs.numbers(self.directory.count)
 
     def idle(self, since_ms: int) -> Ints:
         """The shard's subscribers that are in no group and got nothing since then; by name."""
@@ -182,14 +197,29 @@ class Shard:
             version=old.version[numbers],
             count=old.count[numbers],
             start=old.start[numbers],
+            overlaps=old.overlaps.renumbered(
+                {old: new for new, old in enumerate(numbers.tolist())}
+            ),
             _numbers=None,
         )
         return Shard(directory, self.subscribers.take(kept), self.mine, self.stamped)
 
-    def _partners(self, group: int, members: Ints) -> set[int]:
-        if self.circles is None or not len(members):
-            return set()
-        return set(self.circles.partners(group, members).tolist())
+    def _numbered_pairs(self, most: int | None) -> Pairs:
+        directory, names = self.directory, self.directory.names
+        rows: list[tuple[str, str, int, int, int]] = []
+        for name, group in sorted(directory.groups.items()):
+            others = self.circles.partners(group.number, group.members)
+            first = directory.overlaps.first(group.number, others).tolist()
+            rows += sorted(
+                (name, names[other], group.number, other, begun)
+                for other, begun in zip(others.tolist(), first, strict=True)
+                if name < names[other]
+            )
+            if most is not None and len(rows) >= most:
+                del rows[most:]
+                break
+        numbers = np.array([row[2:] for row in rows], np.int64).reshape(len(rows), 3)
+        return Pairs(most, [row[:2] for row in rows], numbers)
 
     def _slice(
         self, lines: Sequence[Line], line: Ints, message: Ints, numbered: Numbered, now_ms: int
@@ -238,8 +268,8 @@ class Shard:
         mine = members[self.subscribers.mine[members]]
         weights = np.ones(len(mine), np.int64)
         view = None
-        if self.circles is not None and len(mine):
-            view = shown(self.circles, number, members, mine)
+        if self.stamped and len(mine):
+            view = shown(self.circles, self.directory.overlaps, number, members, mine)
             weights += view.sizes() // TEXT_BYTES
         for first, stop in slices(weights, SLICE_MAX):
             part = view if view is None or stop - first == len(mine) else view.part(first, stop)

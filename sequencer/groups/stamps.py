@@ -1,8 +1,8 @@
 """The header `stamps`: numbers of the overlaps that a subscriber is in, as text, in bulk.
 
-The number of an overlap is how many messages its two groups had before: it rises with each message
-of either, for ever, and no counter belongs to a pair. Subscribers of a group that are in the same
-overlaps see the same text: they are one *kind*, and a text is made once for a message and a kind.
+The number of an overlap is how many messages its two groups had since it began (`overlaps`).
+Subscribers of a group that are in the same overlaps see the same text: they are one *kind*, and a
+text is made once for a message and a kind.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sequencer.groups.circles import Circles
 from sequencer.groups.numbers import Numbered
+from sequencer.groups.overlaps import Overlaps
 from sequencer.ragged import Ints, Ragged
 
 NUMBER_BYTES = 12
@@ -26,11 +27,12 @@ NUMBER_BYTES = 12
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What some subscribers of a group see. ``groups``: those that it has overlaps with (numbers,
-    sorted by name); ``prefix``: their stamps up to the number; ``kinds``: lists of places in
-    ``groups``; ``kind``: of each subscriber.
+    sorted by name); ``begun``: the messages of both when these began; ``prefix``: their stamps up
+    to the number; ``kinds``: lists of places in ``groups``; ``kind``: of each subscriber.
     """
 
     groups: Ints
+    begun: Ints
     prefix: pa.Array
     kinds: Ragged
     kind: Ints
@@ -45,11 +47,11 @@ class Shown:
         """The same for some of the subscribers."""
         _, at, kind = np.unique(self.kind[first:stop], return_index=True, return_inverse=True)
         kinds = self.kinds.take(self.kind[first:stop][at])
-        return Shown(self.groups, self.prefix, kinds, kind.astype(np.int64))
+        return Shown(self.groups, self.begun, self.prefix, kinds, kind.astype(np.int64))
 
 
-def shown(circles: Circles, group: int, members: Ints, mine: Ints) -> Shown:
-    """What ``own``, some of a group's ``members``, see. Kinds are in order of appearance."""
+def shown(circles: Circles, overlaps: Overlaps, group: int, members: Ints, mine: Ints) -> Shown:
+    """What ``mine``, some of a group's ``members``, see. Kinds are in order of appearance."""
     seen = np.zeros(len(circles.names), np.bool_)
     seen[circles.partners(group, members)] = True
     known: dict[bytes, int] = {}
@@ -67,7 +69,8 @@ def shown(circles: Circles, group: int, members: Ints, mine: Ints) -> Shown:
     place = np.zeros(len(circles.names), np.int64)
     place[groups] = np.arange(len(groups))
     kinds = Ragged.of(place[seen_groups].tolist() for seen_groups in lists)
-    return Shown(groups, _prefixes(circles.names, group, groups), kinds, kind[inverse])
+    prefixes = _prefixes(circles.names, group, groups)
+    return Shown(groups, overlaps.first(group, groups), prefixes, kinds, kind[inverse])
 
 
 def _prefixes(names: Sequence[str], group: int, groups: Ints) -> pa.Array:
@@ -91,9 +94,10 @@ def texts(
     groups = _joined([view.groups for view in lines])
     entries = groups.take(line)
     of = message[entries.owners()]
-    numbers = numbered.before[of] + numbered.counts(entries.values, of)
-    prefix = Ragged(groups.bounds, np.arange(groups.bounds[-1])).take(line).values
-    prefixes = pa.concat_arrays([view.prefix for view in lines]).take(pa.array(prefix))
+    entry = Ragged(groups.bounds, np.arange(groups.bounds[-1])).take(line).values
+    begun = np.concatenate([view.begun for view in lines])[entry]
+    numbers = numbered.before[of] + numbered.counts(entries.values, of) - begun
+    prefixes = pa.concat_arrays([view.prefix for view in lines]).take(pa.array(entry))
     stamps = pc.binary_join_element_wise(
         prefixes, pa.array(numbers).cast(pa.string()), pa.scalar("]"), ""
     )

@@ -13,6 +13,10 @@ ANSWERS_MAX = 50
 """Answers that are reported of a batch by each shard; the others are on the events topic."""
 
 
+OVERLAPS_MAX = 100
+"""Overlaps that are listed."""
+
+
 @dataclass(slots=True)
 class Totals:
     """A shard's counts since its state began; of records, but ``gaps`` counts events.
@@ -22,7 +26,8 @@ class Totals:
 
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
-    ``histograms``: by name, as in `streaming.arrow.histograms`.
+    ``histograms``: by name, as in `streaming.arrow.histograms`. ``overlaps``: those of groups with
+    their next numbers, which one shard lists.
 
     Three fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
     parts of answers to commands that concern all shards (``shared`` counts them since the state
@@ -46,6 +51,7 @@ class Totals:
     batches: int = 0
     shared: int = 0
     histograms: dict[str, list[int]] = field(default_factory=dict)
+    overlaps: list[Any] = field(default_factory=list)
     parts: list[dict[str, Any]] = field(default_factory=list)
     answers: list[dict[str, Any]] = field(default_factory=list)
     waiting: str | None = None
@@ -77,6 +83,7 @@ class Totals:
         for part in parts:
             for name in _NUMBERS:
                 setattr(whole, name, getattr(whole, name) + getattr(part, name))
+            whole.overlaps += part.overlaps
             for reason, count in part.rejected.items():
                 whole.reject(reason, count)
             for name, counts in part.histograms.items():

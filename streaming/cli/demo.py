@@ -17,7 +17,6 @@ class Scene(StrEnum):
     CHANNELS = "channels"
     GROUPS = "groups"
     MULTICAST = "multicast"
-    LABELS = "labels"
 
 
 def demo(
@@ -54,8 +53,6 @@ def demo(
     An order makes a payment; some payments make a refund, sent by somebody who heard of the payment
     by telephone. Nobody reads a refund before its payment.
 
-    labels: one pipeline labels each aircraft's flights as they arrive, another one reads them.
-
     At the end the order is judged from the topics alone. Starts a Kafka broker of its own;
     SEQUENCER_BOOTSTRAP_SERVERS uses another.
 
@@ -63,7 +60,7 @@ def demo(
 
     Example: sequencer demo groups --flights 10000 --keep var/demo
     """
-    from streaming.demo import channels, groups, labels, shop  # noqa: PLC0415  (a quick --help)
+    from streaming.demo import channels, groups, shop  # noqa: PLC0415  (a quick --help)
     from streaming.demo.stage import told  # noqa: PLC0415
 
     if scene is Scene.MULTICAST:
@@ -75,18 +72,18 @@ def demo(
             )
         count, rate = flights or 1_000, per_second or 50.0
         good = shop.Demo(count, rate, seed, keep).run()
-        page = "multicast"
+        page = "docs/multicast.md"
     elif scene is Scene.GROUPS:
         count, rate = 5_000 if flights is None else flights, per_second or 200.0
         good = groups.Demo(count, rate, seed, keep).run()
-        page = "groups"
+        page = "docs/groups.md"
     else:
         count, rate = 40_000 if flights is None else flights, per_second or 2000.0
-        of, page = (channels, "channels") if scene is Scene.CHANNELS else (labels, "label")
-        good = of.Demo(count, rate, seed, keep).run()
+        good = channels.Demo(count, rate, seed, keep).run()
+        page = "docs/channels.md"
     if not good:
         raise typer.Exit(1)
     told(
         "Where next: sequencer demo --keep var/demo keeps the configuration and the data to look "
-        f"at; README.md has a configuration of your own, docs/{page}.md the rules."
+        f"at; README.md has a configuration of your own, {page} the rules."
     )

@@ -48,7 +48,8 @@ def graph(
     unless a file is given. docs/groups-graph.md tells how to read it.
 
     With --running: the groups that commands have made of them, as the events topic tells, and the
-    messages that each group had, counted in the input. The service may run meanwhile, or not.
+    messages that each group had, counted in the input; overlaps have their next numbers, as the
+    status of the last batch lists them (the first 100). The service may run meanwhile, or not.
 
     Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.
 
@@ -67,14 +68,17 @@ def graph(
         groups = {group: listed.members for group, listed in there.items()}
         counted = current.messages(settings, name)
         messages = {group: counted[group] for group in groups}
+        numbers = current.numbers(settings, name)
     else:
         groups, messages = {group: list(members) for group, members in chosen.groups.items()}, None
+        numbers = {}
     if chosen.sequencing == "batch":
         if as_json:
-            shown = {"pipeline": name, **plain_overlaps(groups, messages)}
+            shown = {"pipeline": name, **plain_overlaps(groups, messages, numbers)}
             _put(json.dumps(shown, indent=2) + "\n", output)
         else:
-            _put(draw_overlaps(groups, messages, f"{name}: groups and overlaps"), output)
+            picture = draw_overlaps(groups, messages, f"{name}: groups and overlaps", numbers)
+            _put(picture, output)
         print(f"{name}: {sizes(groups)}.", file=sys.stderr)
         return
     view = overview(groups, chosen.sequencing_nodes, messages)
@@ -97,9 +101,14 @@ def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
 
 
 def plain_overlaps(
-    groups: Mapping[str, Collection[str]], messages: Mapping[str, int] | None
+    groups: Mapping[str, Collection[str]],
+    messages: Mapping[str, int] | None,
+    numbers: Mapping[tuple[str, str], int],
 ) -> dict[str, Any]:
-    """Groups and double overlaps as JSON has them; ``messages`` are counted, or 1 each."""
+    """Groups and double overlaps as JSON has them; ``messages`` are counted, or 1 each.
+
+    ``numbers``: the overlaps' next ones, where known.
+    """
     from sequencer.overlaps.overlaps import double_overlaps  # noqa: PLC0415
 
     overlaps = double_overlaps(groups)
@@ -114,7 +123,11 @@ def plain_overlaps(
             for name in sorted(groups)
         },
         "overlaps": [
-            {"groups": list(overlap.pair), "common": sorted(overlap.members)}
+            {
+                "groups": list(overlap.pair),
+                "common": sorted(overlap.members),
+                **({"number": numbers[overlap.pair]} if overlap.pair in numbers else {}),
+            }
             for overlap in overlaps
         ],
     }

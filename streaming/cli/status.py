@@ -16,6 +16,7 @@ from streaming.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from streaming.config import Config
     from streaming.kafka.lag import Lag
@@ -40,6 +41,7 @@ ROWS = (
 TIME = len("2026-01-01T00:00:00")
 HELD_FIELDS = ("running", "pid", "host", "since")
 SHOWN_MAX = 50
+OVERLAPS_SHOWN = 10
 WATCH_SECONDS = 2
 
 
@@ -254,10 +256,28 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
             for reason in reasons:
                 counts = [figures["rejected"].get(reason, 0) for figures in found.values()]
                 table.add_row(f"  {reason}", *(f"{count:,}" for count in counts))
+    _overlaps(table, found)
     for name, shown in (("batch", str), ("batch_ms", str), ("at", _utc), ("age", _ago)):
         told = [figures["age_seconds" if name == "age" else name] for figures in found.values()]
         table.add_row(name, *("never ran" if one is None else shown(one) for one in told))
     console.print(table)
+
+
+def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:
+    """Put rows for the first overlaps of groups, each with its next number, into the table."""
+    from rich.markup import escape  # noqa: PLC0415
+
+    numbers = {
+        name: {f"  {one} + {other}": number for one, other, number in figures.get("overlaps", ())}
+        for name, figures in found.items()
+    }
+    named = dict.fromkeys(pair for each in numbers.values() for pair in each)
+    for place, pair in enumerate(list(named)[:OVERLAPS_SHOWN]):
+        if not place:
+            table.add_row("overlaps (next number)", *("" for _ in found))
+        table.add_row(
+            escape(printable(pair)), *(_told(each.get(pair)) for each in numbers.values())
+        )
 
 
 def _utc(at: str) -> str:

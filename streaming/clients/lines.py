@@ -64,16 +64,21 @@ class ChannelLine:
 
 @dataclass(slots=True)
 class GroupLine:
-    """Of a subscriber: the last number of each group, and of each overlap."""
+    """Of a subscriber: the last number of each group, and of each overlap.
+
+    ``doubts``: by group, what is wrong with numbers of its overlaps if it still has a version.
+    """
 
     groups: dict[str, tuple[int, int]] = field(default_factory=dict)
     overlaps: dict[tuple[str, str], int] = field(default_factory=dict)
+    doubts: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
     handles: set[str] = field(default_factory=set)
 
     def follow(self, delivery: GroupDelivery | ChangeNotice) -> Iterator[str]:
         """(`group-version`, `group-sequence`) rises in a group, the number in an overlap.
 
-        An overlap's numbers may begin again with the first message of a new version.
+        An overlap's numbers may begin again with a new version of one of its groups; of the one
+        whose message it is not, a later message says whether there was one.
         """
         if isinstance(delivery, ChangeNotice):
             return
@@ -85,11 +90,16 @@ class GroupLine:
                 f"{before[1]} of version {before[0]}"
             )
         self.groups[group] = max(here, before)
+        for version, what in self.doubts.pop(group, {}).values():
+            if here[0] == version:
+                yield what
         for one, two, number in delivery.stamps:
             last = self.overlaps.get((one, two), -1)
-            if number <= last and here[0] <= before[0]:
-                yield f"number {number} of the overlap of {one} and {two} comes after {last}"
             self.overlaps[one, two] = number
+            other = two if one == group else one
+            if number <= last and here[0] <= before[0] and other in self.groups:
+                what = f"number {number} of the overlap of {one} and {two} comes after {last}"
+                self.doubts.setdefault(other, {})[group] = (self.groups[other][0], what)
 
 
 @dataclass(slots=True)

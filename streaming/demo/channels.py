@@ -17,13 +17,9 @@ SHOWN = 6
 
 
 class Demo(Stage):
-    """One run of the demo; ``count`` flights (0: the whole year) at ``per_second``.
-
-    ``labelled``: whether the airports write labels.
-    """
+    """One run of the demo; ``count`` flights (0: the whole year) at ``per_second``."""
 
     watched = "flights"
-    labelled = True
     pipelines = """\
 [pipelines.flights]
 discipline = "channel"
@@ -65,7 +61,7 @@ events = "{topic}.events"
         """One airport's producer."""
         producer = self.producer()
         for message in self.paced(plan, lambda planned: planned.at):
-            headers = [("label", message.label)] if self.labelled and message.label else []
+            headers = [("label", message.label)] if message.label else []
             producer.produce(f"{self.topic}.in", message.value, message.key, headers=headers)
             producer.poll(0)
             self.by_airport[airport] += 1

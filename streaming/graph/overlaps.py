@@ -6,6 +6,7 @@ A lane for each group, a column for each overlap: two dots and a bar join its gr
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
 from sequencer.overlaps.overlaps import Overlap, double_overlaps
@@ -21,10 +22,14 @@ TOP = 84.0
 
 
 def draw_overlaps(
-    groups: Mapping[str, Collection[str]], messages: Mapping[str, int] | None, name: str
+    groups: Mapping[str, Collection[str]],
+    messages: Mapping[str, int] | None,
+    name: str,
+    numbers: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> str:
     """An SVG document of groups and their double overlaps; ``messages`` as for `svg.draw`.
 
+    ``numbers``: the overlaps' next ones, where known.
     Equal arguments give equal text. ConfigError for more than a picture can show.
     """
     overlaps = double_overlaps(groups)
@@ -65,7 +70,8 @@ def draw_overlaps(
         text(mark, left - 4, y + 4, cut(group, at.NAME_MAX), "label start")
         text(mark, right + 8, y + 4, f"to {len(members):,}", "label count")
     for place, overlap in enumerate(overlaps):
-        _overlap(root, overlap, place, left + column * (place + 1), lanes)
+        x = left + column * (place + 1)
+        _overlap(root, overlap, place, x, lanes, numbers.get(overlap.pair))
     return document(root, background, wide, TOP + LANE * len(lanes) + at.MARGIN)
 
 
@@ -79,12 +85,19 @@ def sizes(groups: Mapping[str, Collection[str]]) -> str:
 
 
 def _overlap(
-    root: ET.Element, overlap: Overlap, place: int, x: float, lanes: Mapping[str, int]
+    root: ET.Element,
+    overlap: Overlap,
+    place: int,
+    x: float,
+    lanes: Mapping[str, int],
+    next_number: int | None,
 ) -> None:
     first, second = (lanes[name] for name in overlap.pair)
     mark = add(root, "g", {"class": f"atom g{first} g{second}", "id": f"overlap-{place}"})
     common = counted(len(overlap.members), "subscriber")
-    title(mark, " + ".join(overlap.pair), f"{common} in common: {listed(sorted(overlap.members))}")
+    facts = [f"{common} in common: {listed(sorted(overlap.members))}"]
+    facts += [] if next_number is None else [f"next number {next_number:,}"]
+    title(mark, " + ".join(overlap.pair), *facts)
     ys = [TOP + LANE * lane for lane in (first, second)]
     add(mark, "path", {"class": "bar", "d": f"M{number(x)} {number(ys[0])}V{number(ys[1])}"})
     for lane, y in zip((first, second), ys, strict=True):

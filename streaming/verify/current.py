@@ -53,6 +53,13 @@ def messages(config: Config, name: str) -> Counter[str]:
     return counts
 
 
+def numbers(config: Config, name: str) -> dict[tuple[str, str], int]:
+    """Return the next numbers of overlaps, as far as the status of the last batch lists them."""
+    shards = Checkpoint.of(config, name).status().get("shards", {}).values()
+    listed = [each for shard in shards for each in shard["overlaps"]]
+    return {(one, other): number for one, other, number in listed}
+
+
 def nodes(config: Config, name: str) -> dict[str, str]:
     """Return the nodes of a pipeline with their owners."""
     pipeline = config.pipelines[name]

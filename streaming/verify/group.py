@@ -5,11 +5,11 @@ another subscriber's topic), `wrong-partition`, `hole`, `disorder`, `repeat`, `r
 `sequence` and `incarnation`). Of a message: `two-contents` (one number, two contents), `stamps-
 differ`, `wrong-stamps` (of overlaps that the subscriber is not in, or too few), `membership` (a
 delivery to a stranger), `wrong-version` (of no membership of the group), `missing-delivery`,
-`delivered-twice`. Of order: `group-order`, `overlap-order`, `pairwise-order`, `acyclic`, `sender-
-order`, `causality`. Of inputs: `invented` (no such input, or altered), `rejected-and-delivered`,
-`lost` (a later one of its sender and group was delivered), `unfinished` (not there although it had
-its time), `reject-altered`, `reject-repeat`, `wrong-reason`, `bad-cause` (no delivery lies where an
-input says, or causes form a cycle).
+`delivered-twice`. Of order: `group-order`, `overlap-order`, `overlap-start` (an overlap's numbers
+do not begin at 0), `pairwise-order`, `acyclic`, `sender-order`, `causality`. Of inputs: `invented`
+(no such input, or altered), `rejected-and-delivered`, `lost` (a later one of its sender and group
+was delivered), `unfinished` (not there although it had its time), `reject-altered`, `reject-
+repeat`, `wrong-reason`, `bad-cause` (no delivery lies where an input says, or causes form a cycle).
 Of notices: `wrong-notice` (of no change, another place or word, or missing at others). Of commands
 and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `bad-event`,
 `event-repeat`, `missing-event`, `wrong-event`, `invented-event`.
@@ -221,7 +221,17 @@ class _Judge:
         """Each delivery has a stamp of every overlap that its subscriber is in, and of no other."""
         settings = self.settings
         judged = StampJudge(self.verdict, self.deliveries, self.groups, self.pinned)
-        judged.judge(by_batch=settings.by_batch, needed=settings.stamps)
+        refused = any(reject.reason in REFUSALS for reject in self.rejects)
+        refused = refused or any(event.kind == "undelivered" for event in self.events)
+        judged.judge(
+            by_batch=settings.by_batch,
+            needed=settings.stamps,
+            is_due=None if refused or not settings.stamps else self._is_due,
+        )
+
+    def _is_due(self, message: int) -> bool:
+        """Whether the input of a message had its time."""
+        return self.of[message] >= 0 and self.inputs.due(self.of[message], self.settings.due)
 
     def judge_orders(self, causes: Iterable[tuple[Place, Place]]) -> None:
         """One order of all messages agrees with what every subscriber got, and with the causes."""

@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from streaming.verify.added import number
 from streaming.verify.faults import Verdict
 from streaming.verify.group_notices import GroupNotice, Told, read_notice
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.memberships import Version
+from streaming.verify.overlap_numbers import OverlapNumbers, Pair, Stamps
 from streaming.verify.records import Record
 
 NAMES = ("sender", "group-sequence", "group-version", "stamps", "sequence", "incarnation")
 SUBSCRIBER = "{subscriber}"
-
-Pair = tuple[str, str]
-Stamps = tuple[tuple[str, str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +32,6 @@ class Added:
     sequence: int
     incarnation: int
     count: int
-
-
-@dataclass(slots=True)
-class _Line:
-    """One overlap's numbers as a subscriber gets them, since they last began again."""
-
-    message: int = -1
-    last: int = -1
-    ever: set[tuple[bytes, int]] = field(default_factory=set)
 
 
 class GroupDeliveries:
@@ -64,11 +50,9 @@ class GroupDeliveries:
         self.versions: dict[bytes, dict[int, Version]] = {}
         self.last: dict[bytes, dict[bytes, tuple[int, int]]] = {}
         self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
-        self.stamps: dict[int, dict[Pair, int]] = {}
-        self.restarts: list[tuple[Pair, str]] = []
+        self.overlaps = OverlapNumbers(verdict, self.name)
         self.notices: list[Told] = []
         self.told_of: dict[tuple[bytes, bytes], GroupNotice] = {}
-        self._lines: dict[tuple[bytes | None, Pair], _Line] = {}
         self._same: dict[bytes, bytes] = {}
 
     def name(self, message: int) -> str:
@@ -168,68 +152,19 @@ class GroupDeliveries:
         return True
 
     def _follow_stamps(self, record: Record, key: bytes, added: Added, message: int) -> None:
-        """Stamps are the same everywhere, and rise at each subscriber, overlap by overlap."""
+        """Keep which overlaps the stamps of a version are of, and their numbers."""
         pairs = tuple((first, second) for first, second, _ in added.stamps)
-        shape = (added.group, added.version, key, pairs)
-        if shape not in self.shapes:
-            self.shapes[shape] = str(record)
-        if not pairs:
-            return
-        known = self.stamps.setdefault(message, {})
-        for first, second, stamp in added.stamps:
-            pair = (first, second)
-            if known.setdefault(pair, stamp) != stamp:
-                witness = f"{record}: {self.name(message)} has {stamp} of overlap {first} {second}"
-                self.verdict.find("stamps-differ", f"{witness}, and {known[pair]} at others")
-                continue
-            self._follow(record, pair, (added.group, added.version), message, stamp)
-
-    def _follow(
-        self, record: Record, pair: Pair, version: tuple[bytes, int], message: int, stamp: int
-    ) -> None:
-        """Numbers begin again only with the first message of a new version."""
-        line = self._lines.get((record.key, pair))
-        if line is None:
-            line = self._lines[record.key, pair] = _Line()
-        if stamp <= line.last:
-            witness = f"{record}: {self.name(message)} with number {stamp} comes after"
-            witness = f"{witness} {self.name(line.message)} with {line.last} of their overlap"
-            if version in line.ever:
-                self.verdict.find("overlap-order", witness)
-                return
-            self.restarts.append((pair, witness))
-        line.ever.add(version)
-        line.last, line.message = stamp, message
+        self.shapes.setdefault((added.group, added.version, key, pairs), str(record))
+        version = (added.group, added.version)
+        self.overlaps.take(str(record), key, version, message, added.stamps)
 
     def finish(self) -> None:
-        """After the last delivery: versions sorted, and overlap numbers held against each other."""
+        """After the last delivery: versions sorted."""
         for versions in self.versions.values():
             for version in versions.values():
                 order = sorted(range(len(version.numbers)), key=version.numbers.__getitem__)
                 version.numbers = [version.numbers[at] for at in order]
                 version.messages = [version.messages[at] for at in order]
-        self._numbered_once()
-
-    def _numbered_once(self) -> None:
-        """No two messages of one version share a number of one overlap."""
-        messages, lines, stamps = array("q"), array("q"), array("q")
-        lines_of: dict[tuple[Pair, bytes, int], int] = {}
-        for message, stamped in self.stamps.items():
-            group, version, _ = self.names[message]
-            for pair, stamp in stamped.items():
-                messages.append(message)
-                lines.append(lines_of.setdefault((pair, group, version), len(lines_of)))
-                stamps.append(stamp)
-        line, number_ = np.array(lines, np.int64), np.array(stamps, np.int64)
-        order = np.lexsort((number_, line))
-        same = (np.diff(line[order]) == 0) & (np.diff(number_[order]) == 0)
-        for at in np.flatnonzero(same).tolist():
-            one, two = (messages[int(order[row])] for row in (at, at + 1))
-            self.verdict.find("overlap-order", partial(self._one_number, one, two))
-
-    def _one_number(self, one: int, two: int) -> str:
-        where = [f"{self.name(m)} (got by {self.histories.first_place(m)})" for m in (one, two)]
-        return f"{where[0]} and {where[1]} have one number of one overlap"
 
     def in_order(self) -> list[int]:
         """All messages by group, version and number."""

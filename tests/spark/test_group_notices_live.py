@@ -15,7 +15,7 @@ def test_commands_stand_where_they_lie_and_members_are_told(broker, topic_prefix
     create_topics(broker.bootstrap, {topics["input"]: 1, topics["commands"]: 1})
     pipeline = {
         "discipline": "group",
-        "groups": {"G0": ["A", "B"]},
+        "groups": {"G0": ["A", "B"], "G1": ["A", "C"]},
         "notices": True,
         "input_commands": ["join", "remove"],
         **topics,
@@ -23,26 +23,36 @@ def test_commands_stand_where_they_lie_and_members_are_told(broker, topic_prefix
     config = write_config(tmp_path, broker.bootstrap, {"market": pipeline})
     joining = json.dumps({"group": "G0", "member": "C", "id": "j", "by": "me"}).encode()
     ending = json.dumps({"group": "G0", "id": "r"}).encode()
-    message = [("group", b"G0")]
+    message, other = [("group", b"G0")], [("group", b"G1")]
     records = [
+        Record(b"p", b"0", other),
         Record(b"p", b"1", message),
         Record(b"p", joining, [("op", b"join")]),
         Record(b"p", b"2", message),
+        Record(b"p", b"4", other),
         Record(b"p", ending, [("op", b"remove")]),
         Record(b"p", b"3", message),
     ]
     produce(broker.bootstrap, topics["input"], records)
     with WarmService(config, "--once") as service:
         assert service.poll(200) == 0, service.said()
-    got = {}
+    got, stamps = {}, {}
     for record in read_all(broker.bootstrap, topics["output"]):
         got.setdefault(record.key, []).append(record.value or record.header("notice"))
-    whole = [b"1", b"joined", b"2", b"removed"]
-    assert got == {b"A": whole, b"B": whole, b"C": whole[1:]}
+        stamps[record.value] = record.header("stamps")
+    whole = [b"0", b"1", b"joined", b"2", b"4", b"removed"]
+    assert got == {
+        b"A": whole,
+        b"B": [b"1", b"joined", b"2", b"removed"],
+        b"C": [b"0", *whole[2:]],
+    }
+    assert stamps[b"0"] is stamps[b"1"] is None
+    assert (stamps[b"2"], stamps[b"4"]) == (b'[["G0","G1",0]]', b'[["G0","G1",1]]')
     figures = status(config)["market"]
     counted = [figures[name] for name in ("in", "commands", "delivered", "notices")]
-    assert counted == [3, 2, 5, 6]
+    assert counted == [5, 2, 9, 6]
+    assert figures["overlaps"] == []
     assert figures["rejected"] == {"removed-group": 1}
     code, said = verify(config)
     assert code == 0, said
-    assert called_json("group", "list", config) == []
+    assert [each["group"] for each in called_json("group", "list", config)] == ["G1"]

@@ -125,7 +125,7 @@ GROUP = Discipline(
     key="subscriber",
     operators=lambda settings: (f"streaming.disciplines.groups.{settings.sequencing}.operator",),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
-    counted=("transit", "notices", "commands"),
+    counted=("transit", "notices", "commands", "overlaps"),
     reasons=(
         "missing-sender",
         "missing-group",

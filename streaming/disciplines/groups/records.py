@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,19 @@ REASONS = ("", "missing-sender", "missing-group", "unknown-group", "removed-grou
 """Why a record is rejected; its place here is the reason's number, 0 for none."""
 
 MISSING_SENDER, MISSING_GROUP = 1, 2
+
+
+class Past(NamedTuple):
+    """A version of a group that ended in the batch, before the record ``at``.
+
+    ``version``: None where there was no group. ``messages`` of it, and ``members``.
+    """
+
+    at: int
+    group: str
+    version: int | None
+    messages: int
+    members: Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,17 @@ def deliveries(shard, groups, now_ms):
             )
 
 
+def overlapping(members, before):
+    """The overlaps that there are, with their numbers: those that were there go on."""
+    names = sorted(members)
+    pairs = [(one, two) for one in names for two in names if one < two]
+    return {
+        (one, two): before.get((one, two), 0)
+        for one, two in pairs
+        if len(members[one] & members[two]) > 1
+    }
+
+
 @pytest.mark.parametrize("slice_max", [3, 40, 500_000])
 @pytest.mark.parametrize("seed", range(6))
 def test_messages_counted_one_at_a_time(seed, slice_max, monkeypatch):
@@ -51,6 +62,7 @@ def test_messages_counted_one_at_a_time(seed, slice_max, monkeypatch):
     shard = make(members, mine=lambda name: name != "s3")
     counts, sequences, begun = dict.fromkeys(members, 0), {}, {}
     starts, versions = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
+    overlaps = overlapping(members, {})
     for batch in range(8):
         if batch % 3 == 2:
             name = rng.choice(sorted(members))
@@ -58,14 +70,15 @@ def test_messages_counted_one_at_a_time(seed, slice_max, monkeypatch):
             shard.change("set", name, [NAMES[each] for each in members[name]], batch)
             starts[name] = counts[name]
             versions[name] += 1
+            overlaps = overlapping(members, overlaps)
         sent = [rng.choice(sorted(members)) for _ in range(rng.randrange(12))]
         expected = []
         for at, name in enumerate(sent):
             for who in sorted(members[name] - {3}):
                 stamps = [
-                    [*sorted((name, other)), counts[name] + counts[other]]
-                    for other, theirs in members.items()
-                    if other != name and who in theirs and len(theirs & members[name]) > 1
+                    [*pair, number]
+                    for pair, number in overlaps.items()
+                    if name in pair and all(who in members[each] for each in pair)
                 ]
                 begun.setdefault(who, batch)
                 number = counts[name] - starts[name]
@@ -74,6 +87,8 @@ def test_messages_counted_one_at_a_time(seed, slice_max, monkeypatch):
                 told = (at, NAMES[who], number, versions[name], sorted(stamps) or None)
                 expected.append((*told, place, begun[who]))
             counts[name] += 1
+            for pair in overlaps:
+                overlaps[pair] += name in pair
         assert list(deliveries(shard, sent, batch)) == expected
 
 
@@ -87,10 +102,42 @@ def test_a_group_that_is_larger_than_a_slice(monkeypatch):
     assert [each[4][0][2] for each in found] == [0] * 7 + [1] * 7
 
 
-def test_without_stamps_nothing_is_known_of_overlaps():
+def test_without_stamps_there_are_overlaps_all_the_same():
     shard = make({"G0": range(7), "G1": range(7)}, stamped=False)
-    assert shard.circles is None
     assert {each[4] for each in deliveries(shard, ["G0", "G1"], 1)} == {None}
+    assert shard.overlaps() == [("G0", "G1", 2)]
+
+
+def test_an_overlap_begins_at_0_and_again_when_it_comes_back():
+    shard = make({"G0": [0, 1], "G1": [1, 2], "G2": [7, 8]})
+
+    def numbers(*groups):
+        return [json.dumps(each[4]) for each in deliveries(shard, groups, 1) if each[1] == "s1"]
+
+    assert numbers("G0", "G1", "G0") == ["null"] * 3
+    shard.change("join", "G1", ["s0"], 2)
+    assert numbers("G0", "G1") == ['[["G0", "G1", 0]]', '[["G0", "G1", 1]]']
+    shard.change("join", "G1", ["s8"], 2)  # a version of G1, and the overlap goes on
+    assert numbers("G1", "G0") == ['[["G0", "G1", 2]]', '[["G0", "G1", 3]]']
+    shard.change("set", "G1", ["s1", "s2"], 2)
+    assert (numbers("G0"), shard.overlaps()) == (["null"], [])
+    shard.change("set", "G1", ["s0", "s1"], 2)
+    assert numbers("G1") == ['[["G0", "G1", 0]]']
+    shard.change("remove", "G0", [], 3)
+    shard.change("add", "G0", ["s0", "s1", "s7"], 3)
+    assert numbers("G1", "G0") == ['[["G0", "G1", 0]]', '[["G0", "G1", 1]]']
+    assert shard.compacted(np.empty(0, np.int64)).overlaps() == shard.overlaps()
+
+
+def test_overlaps_are_listed_by_name_and_so_many():
+    shard = make({f"G{n}": range(3) for n in range(4)})
+    list(deliveries(shard, ["G3", "G0"], 1))
+    listed = [
+        ("G0", "G1", 1), ("G0", "G2", 1), ("G0", "G3", 2),
+        ("G1", "G2", 0), ("G1", "G3", 1), ("G2", "G3", 1),
+    ]  # fmt: skip
+    assert shard.overlaps() == listed
+    assert shard.overlaps(4) == listed[:4]
 
 
 def test_names_as_json_has_them():

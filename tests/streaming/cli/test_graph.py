@@ -14,7 +14,7 @@ from sequencer.overlaps.graph import check
 from sequencer.overlaps.overlaps import ordered_overlaps
 from sequencer.overlaps.overview import overview
 from streaming import cli
-from streaming.graph import draw
+from streaming.graph import draw, draw_overlaps
 
 GROUPS = {"G0": ["A", "B", "C"], "G1": ["B", "C"], "G2": ["A", "B", "D"], "lone": ["E"]}
 MARKET = """
@@ -97,6 +97,11 @@ def test_by_the_batch_there_are_overlaps_and_no_nodes(here, config):
     assert {name: each["overlaps"] for name, each in found["groups"].items()} == {
         "G0": [0, 1], "G1": [0], "G2": [1], "lone": [],
     }  # fmt: skip
+    shown = draw_overlaps(GROUPS, None, "x", {("G0", "G2"): 1234})
+    titles = [each.text for each in parse(shown).iter() if each.tag.endswith("title")]
+    assert [each for each in titles if "next number" in each] == [
+        "G0 + G2\n2 subscribers in common: A, B\nnext number 1,234"
+    ]
 
 
 def test_or_into_a_file(here, config, tmp_path):

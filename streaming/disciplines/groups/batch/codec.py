@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.groups.directory import Directory, First, Group, Removed
+from sequencer.groups.overlaps import Overlaps
 from sequencer.groups.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow.ipc import from_state, to_state
@@ -28,6 +29,7 @@ _GROUP = pa.struct(
 _REMOVED = pa.struct(
     [("name", pa.string()), *((each, pa.int64()) for each in ("at_ms", "version", "count"))]
 )
+_OVERLAP = pa.struct([("one", pa.int32()), ("other", pa.int32()), ("begun", pa.int64())])
 _NAMES = pa.list_(pa.string())
 _STEPS = pa.list_(pa.int32())
 """Members of one group after the other, each as its distance from the one before."""
@@ -41,6 +43,7 @@ DIRECTORY = pa.schema(
         ("members", _STEPS),
         ("removed", pa.list_(_REMOVED)),
         ("floors", pa.list_(pa.int64())),
+        ("overlaps", pa.list_(_OVERLAP)),
     ]
 )
 COUNTS = pa.schema([("count", pa.int64())])
@@ -91,15 +94,21 @@ def encode_directory(directory: Directory, first: First) -> bytes:
     new = directory.subscribers[len(first.subscribers) :]
     steps = _steps([group.members for _, group in groups if not group.first])
     floors = [directory.versions_floor, directory.counts_floor]
-    return _encoded(DIRECTORY, [new, rows, steps, gone, floors])
+    places = {number: place for place, number in enumerate(directory.numbers().tolist())}
+    overlaps = [
+        {"one": one, "other": other, "begun": begun}
+        for (one, other), begun in directory.overlaps.renumbered(places).rows()
+    ]
+    return _encoded(DIRECTORY, [new, rows, steps, gone, floors, overlaps])
 
 
 def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
     """The inverse of :func:`encode_directory`."""
-    new, groups, steps, gone, floors = _decoded(data, DIRECTORY)
+    new, groups, steps, gone, floors, overlaps = _decoded(data, DIRECTORY)
     rows = groups.to_pylist()
     there = dict(zip(first.groups, first.members, strict=True))
     changed = iter(_members(steps, [row["count"] for row in rows if not row["first"]]))
+    one, other, begun = (field.to_pylist() for field in overlaps.flatten())
     directory_groups = {}
     for number, row in enumerate(rows):
         members = there[row["name"]] if row["first"] else next(changed)
@@ -113,6 +122,7 @@ def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
         version=np.array([row["version"] for row in rows], np.int64),
         count=np.zeros(len(rows), np.int64),
         start=np.array([row["start"] for row in rows], np.int64),
+        overlaps=Overlaps(dict(zip(zip(one, other, strict=True), begun, strict=True))),
         versions_floor=floors[0].as_py(),
         counts_floor=floors[1].as_py(),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from sequencer.groups.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow import output
 from streaming.arrow.columns import flat
+from streaming.arrow.totals import OVERLAPS_MAX
 from streaming.disciplines.broadcast import (
     BroadcastCore,
     BroadcastOperator,
@@ -33,6 +34,7 @@ from streaming.disciplines.groups.notices import detail, notices, words
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
     REASONS,
+    Past,
     Published,
     by_topic,
     count_records,
@@ -50,19 +52,6 @@ COMMAND = -1
 """In place of a reason: the record is a command."""
 
 NOBODY: Ints = np.empty(0, np.int64)
-
-
-class Past(NamedTuple):
-    """A version of a group that ended in the batch, before the record ``at``.
-
-    ``version``: None where there was no group. ``messages`` of it, and ``members``.
-    """
-
-    at: int
-    group: str
-    version: int | None
-    messages: int
-    members: Ints
 
 
 class BatchOperator(BroadcastOperator):
@@ -125,6 +114,8 @@ class BatchCore(BroadcastCore):
         here = np.flatnonzero(here & (sent.why != COMMAND))
         count_records(self.totals, sent.why[here])
         self.totals.channels = int(self.shard.subscribers.born.sum())
+        if self.number == 0:
+            self.totals.overlaps = [*self.shard.overlaps(OVERLAPS_MAX)]
         records = work.records.take(pa.array(here))
         yield self.plan.rejects, rejects(records, sent.why[here], self.plan.inputs)
         yield self.plan.events, output.events(events)

@@ -15,6 +15,8 @@ class Model:
         self.versions = dict.fromkeys(groups, 0)
         self.messages = dict.fromkeys(groups, 0)
         self.begun = dict.fromkeys(groups, 0)
+        self.overlaps = {}
+        self.number_overlaps()
         self.gone = {}
         self.floors = (0, 0)
         self.known = {}
@@ -71,6 +73,7 @@ class Model:
         self.notify(record, op, was, set() if op == "remove" else members)
         if op == "remove":
             del self.members[group]
+            self.number_overlaps()
             self.gone[group] = (self.now_ms, self.versions[group], self.messages[group])
             self.tell("group-removed", group)
             return
@@ -81,6 +84,7 @@ class Model:
             self.versions[group], self.messages[group] = before + 1, messages
         self.begun[group] = self.messages[group]
         self.members[group] = members
+        self.number_overlaps()
         kind = "group-added" if op == "add" else "group-changed"
         one = op in ("join", "leave")
         self.tell(kind, group, self.versions[group], len(members) if one else sorted(members))
@@ -132,15 +136,29 @@ class Model:
             known[0] += 1
             known[2] = self.now_ms
         self.messages[group] += 1
+        for pair in self.overlaps:
+            self.overlaps[pair] += group in pair
+
+    def number_overlaps(self):
+        """Overlaps that are over have no number; those that begin have 0."""
+        pairs = {
+            (one, other)
+            for one, some in self.members.items()
+            for other, theirs in self.members.items()
+            if one < other and len(some & theirs) > 1
+        }
+        self.overlaps = {pair: self.overlaps.get(pair, 0) for pair in pairs}
 
     def seen(self, group, member):
-        found = []
-        for other, theirs in self.members.items() if self.stamps else ():
-            common = theirs & self.members[group]
-            if other != group and member in common and len(common) > 1:
-                number = self.messages[group] + self.messages[other]
-                found.append([*sorted((group, other)), number])
-        return sorted(found)
+        return self.numbers(member, group) if self.stamps else []
+
+    def numbers(self, member, group=None):
+        """The overlaps that a member is in (of one group, or of all), with their numbers."""
+        return sorted(
+            [*pair, number]
+            for pair, number in self.overlaps.items()
+            if group in (None, *pair) and all(member in self.members[each] for each in pair)
+        )
 
     def retire(self):
         used = set().union(*self.members.values())

@@ -3,6 +3,7 @@
 import json
 import random
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -126,6 +127,56 @@ def test_a_message_before_a_join_does_not_reach_who_joins_and_one_after_it_does(
     assert [record.timestamp for record in of_e] == [8, 7, 9]
     (rejected,) = topics.all("rejects")
     assert (rejected.value, dict(rejected.headers)["reject-reason"]) == (b"after", b"removed-group")
+
+
+def stamped(changes, shards=1):
+    """Messages to G0 and G1, with commands between them: each subscriber's stamps."""
+    topics = Topics()
+    for n, (op, value) in enumerate(changes):
+        if op in ("G0", "G1"):
+            topics.put("in", 0, n, b"p", b"%d" % n, [("group", op.encode())])
+        else:
+            topics.put("in", 0, n, b"p", json.dumps(value).encode(), [("op", op.encode())])
+    stage = stage_for(GROUPS, topics, shards=shards, input_commands=OPS)
+    stage.run(whole=True)
+    found = defaultdict(list)
+    for record in topics.all("out"):
+        stamps = json.loads(dict(record.headers).get("stamps", b"[]"))
+        found[record.key].append([each[2] for each in stamps if each[:2] == ["G0", "G1"]])
+    verdict = judged(stage)
+    assert verdict.good, verdict.faults[:3]
+    return dict(found), stage
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_an_overlap_begins_again_at_0_and_goes_on_through_a_version(shards):
+    left, joined = {"group": "G0", "member": "c"}, {"group": "G0", "member": "d"}
+    again = {"group": "G0", "members": ["b", "c", "d"]}
+    found, stage = stamped(
+        [("G0", 0), ("G1", 0), ("join", joined), ("G0", 0), ("leave", left), ("G1", 0),
+         ("set", again), ("G1", 0), ("join", {"group": "G1", "member": "d"}), ("G0", 0)],
+        shards,
+    )  # fmt: skip
+    assert found[b"b"] == [[0], [1], [2], [], [0], [1]]
+    assert found[b"c"] == [[0], [1], [2], [], [0], [1]]
+    assert found[b"d"] == [[], [1]]  # its shard knows the number although it had no member
+    assert stage.totals().overlaps == [["G0", "G1", 2]]
+
+
+def test_the_judge_finds_an_overlap_that_does_not_begin_at_0():
+    """Neither the first time, nor where it begins again while a subscriber is in both."""
+    changes = [("G0", 0), ("G1", 0), ("leave", {"group": "G0", "member": "c"}), ("G0", 0),
+               ("join", {"group": "G0", "member": "c"}), ("G0", 0), ("G1", 0)]  # fmt: skip
+    for places, shift in ((range(7), 3), (range(4, 7), 2)):
+        _, stage = stamped(changes)
+        for there in stage.topics.records.values():
+            for at, record in enumerate(there):
+                headers = dict(record.headers)
+                if record.topic == "out" and int(record.value) in places and "stamps" in headers:
+                    ((one, two, number),) = json.loads(headers["stamps"])
+                    headers["stamps"] = json.dumps([[one, two, number + shift]]).encode()
+                    there[at] = replace(record, headers=tuple(headers.items()))
+        assert set(judged(stage).counts) == {"overlap-start"}
 
 
 def test_what_is_not_allowed_is_a_message():
