@@ -52,7 +52,7 @@ LAYERS = [
     {"sink", "source", "resending"},
     {"service"},
     {"verify"},
-    {"demo", "console"},
+    {"bench", "console", "demo"},
     {"cli"},
 ]
 """The rooms of `streaming`, the lowest first."""

@@ -13,6 +13,7 @@ from streaming import logs
 from streaming.cli.advise import advise
 from streaming.cli.asking import also_called
 from streaming.cli.backup import backup
+from streaming.cli.bench import bench
 from streaming.cli.broker import broker
 from streaming.cli.changes import group, node
 from streaming.cli.check import check
@@ -60,6 +61,7 @@ SAME = {
 for command in (
     demo, init, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise,
     replay, verify, graph, send, tail, broker, rescale, backup, simulate, console,
+    bench,
 ):  # fmt: skip
     app.command(context_settings=also_called(**SAME.get(command.__name__, {})))(command)
 app.add_typer(group, name="group", context_settings=also_called(**TIMEOUT))

@@ -1,0 +1,1 @@
+"""`sequencer bench`: how fast this machine puts messages in order, beside a plain copy."""

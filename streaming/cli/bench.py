@@ -1,0 +1,57 @@
+"""`sequencer bench`: how fast this machine puts messages in order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+
+def bench(
+    messages: Annotated[int, typer.Option("--messages", help="How many.", min=1_000)] = 1_000_000,
+    channels: Annotated[int, typer.Option("--channels", help="In how many.", min=1)] = 10_000,
+    size: Annotated[int, typer.Option("--bytes", help="Of each value.", min=0)] = 100,
+    rate: Annotated[
+        float, typer.Option("--rate", help="Messages a second for the latency.", min=1)
+    ] = 2_000,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Measure latency so long; 0: not at all.", min=0)
+    ] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Measure how fast this machine orders channels, with the defaults.
+
+    A backlog of messages out of order is put in order by `sequencer run --once`; beside it one
+    process copies the same messages with librdkafka, exactly once, and orders nothing. Then the
+    latency at a rate, from a message's timestamp to a reader of what is committed. A broker of its
+    own, or that of SEQUENCER_BOOTSTRAP_SERVERS; topics and folders that it made are removed.
+
+    Figures hold for this machine and this moment: compare ratios of one run, and close what else
+    runs. `make bench` in the source compares with Spark at its best.
+
+    Exit status: 0; 1 the service or Kafka failed; 2 the call is wrong.
+
+    Example: sequencer bench --messages 200000 --seconds 0
+    """
+    from streaming.bench.measuring import Wanted, measure  # noqa: PLC0415  (a quick --help)
+
+    wanted = Wanted.of(messages, channels, size, rate, seconds)
+    found = measure(wanted, lambda said: print(said, file=sys.stderr, flush=True))
+    if as_json:
+        print(json.dumps(found.plain()))
+        return
+    plain = found.plain()
+    rows = [
+        ("messages", f"{found.messages:,}"),
+        ("put in order", f"{found.ordered_rate:,.0f} records/s"),
+        ("copied, not ordered", f"{found.copied_rate:,.0f} records/s"),
+        ("ordered beside copied", f"{plain['ratio']:.2f}"),
+        ("start to first output", f"{found.first_output_seconds:.1f} s"),
+    ]
+    if found.p50_seconds is not None and found.p99_seconds is not None:
+        rows.append(("latency, p50", f"{1000 * found.p50_seconds:,.0f} ms"))
+        rows.append(("latency, p99", f"{1000 * found.p99_seconds:,.0f} ms"))
+    for name, figure in rows:
+        print(f"{name:24}{figure:>20}")
