@@ -60,7 +60,7 @@ def carry_out(
 ) -> Outcome:
     """Carry commands out in order; the outcome's rows are the held ones."""
     operations = _Operations(state, commands, max(now_ms, state.clock_ms), rules, refused)
-    answers = [operations.carry_out(command) for command in commands]
+    answers = [operations.carry_out(*each) for each in enumerate(commands)]
     return operations.close(answers)
 
 
@@ -87,24 +87,30 @@ class _Operations:
         self.old = Rows(row, held.channel, held.position, held.since_ms, held.fin)
         self.channels = PlainChannels(self.table, self.old, state.skipped, rules, now_ms, refused)
 
-    def carry_out(self, command: ChannelCommand) -> Answer:
-        """Carry out one command."""
+    def carry_out(self, number: int, command: ChannelCommand) -> Answer:
+        """Carry out one command, the one of this number."""
         if command.channel is None:
             of_all = self._in_cycle(command.label, 0, self.rules)
             if not self.rules.labels.searched and not _possible(of_all):
                 return Answer(refused=Refusal.BAD_LABEL)
-            answers = [self._to_one(row, command) for row in self._blocked(command.blocked_ms)]
+            answers = [
+                self._to_one(row, number, command) for row in self._blocked(command.blocked_ms)
+            ]
             done = [answer for answer in answers if answer.refused is None]
             return Answer(sum(a.channels for a in done), sum(a.given_up for a in done))
-        return self._to_one(self.rows[command.channel], command)
+        return self._to_one(self.rows[command.channel], number, command)
 
-    def _to_one(self, code: int, command: ChannelCommand) -> Answer:
+    def _to_one(self, code: int, number: int, command: ChannelCommand) -> Answer:
         channel = self.channels.open(code)
         known = channel.exists
-        answer = self._reset(channel, command) if command.op is Op.RESET else None
-        return replace(answer or self._passed(code, channel, command), known=known)
+        if command.op is Op.RESET:
+            answer = self._reset(channel, number, command)
+        else:
+            answer = self._passed(channel, command)
+        self.channels.tag(code)
+        return replace(answer, known=known)
 
-    def _passed(self, code: int, channel: Channel, command: ChannelCommand) -> Answer:
+    def _passed(self, channel: Channel, command: ChannelCommand) -> Answer:
         stop = self._stop(channel, command)
         if isinstance(stop, Refusal):
             return Answer(refused=stop)
@@ -115,7 +121,6 @@ class _Operations:
             if not channel.exists:
                 channel.begin(self.channels.now_ms)
             channel.pass_by(stop, self.channels.now_ms)
-            self.channels.tag(code)
         return answer
 
     def _stop(self, channel: Channel, command: ChannelCommand) -> int | Refusal:
@@ -131,12 +136,12 @@ class _Operations:
             return Refusal.NOT_AHEAD
         return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
 
-    def _reset(self, channel: Channel, command: ChannelCommand) -> Answer:
+    def _reset(self, channel: Channel, number: int, command: ChannelCommand) -> Answer:
         answer = Answer(int(channel.exists))
         if channel.exists and not command.dry_run:
             # Whatever begins from now on is told apart from what ends here.
             self.channels.now_ms = max(self.channels.now_ms, channel.incarnation + 1)
-            channel.forget()
+            channel.forget(number)
         return answer
 
     def _in_cycle(self, label: bytes | None, frontier: int, rules: Rules) -> int | None:
@@ -191,6 +196,7 @@ class _Operations:
             held.row,
             results.events,
             answers,
+            notices=results.notices,
         )
 
 
@@ -220,9 +226,13 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
     """Two outcomes as one, where the second began with what the first left of ``held_count``."""
 
     def before(row: Int64s) -> Int64s:
-        """Rows of the second as rows of both: those that the first held, then the arrivals."""
+        """Rows of the second as rows of both: those that the first held, then the arrivals.
+
+        Its notices come behind those of the first.
+        """
         left = len(first.held_row)
-        kept = np.concatenate([first.held_row, [0]])[np.minimum(row, left)]
+        kept = np.concatenate([first.held_row, [0]])[np.clip(row, 0, left)]
+        kept = np.where(row < 0, row - len(first.notices), kept)
         return np.where(row < left, kept, row - left + held_count)
 
     one, two = first.delivered, second.delivered
@@ -244,6 +254,7 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
         first.answers,
         second.disorder,
         second.passed,
+        [*first.notices, *second.notices],
     )
 
 

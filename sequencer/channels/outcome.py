@@ -89,7 +89,8 @@ class Delivered:
     Those of commands come first, then those of records; each in the order of the channels. So what
     comes before a record does not depend on whether that one is refused.
 
-    ``row`` counts the held rows before the step first (0 … held - 1), then the arrivals.
+    ``row`` counts the held rows before the step first (0 … held - 1), then the arrivals. Row -1 - n
+    is notice n (of `Outcome`), which took a sequence, too.
     ``channel`` is the row of the channel in ``Outcome.channels``.
     """
 
@@ -150,7 +151,9 @@ class Outcome:
     ``held_row`` gives, for each row held after the step (in the order of ``state.held``), its row
     before. Every row is exactly one of delivered, rejected, held. ``answers``: one for each
     command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
-    rows have no label.
+    rows have no label. ``notices``: the events that channels are told of in their
+    streams; of kind `reset` is one that has no event but a command's answer, and the field
+    ``command``: its number.
     """
 
     state: ShardState
@@ -163,3 +166,4 @@ class Outcome:
     answers: list[Answer] = field(default_factory=list)
     disorder: Disorder = field(default_factory=Disorder)
     passed: int = 0
+    notices: list[ChannelEvent] = field(default_factory=list)

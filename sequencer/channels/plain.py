@@ -39,13 +39,15 @@ class Results:
 
     ``delivered``: row, sequence, incarnation. ``rejected``: row, reason, and the incarnation and
     sequence of the delivery before. ``gaps``: see `outcome.Rejected`. ``passed``: how many of the
-    delivered rows have no label.
+    delivered rows have no label. ``notices``: of events, in the channel's stream; the delivered row
+    of notice n is -1 - n.
     """
 
     delivered: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: list[tuple[int, Reason, int, int]] = field(default_factory=list)
     gaps: dict[int, GapName] = field(default_factory=dict)
     events: list[ChannelEvent] = field(default_factory=list)
+    notices: list[ChannelEvent] = field(default_factory=list)
     passed: int = 0
 
 
@@ -70,6 +72,7 @@ class Channel:
     incarnation: int = 0
     fin: int = NONE
     active_ms: int = 0
+    trailing: int = 0
     held: dict[int, Waiting] = field(default_factory=dict)
     skipped: list[Range] = field(default_factory=list)
 
@@ -95,7 +98,23 @@ class Channel:
 
     def reject(self, row: int, reason: Reason) -> None:
         """Reject a record, behind the last delivery so far."""
-        self.results.rejected.append((row, reason, self.incarnation, self.sequence - 1))
+        last = self.sequence - 1 - self.trailing
+        self.results.rejected.append((row, reason, self.incarnation, last))
+
+    def _deliver(self, row: int) -> None:
+        self.results.delivered.append((row, self.sequence, self.incarnation))
+        self.sequence += 1
+        self.trailing = 0
+
+    def _announce(self, event: ChannelEvent) -> None:
+        """Tell of an event, where notices are wanted also in its place in the channel's stream."""
+        if event.kind != "reset":  # the command's answer tells of that
+            self.results.events.append(event)
+        if self.rules.notices:
+            self.results.notices.append(event)
+            trailing = self.trailing + 1
+            self._deliver(-len(self.results.notices))
+            self.trailing = trailing
 
     def pass_on(self, row: int, now_ms: int) -> None:
         """Deliver a record without a label where it arrives; nothing waits for it."""
@@ -106,9 +125,8 @@ class Channel:
         if reason is not None:
             self.reject(row, reason)
             return
-        self.results.delivered.append((row, self.sequence, self.incarnation))
+        self._deliver(row)
         self.results.passed += 1
-        self.sequence += 1
 
     def position(self, in_cycle: int, frontier: int) -> int:
         """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""
@@ -143,7 +161,7 @@ class Channel:
         """Begin a higher epoch: what is held of the old one goes out, its holes are announced."""
         while self.held:
             self._give_up(min(self.held), "epoch", now_ms)
-        self.results.events.append(
+        self._announce(
             ChannelEvent("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
         )
         self.epoch = epoch
@@ -168,21 +186,20 @@ class Channel:
         while (message := self.held.pop(self.frontier, None)) is not None:
             reason = self.refused.get(message.row)
             if reason is None:
-                self.results.delivered.append((message.row, self.sequence, self.incarnation))
+                self._deliver(message.row)
             else:
                 self.reject(message.row, reason)
                 self._note_gap(self.frontier + 1, reason.text, now_ms - message.since_ms)
                 self._note_lost(message.row, self.frontier)
             if message.fin:
                 self._note_fin(delivered=reason is None)
-            self.sequence += reason is None
             self.frontier += 1
 
     def _note_fin(self, *, delivered: bool) -> None:
         """Tell that the channel has ended; a FIN that was not delivered has no sequence."""
         fields: dict[str, int | str] = {"label": self.rules.labels.at(self.frontier)}
-        fields |= {"sequence": self.sequence} if delivered else {}
-        self.results.events.append(
+        fields |= {"sequence": self.sequence - 1} if delivered else {}
+        self._announce(
             ChannelEvent("fin", self.key, self.incarnation, self.epoch, self.frontier, fields)
         )
 
@@ -205,7 +222,7 @@ class Channel:
             "waited_ms": waited_ms,
             "reason": reason,
         }
-        self.results.events.append(
+        self._announce(
             ChannelEvent("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
         )
         self.skipped.append(Range(self.frontier, stop, self.incarnation))
@@ -269,12 +286,14 @@ class Channel:
         self.exists = True
         self.incarnation, self.active_ms = now_ms, now_ms
 
-    def forget(self) -> None:
-        """Cease to exist; what is held is rejected."""
+    def forget(self, command: int) -> None:
+        """Cease to exist, by the command of this number; what is held is rejected."""
         held = sorted(self.held.items())
         for _, message in held:
             self.reject(message.row, Reason.RESET)
+        place = (self.incarnation, self.epoch, self.frontier)
+        self._announce(ChannelEvent("reset", self.key, *place, {"command": command}))
         self.exists = False
-        self.epoch = self.frontier = self.sequence = 0
+        self.epoch = self.frontier = self.sequence = self.trailing = 0
         self.fin = NONE
         self.held, self.skipped = {}, []

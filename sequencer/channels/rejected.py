@@ -17,15 +17,15 @@ from sequencer.sorting import order_by
 def usual_rejects(
     table: Table,
     settled: Settled,
-    sequence_before: Int64s,
+    last_before: Int64s,
     codes: Int64s,
     reasons: NDArray[np.uint8],
     held_count: int,
 ) -> Rejected:
     """Return the arrivals of ``reasons`` that is none of the plain step's, with their places.
 
-    ``codes``: the channel's row of each arrival, -1 without one. ``sequence_before``: of channels
-    that were known before this batch, the next sequence that they then had.
+    ``codes``: the channel's row of each arrival, -1 without one. ``last_before``: of channels
+    that were known before this batch, the sequence of the last delivery before it.
     """
     at = np.flatnonzero(reasons < PASSES)
     row, channel = at + held_count, codes[at]
@@ -35,7 +35,7 @@ def usual_rejects(
         channel = channel[known]
         incarnation[known] = table.columns["incarnation"][channel]
         latest = _latest(row[known], channel, settled, held_count)
-        before = np.append(sequence_before - 1, NONE)[np.minimum(channel, len(sequence_before))]
+        before = np.append(last_before, NONE)[np.minimum(channel, len(last_before))]
         sequence[known] = np.where(latest == NONE, before, latest)
     return Rejected(row, reasons[at], incarnation, sequence)
 

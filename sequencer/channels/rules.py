@@ -125,6 +125,7 @@ class Rules:
     a label may be. ``search`` is how many labels past the frontier a custom sequence is searched
     for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only counted.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
+    ``notices``: channels are told of events in their streams.
     """
 
     labels: Labels
@@ -135,6 +136,7 @@ class Rules:
     retire_after_ms: int = 7 * 24 * 3600 * 1000
     pass_unlabelled: bool = False
     drop_duplicates: bool = False
+    notices: bool = False
     others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:

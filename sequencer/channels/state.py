@@ -82,7 +82,8 @@ class ShardState:
     ``keys`` (binary, unique) names the channels; the int64 arrays run parallel to it: ``epoch``,
     ``frontier`` (position below which everything is delivered or given up), ``sequence`` (number of
     the next delivery), ``incarnation`` (batch time at which the channel's state began), ``fin``
-    (position of the FIN, -1 before one came), ``active_ms`` (batch time of the last record).
+    (position of the FIN, -1 before one came), ``active_ms`` (batch time of the last record),
+    ``trailing`` (notices behind the last delivery, which took a sequence each).
     ``rule``: the number of the channel's rules among those whose globs are ``globs``.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
     """
@@ -95,6 +96,7 @@ class ShardState:
     fin: Int64s
     active_ms: Int64s
     rule: Int64s
+    trailing: Int64s
     held: Held
     skipped: Skipped
     clock_ms: int = 0
@@ -123,6 +125,7 @@ class ShardState:
             self,
             sequence=np.where(older, 0, self.sequence),
             incarnation=np.where(older, since_ms, self.incarnation),
+            trailing=np.where(older, 0, self.trailing),
         )
 
     def under(self, rules: Rules) -> ShardState:
@@ -164,5 +167,5 @@ class ShardState:
         return min((at_ms for at_ms in due if at_ms < NEVER_MS), default=None)
 
 
-COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms", "rule")
+COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms", "rule", "trailing")
 assert {field.name for field in fields(ShardState)} >= set(COLUMNS)  # noqa: S101  (a typo guard)

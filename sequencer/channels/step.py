@@ -122,7 +122,8 @@ def _take(
     )
     reasons[chosen] = FAULTLESS
     reasons[settled.duplicate_row - held_count] = Reason.DUPLICATE
-    rejected = usual_rejects(table, settled, state.sequence, codes, reasons, held_count)
+    last = state.sequence - 1 - state.trailing
+    rejected = usual_rejects(table, settled, last, codes, reasons, held_count)
     quiet = np.concatenate([settled.held, np.flatnonzero(~touched[old.channel])])
     quiet_held = rows.take(quiet[order_by(rows.channel[quiet])])
     due = plain.expire(quiet_held)
@@ -277,11 +278,12 @@ def _close(
     channel = np.concatenate([settled.delivered_channel, slow_channel])
     order = order_by(channel) if len(slow) else slice(None)
     channel = channel[order]
+    incarnation = table.columns["incarnation"][settled.delivered_channel]
     delivered = Delivered(
         np.concatenate([settled.delivered_row, slow[:, 0]])[order],
         channel,
         np.concatenate([settled.sequence, slow[:, 1]])[order],
-        table.columns["incarnation"][channel],
+        np.concatenate([incarnation, slow[:, 2]])[order],
     )
     state, retired = _retire(state, table.exists, now_ms, rules)
     return Outcome(
@@ -293,6 +295,7 @@ def _close(
         held.row,
         plain.results.events + retired,
         passed=settled.passed + plain.results.passed,
+        notices=plain.results.notices,
     )
 
 

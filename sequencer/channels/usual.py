@@ -87,6 +87,8 @@ def settle(
         count = np.bincount(delivered, minlength=len(touched))
     sequence = columns["sequence"][delivered] + rank
     columns["sequence"] = columns["sequence"] + count
+    if columns["trailing"].any():
+        columns["trailing"][count > 0] = 0
     table.exists = table.exists | (touched & ~unusual)
     return Settled(
         unusual,

@@ -97,17 +97,22 @@ class Notice(Delivery):
 
 @dataclass(frozen=True, slots=True)
 class ChangeNotice(Delivery):
-    """A group of the subscriber was changed, or ended; its key is the subscriber.
+    """Something changed for the key's stream, in this place.
 
-    ``word``: `joined`, `left` or `removed`. ``detail``: the event of the change.
+    For a subscriber, a group: ``word`` is `joined`, `left` or `removed`. For a channel, `gap`,
+    `fin`, `epoch` or `reset`; its key is the channel. ``detail``: the event that tells of it.
     """
 
     word: str
     detail: Mapping[str, Any]
 
 
-def channel_delivery(record: dict[str, Any], headers: Headers, prefix: str) -> Delivery:
-    """A delivery of discipline `channel`."""
+def channel_delivery(
+    record: dict[str, Any], headers: Headers, prefix: str
+) -> Delivery | ChangeNotice:
+    """A delivery of discipline `channel`, or the notice of an event."""
+    if record["value"] is None and _is_notice(headers, prefix):
+        return _change_notice(record, headers, prefix)
     added, own = _added(headers, prefix, ())
     return Delivery(**record, headers=own, **_counts(added))
 
@@ -116,10 +121,8 @@ def group_delivery(
     record: dict[str, Any], headers: Headers, prefix: str
 ) -> GroupDelivery | ChangeNotice:
     """A delivery of discipline `group`, or the notice of a change."""
-    if [name for name, _ in headers] == [prefix + name for name in (*NOTICE, *COUNTS)]:
-        told, own = _added(headers, prefix, NOTICE)
-        word, detail = (told["notice"] or b"").decode(), json.loads(told["detail"] or b"none")
-        return ChangeNotice(**record, headers=own, **_counts(told), word=word, detail=detail)
+    if _is_notice(headers, prefix):
+        return _change_notice(record, headers, prefix)
     added, own = _added(headers, prefix, GROUP)
     group = next((value for name, value in reversed(own) if name == "group"), None) or b""
     return GroupDelivery(
@@ -183,6 +186,16 @@ def read(
             remedy="Check topic, discipline and header_prefix.",
         ) from error
     return found
+
+
+def _is_notice(headers: Headers, prefix: str) -> bool:
+    return [name for name, _ in headers] == [prefix + name for name in (*NOTICE, *COUNTS)]
+
+
+def _change_notice(record: dict[str, Any], headers: Headers, prefix: str) -> ChangeNotice:
+    added, own = _added(headers, prefix, NOTICE)
+    word, detail = (added["notice"] or b"").decode(), json.loads(added["detail"] or b"none")
+    return ChangeNotice(**record, headers=own, **_counts(added), word=word, detail=detail)
 
 
 def _nodes(listed: bytes) -> tuple[str, ...]:

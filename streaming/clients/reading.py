@@ -62,8 +62,9 @@ class _Known:
 class OrderedConsumer(Generic[D]):
     """Reads ordered topics: committed records only, repeats dropped, holes and disorder reported.
 
-    ``discipline`` is that of the pipeline: deliveries of ``"group"`` are GroupDelivery, those of
-    ``"multicast"`` MulticastDelivery or Notice. Iterate, or call :meth:`poll`; :meth:`commit` notes
+    ``discipline`` is that of the pipeline: deliveries of ``"channel"`` are Delivery, those of
+    ``"group"`` GroupDelivery, both or ChangeNotice, those of ``"multicast"`` MulticastDelivery or
+    Notice. Iterate, or call :meth:`poll`; :meth:`commit` notes
     what was read for ``group`` (Kafka's consumer group).
 
     A repeat has an (incarnation, sequence) of its key that is not above the last one. Holes, and
@@ -96,7 +97,7 @@ class OrderedConsumer(Generic[D]):
 
     @overload
     def __init__(
-        self: OrderedConsumer[Delivery],
+        self: OrderedConsumer[Delivery | ChangeNotice],
         kafka: dict[str, Any],
         topics: Sequence[str],
         *,
@@ -265,7 +266,8 @@ class OrderedConsumer(Generic[D]):
 
     def _is_next(self, delivery: D) -> bool:
         """Whether the delivery is no repeat; notes holes and disorder."""
-        name = (delivery.topic, delivery.partition, channel := self._channel(delivery))
+        channel = self._channel(delivery) if type(delivery) is not ChangeNotice else delivery.key
+        name = (delivery.topic, delivery.partition, channel)
         known = self._known.pop(name, None)
         last = known.last if known else None
         certain = known is not None and known.certain

@@ -6,7 +6,8 @@ discipline `label` gave is not the `sequence`, its epoch not the incarnation), `
 `disorder` (labels or epochs go back), `overtaken` (a record without a label, by what came after
 it), `unannounced-gap`, `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (a record that
 had to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`,
-`wrong-reason`, `wrong-after` and `wrong-gap` (the headers of a reject), `lost`.
+`wrong-reason`, `wrong-after` and `wrong-gap` (the headers of a reject),
+`wrong-notice` (of no event, of another one, or in another place), `lost`.
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -24,6 +25,7 @@ from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands
+from streaming.verify.channel_notices import ChannelNotice, Notices, read_notice
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
     ChannelLife,
@@ -95,7 +97,13 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
     homes = Homes(verdict, dict.fromkeys(topics, settings.output_partitions))
     passing = Passing(verdict, material.inputs if settings.pass_unlabelled else [])
     delivered: Counter[Any] = Counter()
+    notices = Notices(work)
     for record, stripped, reading in zip(material.outputs, bare, readings, strict=True):
+        notice = read_notice(record, settings.header_prefix)
+        if notice is not None:
+            homes.take(record, record.key or b"")
+            _note_notice(work, record, notice, notices)
+            continue
         added = _added(record, settings)
         if added is None:
             names = ", ".join(settings.added)
@@ -111,7 +119,17 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
             work.contents[reading.channel, added[1], added[0]] = hash(stripped.content)
             _follow(work, record, reading, added)
     homes.finish()
+    verdict.looked_at["notices"] = len(notices.seen)
     return delivered
+
+
+def _note_notice(work: Judging, record: Record, notice: ChannelNotice, notices: Notices) -> None:
+    channel = record.key or b""
+    if _once(work, record, channel, (notice.sequence, notice.incarnation)):
+        life = _life(work, record, channel, notice.incarnation)
+        if life is not None:
+            _count(work, record, life, notice.sequence)
+            notices.take(record, notice, life)
 
 
 def _once(work: Judging, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
@@ -137,10 +155,7 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
     life = _life(work, record, channel, incarnation)
     if life is None:
         return
-    if sequence != life.sequence + 1:
-        kind = "hole" if sequence > life.sequence else "disorder"
-        verdict.find(kind, f"{record}: sequence {sequence} follows {life.sequence}")
-    life.sequence = max(sequence, life.sequence)
+    _count(work, record, life, sequence)
     if reading.passes:
         work.adjacent.add((channel, incarnation, sequence))
         return
@@ -162,6 +177,16 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
     life.expected += ahead + 1
     if reading.fin:
         life.fin = life.expected - 1
+
+
+def _count(work: Judging, record: Record, life: ChannelLife, sequence: int) -> None:
+    """Hold the number of a channel's next record against the last one."""
+    if sequence != life.sequence + 1:
+        kind = "hole" if sequence > life.sequence else "disorder"
+        work.verdict.find(kind, f"{record}: sequence {sequence} follows {life.sequence}")
+    if life.ended:
+        work.verdict.find("wrong-notice", f"{record} is behind the notice of its channel's reset")
+    life.sequence = max(sequence, life.sequence)
 
 
 def _life(work: Judging, record: Record, channel: bytes, incarnation: int) -> ChannelLife | None:

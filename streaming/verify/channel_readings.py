@@ -101,13 +101,14 @@ class Reading:
 
 @dataclass(slots=True)
 class ChannelLife:
-    """One channel during one incarnation, as its deliveries show it."""
+    """One channel during one incarnation, as its deliveries show it; ``ended`` by a reset."""
 
     incarnation: int
     sequence: int = -1
     epoch: int = -1
     expected: int = 0
     fin: int | None = None
+    ended: bool = False
 
 
 @dataclass(slots=True)

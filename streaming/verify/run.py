@@ -235,7 +235,10 @@ def _parsed(events: list[Any]) -> list[dict[str, Any]]:
 JUDGES = {
     **dict.fromkeys(
         ("channel", "label"),
-        Judge(_judge_channel, frozenset({"lost", "unanswered", "wrong-count", "wrong-after"})),
+        Judge(
+            _judge_channel,
+            frozenset({"lost", "unanswered", "wrong-count", "wrong-after", "wrong-notice"}),
+        ),
     ),
     "group": Judge(_judge_group, OF_COMMANDS),
     "multicast": Judge(_judge_multicast, OF_COMMANDS),

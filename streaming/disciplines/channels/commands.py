@@ -154,15 +154,21 @@ class Asked:
 
     def answers(
         self, done: Sequence[Answer], now_ms: int
-    ) -> tuple[list[output.Event], list[dict[str, Any]]]:
-        """Whole answers, and this shard's parts of answers; ``found``: one for each command."""
-        whole, parts = [], []
+    ) -> tuple[list[output.Event], list[dict[str, Any]], list[dict[str, Any]]]:
+        """Whole answers, this shard's parts of answers, and both for each of ``commands``.
+
+        ``done``: what each command did. The last ones have no counts, as far as these are parts.
+        """
+        whole, parts, acted = [], [], []
         outcomes = iter(done)
         for request, place in zip(self.requests, self.places, strict=True):
             outcome = next(outcomes) if request.command is not None else None
             event = request.answer(self.pipeline, place, now_ms, outcome)
             if request.command is not None and request.command.channel is None:
                 parts.append(event[1])
+                counts = output.SUMMED
+                acted.append({k: v for k, v in event[1].items() if k not in counts})
             else:
                 whole.append(event)
-        return whole, parts
+                acted += [event[1]] if request.command is not None else []
+        return whole, parts, acted

@@ -16,25 +16,24 @@ from numpy.typing import NDArray
 from sequencer.channels import (
     REASONS,
     Arrivals,
-    ChannelEvent,
     GapFailure,
     Outcome,
     Reason,
     Rejected,
     step,
 )
-from sequencer.sorting import order_by
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
-from streaming.arrow.key_text import key_to_json, word
+from streaming.arrow.key_text import word
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import order_of_arrival, unpacked
-from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
 from streaming.arrow.totals import ANSWERS_MAX, Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
+from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, notices
+from streaming.disciplines.channels.events import event_id, event_of
 from streaming.disciplines.channels.fields import unreadable
 from streaming.disciplines.channels.held_records import Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
@@ -58,7 +57,6 @@ EFFECT = {
     "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
 }
 """What a batch did that a gap failed: state partitions commit each for itself."""
-DELIVERED = ("key", "value", "headers", "timestamp")
 
 
 def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
@@ -164,22 +162,25 @@ def step_shard(
         details = {**unreadable(arrivals.label, len(shard.state.held)), **details}
 
     dropped = outcome.dropped
-    leaving = np.concatenate([outcome.delivered.row, outcome.rejected.row[~dropped]])
+    delivered = outcome.delivered.row
+    leaving = np.concatenate([delivered[delivered >= 0], outcome.rejected.row[~dropped]])
     outdated = records.outdated(outcome.held_row)
     pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
     after = records.after(outcome.held_row, outdated, pool)
-    writes = [(plan.output, table) for table in _deliveries(pool, outcome, plan)]
+    answers, parts, acted = asked.answers(outcome.answers, now_ms)
+    notice_rows = notices(outcome, acted, plan, now_ms)
+    writes = [(plan.output, table) for table in deliveries(pool, outcome, notice_rows, plan)]
     writes += [
         (plan.rejects, refused.stripped(table, now_ms))
         for table in _rejects(pool, outcome, dropped, details, plan)
     ]
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
-    answers, totals.parts = asked.answers(outcome.answers, now_ms)
+    totals.parts = parts
     totals.shared += len(totals.parts)
     totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
     totals.waiting = told_waiting(shard.state, outcome.state)
-    events = [_event(event, plan.pipeline, now_ms) for event in outcome.events] + answers
+    events = [event_of(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:
         writes.append((plan.events, output.events(events)))
     return replace(shard, state=outcome.state, records=after, totals=totals), writes
@@ -206,29 +207,6 @@ def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arriva
     return Arrivals(channel, label, epoch, batch["fin"].to_numpy()[arrived])
 
 
-def _deliveries(pool: Pool, outcome: Outcome, plan: ChannelPlan) -> Iterator[pa.Table]:
-    """The delivered records for the sink; their partition is that of the channel."""
-    delivered = outcome.delivered
-    starts = np.flatnonzero(np.diff(delivered.channel, prepend=-1))
-    keys = outcome.channels.take(pa.array(delivered.channel[starts]))
-    runs = np.diff(starts, append=len(delivered.row))
-    partitions = np.repeat(partitions_of(keys, plan.partitions[plan.output]), runs)
-    order = order_by(partitions)  # here by numbers: encoded, their bytes would be moved for it
-    sequence, incarnation = delivered.sequence[order], delivered.incarnation[order]
-    added: dict[str, NDArray[Any]] = {"partition": partitions[order]}
-    if plan.gives_labels:
-        added |= {"label": sequence, "epoch": incarnation}
-    added |= {"sequence": sequence, "incarnation": incarnation}
-    leaving = delivered.row[order]
-    for piece in pool.pieces(leaving):
-        rows = pool.take(leaving[piece], DELIVERED)
-        for name, column in added.items():
-            rows = rows.append_column(name, pa.array(column[piece]))
-        if plan.origin:
-            rows = output.with_origin(rows, pool.take(leaving[piece], output.PLACE), plan.inputs)
-        yield rows
-
-
 def _rejects(
     pool: Pool,
     outcome: Outcome,
@@ -239,7 +217,7 @@ def _rejects(
     """The rejected records with their reasons and places, and what Kafka said of them."""
     rejected = outcome.rejected
     leaving = np.flatnonzero(~dropped)
-    gaps = {row: _event_id(plan.pipeline, "gap", *gap) for row, gap in rejected.gaps.items()}
+    gaps = {row: event_id(plan.pipeline, "gap", *gap) for row, gap in rejected.gaps.items()}
     for piece in pool.pieces(rejected.row[leaving]):
         at = leaving[piece]
         rows = rejected.row[at]
@@ -264,27 +242,6 @@ def _texts(named: Mapping[int, str], rows: NDArray[np.int64]) -> pa.Array:
     return pa.array([named.get(row) for row in rows.tolist()], pa.string())
 
 
-def _event(event: ChannelEvent, pipeline: str, now_ms: int) -> tuple[bytes, dict[str, Any]]:
-    name = (event.channel, event.incarnation, event.epoch, event.position)
-    return event.channel, {
-        "event": event.kind,
-        "id": _event_id(pipeline, event.kind, *name),
-        "at": output.at(now_ms),
-        "channel": key_to_json(event.channel),
-        "epoch": event.epoch,
-        "incarnation": event.incarnation,
-        **event.fields,
-    }
-
-
-def _event_id(
-    pipeline: str, kind: str, key: bytes, incarnation: int, epoch: int, position: int
-) -> str:
-    channel = key_to_json(key)
-    name = channel if isinstance(channel, str) else f"0x{key.hex()}"
-    return f"{pipeline}:{kind}:{name}:{incarnation}:{epoch}:{position}"
-
-
 def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
     rejected = dict(before.rejected)
     counts = np.bincount(outcome.rejected.reason, minlength=len(REASONS))
@@ -295,7 +252,8 @@ def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
     return replace(
         before,
         seen=before.seen + seen,
-        delivered=before.delivered + len(outcome.delivered.row),
+        delivered=before.delivered + len(outcome.delivered.row) - len(outcome.notices),
+        notices=before.notices + len(outcome.notices),
         passed=before.passed + outcome.passed,
         dropped=before.dropped + dropped,
         gaps=before.gaps + sum(event.kind == "gap" for event in outcome.events),
@@ -313,7 +271,7 @@ def _measure(totals: Totals, outcome: Outcome, waits_ms: NDArray[np.int64]) -> N
     """
     disorder, row = outcome.disorder, outcome.delivered.row
     in_order = disorder.in_order
-    waited_ms = waits_ms[row[row < len(waits_ms)]]
+    waited_ms = waits_ms[row[(row >= 0) & (row < len(waits_ms))]]
     if in_order or len(disorder.displaced):
         totals.measure(DISPLACED, counted(DISPLACED, disorder.displaced, in_order))
         totals.measure(LATE_MS, counted(LATE_MS, disorder.late_ms, in_order))

@@ -23,12 +23,14 @@ def _decided(rules: Rules) -> dict[str, Any]:
         "retire_after_ms": rules.retire_after_ms,
         "drop_duplicates": rules.drop_duplicates,
         "pass_unlabelled": rules.pass_unlabelled,
+        "notices": rules.notices,
     }
 
 
 def _under(rules: Rules, decided: Mapping[str, Any]) -> Rules:
     """The inverse of :func:`_decided`; the labels are those of ``rules``."""
-    same = ("held_max", "window", "retire_after_ms", "drop_duplicates", "pass_unlabelled")
+    flags = ("drop_duplicates", "pass_unlabelled", "notices")
+    same = ("held_max", "window", "retire_after_ms", *flags)
     return replace(
         rules,
         gap=POLICIES[decided["gap"]](decided["gap_after_ms"]),

@@ -50,7 +50,9 @@ def _rows(outcome: Outcome, run: Sequence[Found], records_of: Records) -> dict[i
     named = {(*each["name"], each["timestamp"], each["checksum"]): each for each in run}
     incarnations, sequences = ([int(each["name"][place]) for each in run] for place in (1, 2))
     at = np.flatnonzero(
-        np.isin(delivered.sequence, sequences) & np.isin(delivered.incarnation, incarnations)
+        (delivered.row >= 0)
+        & np.isin(delivered.sequence, sequences)
+        & np.isin(delivered.incarnation, incarnations)
     )
     if not len(at):
         return {}

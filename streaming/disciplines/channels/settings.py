@@ -100,6 +100,7 @@ class ChannelPipeline(ByChannel):
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"
     unlabelled: Literal["reject", "pass"] = "reject"
+    notices: Annotated[bool, Field(strict=True)] = False
     rules: Annotated[tuple[ChannelRule, ...], Field(max_length=RULES_MAX)] = ()
 
     @field_validator("buffer")
@@ -165,6 +166,7 @@ class ChannelPipeline(ByChannel):
             retire_after_ms=self.retire_after.ms,
             pass_unlabelled=self.unlabelled == "pass",
             drop_duplicates=self.duplicates == "drop",
+            notices=self.notices,
         )
         return replace(own, others=tuple((rule.channel, _other(rule, own)) for rule in self.rules))
 

@@ -35,6 +35,7 @@ class Runner:
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.answers, self.dropped, self.passed = [], [], 0
         self.places = {}  # of each reject: the delivery before it, and its label's gap
+        self.told = []  # notices: key, sequence, incarnation, kind, position
         self.refused = {}  # by the records' numbers
 
     def batch(self, now, records, commands=()):
@@ -59,14 +60,24 @@ class Runner:
         keys = outcome.channels.to_pylist()
         d = outcome.delivered
         numbers = (d.channel.tolist(), d.sequence.tolist(), d.row.tolist(), d.incarnation.tolist())
-        self.out += [(keys[c], n, rows[r], i) for c, n, r, i in zip(*numbers, strict=True)]
+        for c, n, r, i in zip(*numbers, strict=True):
+            if r >= 0:
+                self.out.append((keys[c], n, rows[r], i))
+                continue
+            event = outcome.notices[-1 - r]
+            assert (event.channel, event.incarnation) == (keys[c], i)
+            self.told.append((keys[c], n, i, event.kind, event.position))
         rejected = outcome.rejected
         columns = (rejected.row, rejected.reason, rejected.incarnation, rejected.sequence)
         for r, reason, born, n in zip(*(each.tolist() for each in columns), strict=True):
             self.rejects.append((rows[r], REASONS[reason]))
             self.places[rows[r]] = ((born, n) if n >= 0 else None, rejected.gaps.get(r))
         self.dropped += [rows[r] for r in rejected.row[outcome.dropped].tolist()]
-        ended = sorted([*d.row.tolist(), *rejected.row.tolist(), *outcome.held_row.tolist()])
+        notices = [r for r in d.row.tolist() if r < 0]
+        assert sorted(notices) == [-1 - n for n in reversed(range(len(outcome.notices)))]
+        ended = sorted(
+            [*d.row[d.row >= 0].tolist(), *rejected.row.tolist(), *outcome.held_row.tolist()]
+        )
         assert ended == list(range(len(rows))), "each record ends in exactly one place"
         self.held = [rows[r] for r in outcome.held_row.tolist()]
         self.state = outcome.state
@@ -100,6 +111,7 @@ def judge(runner, model):
     assert sorted(runner.rejects) == sorted(model.rejects)
     assert runner.places == model.places
     assert sorted(runner.dropped) == sorted(model.dropped)
+    assert sorted(runner.told) == sorted(model.told)
     assert sorted(runner.gaps) == sorted(model.gaps)
     assert sorted(runner.others) == sorted(model.others)
     assert sorted(runner.held) == model.held_rows()

@@ -27,6 +27,7 @@ class NaiveChannels:
         self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
+        self.notices, self.told = False, []  # (key, sequence, incarnation, kind, position)
         self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.dropped = []
 
@@ -63,6 +64,7 @@ class NaiveChannels:
             while c["held"]:
                 self.skip(key, c, now, "epoch")
             self.others.append(("epoch", key, number))
+            self.tell(key, c, "epoch", 0)
             c.update(epoch=number, frontier=0, fin=None, done=set(), lost={})
         c["active"] = now
         c["held"][at] = (row, now, fin)
@@ -80,14 +82,23 @@ class NaiveChannels:
         if row in self.refused:
             self.reject(row, self.refused[row], c)
             return
-        self.out.append((key, c["n"], row, c["born"]))
+        self.deliver(key, c, row)
         self.passed.append(row)
-        c["n"] += 1
 
     def reject(self, row, why, c, gap=None):
         self.rejects.append((row, why))
-        last = (c["born"], c["n"] - 1) if c is not None and c["n"] else None
+        last = (c["born"], c["last"]) if c is not None and c["last"] >= 0 else None
         self.places[row] = (last, gap)
+
+    def deliver(self, key, c, row):
+        self.out.append((key, c["n"], row, c["born"]))
+        c["last"] = c["n"]
+        c["n"] += 1
+
+    def tell(self, key, c, kind, at):
+        if self.notices:
+            self.told.append((key, c["n"], c["born"], kind, at))
+            c["n"] += 1
 
     def lose(self, key, c, positions, waited, why):
         """Positions from the frontier on are given up together."""
@@ -96,6 +107,7 @@ class NaiveChannels:
         self.lives_of_gaps.append(c["born"])
         for at in positions:
             c["lost"][at] = (key, c["born"], c["epoch"], first)
+        self.tell(key, c, "gap", first)
 
     def blank(self, epoch, now):
         return dict(
@@ -106,6 +118,7 @@ class NaiveChannels:
             lost={},
             held={},
             n=0,
+            last=-1,
             born=now,
             active=now,
         )
@@ -168,14 +181,14 @@ class NaiveChannels:
             row, since, fin = c["held"].pop(c["frontier"])
             if row in self.refused:
                 why, at = self.refused[row], c["frontier"]
+                self.reject(row, why, c, (key, c["born"], c["epoch"], at))
                 self.lose(key, c, [at], self.clock - since, why)
-                self.reject(row, why, c, c["lost"][at])
             else:
-                self.out.append((key, c["n"], row, c["born"]))
+                self.deliver(key, c, row)
                 c["done"].add(c["frontier"])
-                c["n"] += 1
             if fin:
                 self.others.append(("fin", key, c["frontier"]))
+                self.tell(key, c, "fin", c["frontier"])
             c["frontier"] += 1
 
     def skip(self, key, c, now, why):
@@ -211,6 +224,7 @@ class NaiveChannels:
                 self.clock = max(self.clock, c["born"] + 1)
                 for held in c["held"].values():
                     self.reject(held[0], "reset", c)
+                self.tell(key, c, "reset", c["frontier"])
                 del self.channels[key]
             return 1, 0, None
         place = None if label is None else self.to_place(label)

@@ -1,0 +1,110 @@
+"""Notices in channels' streams: each tells what its event does, once, in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from streaming.arrow.key_text import key_to_json
+from streaming.verify.added import number, tail
+from streaming.verify.channel_readings import ChannelLife, Judging
+from streaming.verify.commands import DONE
+from streaming.verify.records import Record
+
+NAMES = ("notice", "detail", "sequence", "incarnation")
+WORDS = ("gap", "fin", "epoch", "reset")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelNotice:
+    """What a notice says: its word, the event that it has as detail, its numbers."""
+
+    word: str
+    detail: Mapping[str, Any]
+    sequence: int
+    incarnation: int
+
+
+def read_notice(record: Record, prefix: str) -> ChannelNotice | None:
+    """Return what a record says if it is a notice; else None."""
+    if record.value is not None or len(record.headers) != len(NAMES):
+        return None
+    values = tail(record, prefix, NAMES)
+    if values is None:
+        return None
+    word, detail, sequence, incarnation = values
+    try:
+        fields = json.loads(detail or b"")
+    except (ValueError, RecursionError):
+        return None
+    name = (word or b"").decode(errors="replace")
+    numbers = (number(sequence), number(incarnation))
+    if name not in WORDS or not isinstance(fields, dict) or min(numbers) < 0:
+        return None
+    return ChannelNotice(name, fields, *numbers)
+
+
+class Notices:
+    """Holds notices against events, and against the channels' lives as deliveries show them."""
+
+    def __init__(self, work: Judging) -> None:
+        self.work = work
+        self.events = {event["id"]: event for event in work.material.events}
+        self.seen: set[tuple[bytes, str]] = set()
+
+    def take(self, record: Record, notice: ChannelNotice, life: ChannelLife) -> None:
+        """Take the next record of a channel, which is a notice; it moves the channel's place."""
+        wrong = self._fault(record.key or b"", notice, life)
+        if wrong:
+            self.work.verdict.find("wrong-notice", f"{record}, a notice of {notice.word}: {wrong}")
+
+    def _fault(self, key: bytes, notice: ChannelNotice, life: ChannelLife) -> str:
+        detail, word = notice.detail, notice.word
+        name = str(detail.get("id"))
+        event = self.events.get(name)
+        if event is None:
+            return f"there is no event {name}"
+        if any(event.get(each) != value for each, value in detail.items() if each != "at"):
+            return f"its detail is not the event {name}"
+        if (key, name) in self.seen:
+            return f"its channel was told of {name} before"
+        self.seen.add((key, name))
+        if word == "reset":
+            life.ended = True
+            fits = (event["event"], event.get("op")) == (DONE, "reset")
+            return "" if fits and _concerns(event, key) else f"{name} is no reset of its channel"
+        same = (event["event"], event["incarnation"]) == (word, life.incarnation)
+        if not same or not _concerns(event, key):
+            return f"{name} is no {word} of its channel then"
+        return self._misplaced(event, life)
+
+    def _misplaced(self, event: Mapping[str, Any], life: ChannelLife) -> str:
+        """What is wrong with the place of a notice among the deliveries of its channel."""
+        before, epoch = life.epoch, event["epoch"]
+        if epoch > before:
+            life.epoch, life.expected, life.fin = epoch, 0, None
+        if epoch < before or (event["event"] == "epoch" and epoch == before):
+            return f"its channel is at epoch {before} already"
+        if event["event"] == "gap":
+            fits = self._is_at(event["from"], life.expected)
+            life.expected += event["count"]
+        elif event["event"] == "fin":
+            fits = self._is_at(event["label"], life.expected - 1)
+            life.fin = life.expected - 1
+        else:
+            fits = True
+        return "" if fits else "it is not where the labels before and behind it lie"
+
+    def _is_at(self, label: int | str, position: int) -> bool:
+        labels, settings = self.work.settings.labels, self.work.settings
+        horizon = len(self.work.material.inputs) + 2 * settings.window + 1000
+        place = int(labels.positions(pa.array([str(label).encode()], pa.binary()), horizon)[0])
+        return place == (position % labels.cycle if labels.cycle else position)
+
+
+def _concerns(event: Mapping[str, Any], key: bytes) -> bool:
+    return "blocked" in event or event.get("channel") == key_to_json(key)

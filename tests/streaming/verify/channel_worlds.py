@@ -1,0 +1,108 @@
+"""Topics of a channel pipeline as the operator itself writes them, from random histories."""
+
+import json
+import random
+
+from streaming.arrow import output
+from streaming.disciplines.channels.codec import decode_shard, encode_shard
+from streaming.disciplines.channels.operator import step_shard
+from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.state_row import StateRow
+from streaming.verify.channel import ChannelSettings, Material
+from streaming.verify.records import Record
+from tests.streaming.disciplines.channels.plans import pack
+from tests.streaming.verify.places import PARTITIONS, partition_of
+
+COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
+KEYS = (b"a", b"b", b"\xff")
+
+
+def command(rng, labels, keys=KEYS):
+    """A command's JSON."""
+    named = {"id": f"c{rng.randrange(10**6)}", "op": rng.choice(["skip", "seed", "reset"])}
+    if rng.random() < 0.3 and named["op"] != "seed":
+        return {**named, "blocked": "0 s"}
+    key = rng.choice(keys)
+    named["channel"] = key.decode() if key != b"\xff" else {"base64": "/w=="}
+    if named["op"] == "seed" or (named["op"] == "skip" and rng.random() < 0.5):
+        named["label" if named["op"] == "seed" else "to"] = labels.at(rng.randrange(12))
+    return named
+
+
+def history(seed, labels, count=80):
+    """Records of the input and of the commands, in order of arrival."""
+    rng = random.Random(seed)
+    places = dict.fromkeys((0, 1), -1)
+    for n in range(count):
+        topic = int(rng.random() < 0.08)
+        places[topic] += 1
+        record = {"topic": topic, "partition": 0, "offset": places[topic], "timestamp": 100 + n}
+        if topic:
+            value = json.dumps(command(rng, labels)).encode()
+            yield record | {"key": None, "value": value, "headers": None}
+            continue
+        position = max(0, n // 8 + rng.randrange(-3, 5))
+        headers = [("label", b"%d" % labels.at(position))]
+        headers += [("epoch", b"1")] if n > count // 2 and rng.random() < 0.2 else []
+        headers += [("fin", None)] if rng.random() < 0.02 else []
+        headers = [{"key": key, "value": value} for key, value in headers]
+        yield record | {"key": rng.choice(KEYS), "value": b"v%d" % n, "headers": headers}
+
+
+def batches(records, seed, *, whole=False):
+    """The records in batches, each with its time."""
+    rng, now_ms, rest = random.Random(seed), 1000, list(records)
+    while rest:
+        size = len(rest) if whole else rng.randrange(1, 20)
+        yield now_ms, rest[:size]
+        rest = rest[size:]
+        now_ms += rng.choice([0, 1, 20])
+    yield now_ms + 100, []
+
+
+class World:
+    """A pipeline of one shard: what its topics have after some batches."""
+
+    def __init__(self, plan, given):
+        self.plan, self.row, self.totals = plan, StateRow(), None
+        self.topics = {name: [] for name in ("in", "out", "rejects", "events", "commands")}
+        for now_ms, records in given:
+            for each in records:
+                headers = tuple((h["key"], h["value"]) for h in each["headers"] or ())
+                self.put(plan.reads[each["topic"]], each, headers)
+            shard = decode_shard(self.row, record_schema(plan))
+            after, writes = step_shard(shard, pack(records, plan), now_ms, plan)
+            self.row, self.totals = encode_shard(after), after.totals
+            parts = output.events(output.together(after.totals.parts))
+            for topic, table in [*writes, (plan.events, parts)]:
+                for each in table.to_pylist():
+                    self.put(topic, each, tuple(self.headers(each)))
+
+    def headers(self, row):
+        for each in row["headers"] or ():
+            yield each["key"], each["value"]
+        for name, value in row.items():
+            if name not in COLUMNS and value is not None:
+                text = value if isinstance(value, bytes) else str(value).encode()
+                yield name, text
+
+    def put(self, topic, row, headers):
+        there = self.topics[topic]
+        partition = row.get("partition", 0)
+        offset = row.get("offset", sum(each.partition == partition for each in there))
+        timestamp = row.get("timestamp", 0)
+        there.append(Record(topic, partition, offset, timestamp, row["key"], row["value"], headers))
+
+    def material(self):
+        there = self.topics
+        out = sorted(there["out"], key=lambda r: (r.partition, r.offset))
+        assert all(r.partition == partition_of(r.key) for r in out)
+        events = [json.loads(each.value) for each in there["events"]]
+        return Material(there["in"], out, there["rejects"], events, there["commands"])
+
+    def settings(self, **more):
+        rules = self.plan.rules
+        return ChannelSettings(
+            "p", rules.labels, rules.window, output_partitions=PARTITIONS,
+            held_max=rules.held_max, **more,
+        )  # fmt: skip

@@ -1,0 +1,94 @@
+"""The judge of notices: nothing in what the operator writes, and planted faults by their name."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sequencer.channels import Rules, Skip
+from sequencer.labels import CyclicLabels, LinearLabels
+from streaming.verify.channel import judge
+from tests.seeds import seeds
+from tests.streaming.disciplines.channels.plans import plan
+from tests.streaming.verify.channel_worlds import World, batches, history
+
+
+def world(seed, labels=None):
+    labels = labels or LinearLabels()
+    rules = Rules(labels, gap=Skip(15), held_max=6, window=30, notices=True)
+    return World(plan(rules), batches(history(seed, labels), seed))
+
+
+@pytest.mark.parametrize("seed", seeds(6, 60))
+def test_right_notices_have_no_fault(seed):
+    it = world(seed, CyclicLabels(128) if seed % 3 == 2 else LinearLabels())
+    verdict = judge(it.settings(), it.material())
+    assert verdict.good, verdict.faults[:3]
+    assert verdict.looked_at["notices"] == it.totals.notices > 0
+
+
+def changed(material, word, name, change):
+    """The first notice of a word has another header."""
+    at, record = next(
+        (at, r) for at, r in enumerate(material.outputs) if r.header("notice")[1] == word
+    )
+    headers = tuple((n, change(v) if n == name else v) for n, v in record.headers)
+    material.outputs[at] = replace(record, headers=headers)
+
+
+def other_word(m):
+    changed(m, b"gap", "notice", lambda _: b"fin")
+
+
+def other_event(m):
+    changed(m, b"gap", "detail", lambda v: json.dumps({**json.loads(v), "id": "g"}).encode())
+
+
+def other_detail(m):
+    changed(m, b"gap", "detail", lambda v: json.dumps({**json.loads(v), "count": 77}).encode())
+
+
+def no_event(m):
+    at = next(at for at, r in enumerate(m.outputs) if r.header("notice")[1] == b"epoch")
+    name = json.loads(m.outputs[at].header("detail")[1])["id"]
+    m.events[:] = [event for event in m.events if event["id"] != name]
+
+
+def swap(m, word):
+    """A notice and what follows it in its channel change places, each with right numbers."""
+    for a, first in enumerate(m.outputs):
+        after = [at for at in range(a + 1, len(m.outputs)) if m.outputs[at].key == first.key]
+        if first.header("notice")[1] != word or not after:
+            continue
+        second = m.outputs[after[0]]
+        if second.header("incarnation") == first.header("incarnation"):
+            m.outputs[a] = replace(second, headers=second.headers[:-2] + first.headers[-2:])
+            m.outputs[after[0]] = replace(first, headers=first.headers[:-2] + second.headers[-2:])
+            return
+    raise AssertionError("there is none")
+
+
+def late_gap(m):
+    swap(m, b"gap")
+
+
+def late_epoch(m):
+    swap(m, b"epoch")
+
+
+@pytest.mark.parametrize(
+    "plant", [other_word, other_event, other_detail, no_event, late_gap, late_epoch]
+)
+def test_planted_faults_are_found(plant):
+    it = world(1)
+    material = it.material()
+    plant(material)
+    counts = judge(it.settings(), material).counts
+    assert "wrong-notice" in counts, counts
+
+
+def test_a_notice_that_is_not_there_is_a_hole():
+    it = world(1)
+    material = it.material()
+    del material.outputs[next(at for at, r in enumerate(material.outputs) if r.value is None)]
+    assert "hole" in judge(it.settings(), material).counts
