@@ -21,6 +21,7 @@ from sequencer.channels.rows import Rows, Table, merge
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Held, Int64s, ShardState
 from sequencer.channels.unusual import PlainChannels
+from sequencer.labels import Labels
 from sequencer.sorting import order_by
 
 POSITION_MAX = 2**62
@@ -49,6 +50,10 @@ class ChannelCommand:
     label: bytes | None = None
     blocked_ms: int = 0
     dry_run: bool = False
+
+
+Placed = tuple[int, ChannelCommand]
+"""The arrival before which a command to one channel stands, and the command."""
 
 
 def carry_out(
@@ -90,7 +95,7 @@ class _Operations:
     def carry_out(self, number: int, command: ChannelCommand) -> Answer:
         """Carry out one command, the one of this number."""
         if command.channel is None:
-            of_all = self._in_cycle(command.label, 0, self.rules)
+            of_all = _in_cycle(self.rules, command.label, 0)
             if not self.rules.labels.searched and not _possible(of_all):
                 return Answer(refused=Refusal.BAD_LABEL)
             answers = [
@@ -101,57 +106,10 @@ class _Operations:
         return self._to_one(self.rows[command.channel], number, command)
 
     def _to_one(self, code: int, number: int, command: ChannelCommand) -> Answer:
-        channel = self.channels.open(code)
-        known = channel.exists
-        if command.op is Op.RESET:
-            answer = self._reset(channel, number, command)
-        else:
-            answer = self._passed(channel, command)
-        self.channels.tag(code)
-        return replace(answer, known=known)
-
-    def _passed(self, channel: Channel, command: ChannelCommand) -> Answer:
-        stop = self._stop(channel, command)
-        if isinstance(stop, Refusal):
-            return Answer(refused=stop)
-        if stop == channel.frontier:
-            return Answer()
-        answer = Answer(1, channel.missing_below(stop))
-        if not command.dry_run:
-            if not channel.exists:
-                channel.begin(self.channels.now_ms)
-            channel.pass_by(stop, self.channels.now_ms)
+        answer = act(self.channels, code, number, command)
+        # Whatever begins from now on is told apart from what a reset ended.
+        self.channels.now_ms = self.channels.clock_ms
         return answer
-
-    def _stop(self, channel: Channel, command: ChannelCommand) -> int | Refusal:
-        """The position up to which labels are given up; the frontier where there is none to."""
-        in_cycle = self._in_cycle(command.label, channel.frontier, channel.rules)
-        if not _possible(in_cycle):
-            return Refusal.BAD_LABEL
-        if command.op is Op.SKIP or in_cycle is None:
-            return channel.skip_to(in_cycle)
-        # Of a channel that nobody knows no label is in the past, not even in a cycle.
-        stop = channel.position(in_cycle, channel.frontier) if channel.exists else in_cycle
-        if stop <= channel.frontier:
-            return Refusal.NOT_AHEAD
-        return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
-
-    def _reset(self, channel: Channel, number: int, command: ChannelCommand) -> Answer:
-        answer = Answer(int(channel.exists))
-        if channel.exists and not command.dry_run:
-            # Whatever begins from now on is told apart from what ends here.
-            self.channels.now_ms = max(self.channels.now_ms, channel.incarnation + 1)
-            channel.forget(number)
-        return answer
-
-    def _in_cycle(self, label: bytes | None, frontier: int, rules: Rules) -> int | None:
-        """A label's position in its cycle; -1 where it is none, or too far away to be one."""
-        if label is None:
-            return None
-        labels = rules.labels
-        horizon = frontier + rules.search if labels.searched else 0
-        in_cycle = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
-        return NONE if labels.searched and in_cycle >= horizon else in_cycle
 
     def _blocked(self, blocked_ms: int) -> list[int]:
         """Channels whose oldest held message came so long ago, in the order of the table."""
@@ -176,7 +134,7 @@ class _Operations:
             **self.table.columns,
             held=Held(held.channel, held.position, held.since_ms, held.fin),
             skipped=skipped,
-            clock_ms=channels.now_ms,
+            clock_ms=channels.clock_ms,
             globs=self.rules.globs,
         ).without(~self.table.exists)
         results = channels.results
@@ -198,6 +156,67 @@ class _Operations:
             answers,
             notices=results.notices,
         )
+
+
+def act(channels: PlainChannels, code: int, number: int, command: ChannelCommand) -> Answer:
+    """Carry out a command, the one of this number, on one channel (a row of the table)."""
+    channel = channels.open(code)
+    known = channel.exists
+    if command.op is not Op.RESET:
+        answer = _passed(channel, command, channels.now_ms)
+    else:
+        answer = Answer(int(known))
+        if known and not command.dry_run:
+            channel.forget(number)
+    channels.tag(code)
+    return replace(answer, known=known)
+
+
+def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
+    stop = _stop(channel, command)
+    if isinstance(stop, Refusal):
+        return Answer(refused=stop)
+    if stop == channel.frontier:
+        return Answer()
+    answer = Answer(1, channel.missing_below(stop))
+    if not command.dry_run:
+        if not channel.exists:
+            channel.begin(now_ms)
+        channel.pass_by(stop, now_ms)
+    return answer
+
+
+def _stop(channel: Channel, command: ChannelCommand) -> int | Refusal:
+    """The position up to which labels are given up; the frontier where there is none to."""
+    in_cycle = _in_cycle(channel.rules, command.label, channel.frontier)
+    if not _possible(in_cycle):
+        return Refusal.BAD_LABEL
+    if command.op is Op.SKIP or in_cycle is None:
+        return channel.skip_to(in_cycle)
+    # Of a channel that nobody knows no label is in the past, not even in a cycle.
+    stop = channel.position(in_cycle, channel.frontier) if channel.exists else in_cycle
+    if stop <= channel.frontier:
+        return Refusal.NOT_AHEAD
+    return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
+
+
+def _in_cycle(rules: Rules, label: bytes | None, frontier: int) -> int | None:
+    """A label's position in its cycle; -1 where it is none, or too far away to be one."""
+    if label is None:
+        return None
+    labels = rules.labels
+    horizon = frontier + rules.search if labels.searched else 0
+    in_cycle = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
+    return NONE if labels.searched and in_cycle >= horizon else in_cycle
+
+
+def furthest_after(placed: Sequence[Placed], furthest: int, search: int, labels: Labels) -> int:
+    """Return how far these commands may lead frontiers that are at ``furthest`` now at most."""
+    for _, command in placed:
+        if command.label is not None:
+            label = pa.array([command.label], pa.binary())
+            furthest = max(furthest, int(labels.positions(label, furthest + search)[0]))
+    return furthest
 
 
 def _possible(in_cycle: int | None) -> bool:
@@ -251,7 +270,7 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
         np.concatenate([first.dropped, second.dropped])[order],
         before(second.held_row),
         first.events + second.events,
-        first.answers,
+        first.answers + second.answers,
         second.disorder,
         second.passed,
         [*first.notices, *second.notices],

@@ -57,7 +57,8 @@ class Channel:
 
     ``rules`` are the channel's own; ``rule``: their number.
 
-    ``refused``: rows that cannot be delivered, with the reason; see `step`.
+    ``refused``: rows that cannot be delivered, with the reason; see `step`. ``since_ms``: what
+    begins anew, after a reset, has this incarnation at least.
     """
 
     key: bytes
@@ -73,6 +74,7 @@ class Channel:
     fin: int = NONE
     active_ms: int = 0
     trailing: int = 0
+    since_ms: int = 0
     held: dict[int, Waiting] = field(default_factory=dict)
     skipped: list[Range] = field(default_factory=list)
 
@@ -90,8 +92,8 @@ class Channel:
                 self._note_lost(row, position)
             return
         if not self.exists:
-            self.exists = True
-            self.epoch, self.incarnation, self.active_ms = epoch, now_ms, now_ms
+            self.begin(now_ms)
+            self.epoch = epoch
         elif newer:
             self._take_over(epoch, now_ms)
         self._accept(position, Waiting(row, now_ms, fin), now_ms)
@@ -284,7 +286,7 @@ class Channel:
     def begin(self, now_ms: int) -> None:
         """Begin to exist, before any record."""
         self.exists = True
-        self.incarnation, self.active_ms = now_ms, now_ms
+        self.incarnation, self.active_ms = max(now_ms, self.since_ms), now_ms
 
     def forget(self, command: int) -> None:
         """Cease to exist, by the command of this number; what is held is rejected."""
@@ -294,6 +296,7 @@ class Channel:
         place = (self.incarnation, self.epoch, self.frontier)
         self._announce(ChannelEvent("reset", self.key, *place, {"command": command}))
         self.exists = False
+        self.since_ms = self.incarnation + 1
         self.epoch = self.frontier = self.sequence = self.trailing = 0
         self.fin = NONE
         self.held, self.skipped = {}, []

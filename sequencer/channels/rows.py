@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s, ShardState
@@ -70,6 +72,25 @@ class Passing:
     def take(self, which: Bools) -> Passing:
         """The records of a mask."""
         return Passing(self.row[which], self.channel[which])
+
+
+def open_table(
+    state: ShardState, channel: pa.Array, named: Sequence[bytes | None], rules: Rules
+) -> tuple[Table, Int64s, Int64s]:
+    """The channel table with new channels appended in order of arrival; each arrival's row in it.
+
+    ``channel``: that of each arrival; without one its row is -1. Last come the rows of further
+    channels that are ``named``.
+    """
+    known, count = len(state), len(channel)
+    if named:
+        channel = pa.concat_arrays([channel, pa.array(named, channel.type)])
+    found = pc.index_in(channel, value_set=state.keys)
+    codes = found.fill_null(NONE).to_numpy().astype(np.int64)
+    strange = np.flatnonzero(codes == NONE)
+    coded = channel.take(pa.array(strange)).dictionary_encode()
+    codes[strange] = known + coded.indices.fill_null(NONE - known).to_numpy()
+    return Table.of(state, coded.dictionary, rules), codes[:count], codes[count:]
 
 
 def merge(first: Rows, second: Rows) -> Rows:

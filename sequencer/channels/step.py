@@ -10,17 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sequencer.channels.commands import ChannelCommand, carry_out, joined, rows_after
+from sequencer.channels.commands import (
+    ChannelCommand,
+    Placed,
+    act,
+    carry_out,
+    furthest_after,
+    joined,
+    rows_after,
+)
 from sequencer.channels.disorder import Disorder, measure_unsorted
-from sequencer.channels.outcome import ChannelEvent, Delivered, Outcome, Reason, Rejected
+from sequencer.channels.outcome import Answer, ChannelEvent, Delivered, Outcome, Reason, Rejected
 from sequencer.channels.rejected import usual_rejects, with_plain
-from sequencer.channels.rows import Passing, Rows, Table, merge
+from sequencer.channels.rows import Passing, Rows, Table, merge, open_table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
 from sequencer.channels.unusual import FAULTLESS, PASSES, PlainChannels
@@ -56,30 +65,40 @@ def step(
     rules: Rules,
     commands: Sequence[ChannelCommand] = (),
     refused: Mapping[int, Reason] | None = None,
+    placed: Sequence[Placed] = (),
 ) -> Outcome:
     """Take a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
 
-    Commands take effect before the arrivals. ``refused``: rows (as in `Outcome`) that cannot be
+    ``commands`` take effect before the arrivals, ``placed`` ones (in order, each to one channel)
+    between them; answers are in this order. ``refused``: rows (as in `Outcome`) that cannot be
     delivered; where the turn of one comes, it is rejected and its label given up. Pure: the same
     arguments give the same outcome. Raises GapFailure under the policy FAIL.
     """
     refused = refused or {}
     state = state.under(rules)
     if not commands:
-        return _take(state, arrivals, now_ms, rules, refused)
+        return _take(state, arrivals, now_ms, rules, refused, placed)
     held_count = len(state.held)
     first = carry_out(state, commands, now_ms, rules, refused)
     left = rows_after(first, held_count, refused)
-    return joined(first, _take(first.state, arrivals, now_ms, rules, left), held_count)
+    second = _take(first.state, arrivals, now_ms, rules, left, placed, len(commands))
+    return joined(first, second, held_count)
 
 
 def _take(
-    state: ShardState, arrivals: Arrivals, now_ms: int, rules: Rules, refused: Mapping[int, Reason]
+    state: ShardState,
+    arrivals: Arrivals,
+    now_ms: int,
+    rules: Rules,
+    refused: Mapping[int, Reason],
+    placed: Sequence[Placed],
+    number: int = 0,
 ) -> Outcome:
     now_ms = max(now_ms, state.clock_ms)
     held_count = len(state.held)
-    table, codes = _open_table(state, arrivals, rules)
-    reasons, in_cycle, epoch = _judge_alone(arrivals, codes, table, held_count, rules)
+    named = [command.channel for _, command in placed]
+    table, codes, asked = open_table(state, arrivals.channel, named, rules)
+    reasons, in_cycle, epoch = _judge_alone(arrivals, codes, table, held_count, rules, placed)
     good = np.flatnonzero(reasons == FAULTLESS)
     code = codes[good]
     alive, passing = good, Passing(good[:0], good[:0])
@@ -94,6 +113,7 @@ def _take(
     unusual[code[unusual_row]] = True
     touched = np.zeros(len(table.keys), dtype=np.bool_)
     touched[codes[alive]] = True
+    touched[asked] = unusual[asked] = True
     unusual |= touched & _with_refused(table, state.held.channel, codes, refused)
 
     rows = Rows(
@@ -112,14 +132,14 @@ def _take(
     old = rows.take(slice(held_count))
     plain = PlainChannels(table, old, state.skipped, rules, now_ms, refused)
     chosen = np.flatnonzero(np.append(unusual, False)[codes])
-    plain.take(
-        codes[chosen],
-        in_cycle[chosen],
-        epoch[chosen],
-        chosen + held_count,
-        arrivals.fin[chosen],
-        reasons[chosen],
-    )
+    answers: list[Answer] = []
+    ends = np.searchsorted(chosen, [*(at for at, _ in placed), len(arrivals)]).tolist()
+    for nth, (first, stop) in enumerate(pairwise([0, *ends])):
+        some = chosen[first:stop]
+        columns = (in_cycle[some], epoch[some], some + held_count, arrivals.fin[some])
+        plain.take(codes[some], *columns, reasons[some])
+        if nth < len(placed):
+            answers.append(act(plain, int(asked[nth]), number + nth, placed[nth][1]))
     reasons[chosen] = FAULTLESS
     reasons[settled.duplicate_row - held_count] = Reason.DUPLICATE
     last = state.sequence - 1 - state.trailing
@@ -131,25 +151,16 @@ def _take(
         quiet_held = quiet_held.take(~due[quiet_held.channel])
     outcome = _close(table, plain, settled, quiet_held, rejected)
     outcome = replace(outcome, dropped=_dropped(table, outcome.rejected, codes, held_count, rules))
-    return replace(outcome, disorder=disorder)
-
-
-def _open_table(state: ShardState, arrivals: Arrivals, rules: Rules) -> tuple[Table, Int64s]:
-    """The channel table with new channels appended in order of arrival; each arrival's row in it.
-
-    Arrivals without a channel have row -1.
-    """
-    known = len(state)
-    found = pc.index_in(arrivals.channel, value_set=state.keys)
-    codes = found.fill_null(NONE).to_numpy().astype(np.int64)
-    strange = np.flatnonzero(codes == NONE)
-    coded = arrivals.channel.take(pa.array(strange)).dictionary_encode()
-    codes[strange] = known + coded.indices.fill_null(NONE - known).to_numpy()
-    return Table.of(state, coded.dictionary, rules), codes
+    return replace(outcome, disorder=disorder, answers=answers)
 
 
 def _judge_alone(
-    arrivals: Arrivals, codes: Int64s, table: Table, held_count: int, rules: Rules
+    arrivals: Arrivals,
+    codes: Int64s,
+    table: Table,
+    held_count: int,
+    rules: Rules,
+    placed: Sequence[Placed],
 ) -> tuple[Reasons, Int64s, Int64s]:
     """Faults that a record shows by itself: (reasons, positions in the cycle, epochs).
 
@@ -161,7 +172,8 @@ def _judge_alone(
         # As far as a frontier may get within this batch; what is too far at its turn, the plain
         # step finds out.
         furthest = int(table.columns["frontier"].max(initial=0)) + held_count + len(arrivals)
-        horizon = furthest + max(each.search for each in rules.each)
+        search = max(each.search for each in rules.each)
+        horizon = furthest_after(placed, furthest, search, rules.labels) + search
     in_cycle = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
     if arrivals.epoch.null_count == len(arrivals):
         epoch = np.zeros(len(arrivals), dtype=np.int64)
@@ -270,7 +282,7 @@ def _close(
         **table.columns,
         held=Held(held.channel, held.position, held.since_ms, held.fin),
         skipped=skipped,
-        clock_ms=now_ms,
+        clock_ms=plain.clock_ms,
         globs=rules.globs,
     )
     slow = np.array(plain.results.delivered, dtype=np.int64).reshape(-1, 3)

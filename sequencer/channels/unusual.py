@@ -69,6 +69,11 @@ class PlainChannels:
                 self.open(channel).reject(its_row, Reason(its_fault))
             self.tag(channel)
 
+    @property
+    def clock_ms(self) -> int:
+        """The shard's time: later than the batch's where a channel was reset that began then."""
+        return max(self.now_ms, *(each.since_ms for each in self.channels.values()), 0)
+
     def open(self, code: int) -> Channel:
         """The channel in a row of the table, as earlier records and commands left it."""
         channel = self.channels.get(code)

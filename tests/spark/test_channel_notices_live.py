@@ -16,7 +16,7 @@ def labelled(label, *more):
     return Record(b"k", b"%d" % label, [("label", b"%d" % label), *more])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_channel_s_events_are_in_its_stream(broker, topic_prefix, tmp_path):
     topics = channel_topics(topic_prefix)
     create_topics(broker.bootstrap, {topics["input"]: 1, topics["commands"]: 1})

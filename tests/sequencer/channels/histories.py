@@ -38,7 +38,7 @@ class Runner:
         self.told = []  # notices: key, sequence, incarnation, kind, position
         self.refused = {}  # by the records' numbers
 
-    def batch(self, now, records, commands=()):
+    def batch(self, now, records, commands=(), placed=()):
         arrivals = Arrivals(
             pa.array([r[1] for r in records], pa.binary()),
             pa.array([r[2] for r in records], pa.binary()),
@@ -51,7 +51,7 @@ class Runner:
             for row, number in enumerate(numbers)
             if number in self.refused
         }
-        outcome = step(self.state, arrivals, now, self.rules, commands, refused)
+        outcome = step(self.state, arrivals, now, self.rules, commands, refused, placed)
         self.answers += [
             (a.channels, a.given_up, a.refused and a.refused.value) for a in outcome.answers
         ]

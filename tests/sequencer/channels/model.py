@@ -27,6 +27,7 @@ class NaiveChannels:
         self.clock = 0
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
+        self.born_after = {}  # keys that were reset: what begins anew began then or later
         self.notices, self.told = False, []  # (key, sequence, incarnation, kind, position)
         self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.dropped = []
@@ -59,7 +60,7 @@ class NaiveChannels:
         at, number = reason
         c = self.channels.get(key)
         if c is None:
-            c = self.channels[key] = self.blank(number, now)
+            c = self.channels[key] = self.blank(number, max(now, self.born_after.get(key, 0)))
         elif number > c["epoch"]:
             while c["held"]:
                 self.skip(key, c, now, "epoch")
@@ -77,7 +78,7 @@ class NaiveChannels:
             self.skip(key, c, now, "overflow")
 
     def pass_on(self, now, row, key):
-        c = self.channels.setdefault(key, self.blank(0, now))
+        c = self.channels.setdefault(key, self.blank(0, max(now, self.born_after.get(key, 0))))
         c["active"] = now
         if row in self.refused:
             self.reject(row, self.refused[row], c)
@@ -203,7 +204,9 @@ class NaiveChannels:
         """What was done: (channels, labels given up, why it was refused)."""
         now = self.clock = max(self.clock, now)
         if key is not None:
-            return self.command_one(op, key, label, dry)
+            found = self.command_one(op, key, label, dry)
+            self.clock = max(self.clock, *self.born_after.values(), 0)
+            return found
         known = label is None or self.searched or self.to_place(label) is not None
         if op != "reset" and not known:
             return 0, 0, "bad-label"
@@ -213,6 +216,7 @@ class NaiveChannels:
             if any(now - held[1] >= blocked for held in c["held"].values())
         ]
         found = [self.command_one(op, each, label, dry) for each in late]
+        self.clock = max(self.clock, *self.born_after.values(), 0)
         return sum(f[0] for f in found), sum(f[1] for f in found), None
 
     def command_one(self, op, key, label, dry):
@@ -221,7 +225,7 @@ class NaiveChannels:
             if c is None:
                 return 0, 0, None
             if not dry:
-                self.clock = max(self.clock, c["born"] + 1)
+                self.born_after[key] = c["born"] + 1
                 for held in c["held"].values():
                     self.reject(held[0], "reset", c)
                 self.tell(key, c, "reset", c["frontier"])
@@ -234,7 +238,7 @@ class NaiveChannels:
             return 0, 0, None
         new = c is None
         if new:
-            c = self.blank(0, self.clock)
+            c = self.blank(0, max(self.clock, self.born_after.get(key, 0)))
         stop = place
         if place is None:
             stop = min(c["held"], default=c["frontier"])
@@ -281,6 +285,7 @@ class NaiveChannels:
             if not c["held"] and now - c["active"] >= self.rule(key, "retire_after"):
                 self.others.append(("retired", key, c["n"]))
                 del self.channels[key]
+        self.clock = max(self.clock, *self.born_after.values(), 0)
 
     def held_rows(self):
         return sorted(h[0] for c in self.channels.values() for h in c["held"].values())
