@@ -12,6 +12,8 @@ SequencerError
 │   ├── InputDamaged     a record batch is not what it claims to be
 │   ├── CheckpointBehind the checkpoint is older than what was written from it
 │   └── InputLost        Kafka deleted records before they were read
+├── RegistryUnavailable  the schema registry does not answer                exit status 1
+├── SchemasNeeded        a task met schemas that the driver has to ask for  (never shown)
 └── StateFormatError     the checkpoint was written by another version      exit status 1
 """
 
@@ -61,6 +63,14 @@ class KafkaRefused(KafkaUnavailable):
 
 class StorageUnavailable(SequencerError):  # noqa: N818  (likewise)
     """The checkpoint's storage does not answer, or refuses us."""
+
+
+class RegistryUnavailable(SequencerError):  # noqa: N818  (likewise)
+    """The schema registry does not answer, or not as a registry does."""
+
+
+class SchemasNeeded(SequencerError):  # noqa: N818  (a question, no fault)
+    """A task met schemas that it has not got; the message has their ids."""
 
 
 class JobFailed(SequencerError):  # noqa: N818

@@ -17,9 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.arrow.columns import flat, plain
-from streaming.settings.fields import ValueField
+from streaming.settings.fields import AVRO, JSON, ValueField
+from streaming.values.schemas import Schemas
 from streaming.values.texts import UNREADABLE, Texts, why_unreadable
 
+NO_SCHEMAS = Schemas()
 Fields = Mapping[str, ValueField]
 """The columns `channel` and `label`, as far as they are fields of the value."""
 
@@ -30,8 +32,10 @@ def fields_of(channel: str | ValueField, label: str | ValueField) -> Fields:
     return {name: each for name, each in both.items() if isinstance(each, ValueField)}
 
 
-def with_fields(records: pa.Table, fields: Fields, inputs: int) -> pa.Table:
-    """Return the records with the columns that are fields of their values.
+def with_fields(
+    records: pa.Table, fields: Fields, inputs: int, schemas: Schemas = NO_SCHEMAS
+) -> pa.Table:
+    """Return the records with the columns that are fields of their values; SchemasNeeded.
 
     Commands are records of topics behind the ``inputs``.
     """
@@ -41,7 +45,7 @@ def with_fields(records: pa.Table, fields: Fields, inputs: int) -> pa.Table:
     is_record = flat(records["topic"]).to_numpy() < inputs
     row = np.where(is_record, np.cumsum(is_record) - 1, 0)
     whole = bool(is_record.all())
-    found = read_fields(values if whole else values.filter(pa.array(is_record)), fields)
+    found = read_fields(values if whole else values.filter(pa.array(is_record)), fields, schemas)
     faults: dict[int, str] = {}
     for each in found.values():
         faults = {**each.faults, **faults}
@@ -53,13 +57,26 @@ def with_fields(records: pa.Table, fields: Fields, inputs: int) -> pa.Table:
     return records
 
 
-def read_fields(values: pa.Array, fields: Fields) -> dict[str, Texts]:
-    """Return what values (binary) have in some fields."""
-    from streaming.values.json_values import read_json  # noqa: PLC0415  (where it is used)
+def read_fields(values: pa.Array, fields: Fields, schemas: Schemas) -> dict[str, Texts]:
+    """Return what values (binary) have in some fields; SchemasNeeded."""
+    found = {}
+    if in_json := {name: each for name, each in fields.items() if each.encoding == JSON}:
+        from streaming.values.json_values import read_json  # noqa: PLC0415  (where it is used)
 
-    names = [*fields]
-    paths, steps = ([getattr(fields[name], what) for name in names] for what in ("path", "steps"))
-    return dict(zip(names, read_json(values, paths, steps), strict=True))
+        paths = [each.path for each in in_json.values()]
+        steps = [each.steps for each in in_json.values()]
+        found |= dict(zip(in_json, read_json(values, paths, steps), strict=True))
+    for name, each in fields.items():
+        if each.encoding == AVRO:
+            from streaming.values.avro_values import read_avro  # noqa: PLC0415  (likewise)
+
+            found[name] = read_avro(values, each.path, each.steps, schemas)
+    return found
+
+
+def need_schemas(fields: Fields) -> bool:
+    """Return whether values can be read with a registry's schemas only."""
+    return any(each.needs_schema for each in fields.values())
 
 
 def unreadable(labels: pa.Array, held: int) -> dict[int, str]:

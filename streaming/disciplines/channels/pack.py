@@ -22,11 +22,19 @@ from streaming.arrow.kafka_rows import RECORD_COLUMNS
 from streaming.arrow.pack import pack_by_shard, packs_of
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.channels.commands import read_request
-from streaming.disciplines.channels.fields import Fields, fields_of, with_fields
+from streaming.disciplines.channels.fields import (
+    NO_SCHEMAS,
+    Fields,
+    fields_of,
+    need_schemas,
+    with_fields,
+)
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.plan import batch_context
 from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.errors import ConfigError
 from streaming.settings.fields import ValueField
+from streaming.values.schemas import Schemas
 from streaming.wire.blocks import blocked, with_large
 
 if TYPE_CHECKING:
@@ -165,7 +173,9 @@ def make_packs(
     ``fields``: what is read from values. ``ops``: the commands that may be given. ``blocks``:
     large values are compressed as they will be in Kafka (`streaming.wire.blocks`).
     """
-    records = with_fields(records, fields or {}, inputs)
+    fields = fields or {}
+    schemas = Schemas.of(batch_context().decisions) if need_schemas(fields) else NO_SCHEMAS
+    records = with_fields(records, fields, inputs, schemas)
     channels = flat(records["channel" if "channel" in schema.names else "key"])
     shard = shards_of(channels, len(keys))
     rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys), ops)

@@ -1,0 +1,189 @@
+"""A schema registry, asked by its REST interface: schemas by their ids.
+
+`GET /schemas/ids/ID` gives a schema, `GET /subjects/NAME/versions/NUMBER` one that it refers to.
+404 for an id says that there is none; whatever else is no schema says that the registry is away.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import ssl
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.config import Config
+from streaming.errors import ConfigError, RegistryUnavailable
+
+SCHEMA_BYTES_MAX = 2**20
+REFERENCES_MAX = 100
+ANSWER_SECONDS_MAX = 10
+ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+TOO_LARGE = f"it has more than {SCHEMA_BYTES_MAX:,} bytes"
+
+Answer = dict[str, Any]
+
+
+class TooMuch(Exception):  # noqa: N818  (no fault of the registry's)
+    """A schema is larger than the service reads, or refers to too many others; says which."""
+
+
+class Registry:
+    """A registry at one of several addresses; connections are kept.
+
+    ``properties`` are Confluent's words for its clients.
+    """
+
+    def __init__(self, addresses: str, properties: Mapping[str, str]) -> None:
+        self.addresses = addresses
+        self._urls = [each.strip().rstrip("/") for each in addresses.split(",")]
+        self._headers = {"Accept": ACCEPT, **_authorization(properties)}
+        self._properties = properties
+        self._connections: dict[str, http.client.HTTPConnection] = {}
+
+    @classmethod
+    def of(cls, config: Config) -> Registry:
+        """Return the one that the configuration names."""
+        return cls(config.kafka.schema_registry, config.kafka.schema_registry_properties)
+
+    def validate(self) -> None:
+        """ConfigError where certificates cannot be read."""
+        for url in self._urls:
+            self._connection(url)
+        self.close()
+
+    def schema(self, number: int, form: str = "") -> Answer | None:
+        """Return a schema by its id; None where there is none. RegistryUnavailable, TooMuch."""
+        return self._get(f"/schemas/ids/{number}", form)
+
+    def references(self, schema: Answer, form: str = "") -> dict[str, Answer]:
+        """Return what a schema refers to, by name, each behind what it refers to itself.
+
+        RegistryUnavailable, TooMuch.
+        """
+        found: dict[str, Answer] = {}
+        self._follow(schema, form, found, ())
+        return found
+
+    def _follow(
+        self, schema: Answer, form: str, found: dict[str, Answer], above: tuple[str, ...]
+    ) -> None:
+        for each in schema.get("references") or ():
+            name = str(each["name"])
+            if name in found or name in above:
+                continue
+            if len(found) + len(above) >= REFERENCES_MAX:
+                raise TooMuch(f"it refers to more than {REFERENCES_MAX} others")
+            subject = urllib.parse.quote(str(each["subject"]), safe="")
+            answer = self._get(f"/subjects/{subject}/versions/{int(each['version'])}", form)
+            if answer is None:
+                raise TooMuch(f"it refers to {name}, which the registry has not got")
+            self._follow(answer, form, found, (*above, name))
+            found[name] = answer
+
+    def is_there(self) -> None:
+        """RegistryUnavailable where it does not answer."""
+        self._get("/schemas/types", "", anything=True)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _get(self, path: str, form: str, *, anything: bool = False) -> Answer | None:
+        why = ""
+        for url in self._urls:
+            try:
+                status, body = self._ask(url, f"{path}?format={form}" if form else path)
+            except (OSError, http.client.HTTPException) as error:
+                self._connections.pop(url, None)
+                why = f"{type(error).__name__}: {error}"
+                continue
+            if status == http.HTTPStatus.NOT_FOUND:
+                return None
+            if status == http.HTTPStatus.OK:
+                if anything:
+                    return None
+                answer = _answer(body)
+                if answer is not None:
+                    self._urls.remove(url)
+                    self._urls.insert(0, url)  # it is asked first next time
+                    return answer
+                why = f"what it answers to {path} is not a schema"
+            else:
+                why = f"it answers {status} to {path}"
+        raise RegistryUnavailable(f"The schema registry at {self.addresses} is away ({why}).")
+
+    def _ask(self, url: str, path: str) -> tuple[int, bytes]:
+        """Return status and body; once more over a new connection where a kept one has ended."""
+        whole = urllib.parse.urlsplit(url).path + path
+        for is_last in (url not in self._connections, True):
+            connection = self._connection(url)
+            try:
+                connection.request("GET", whole, headers=self._headers)
+                answer = connection.getresponse()
+                body = answer.read(2 * SCHEMA_BYTES_MAX + 1)
+                if len(body) > 2 * SCHEMA_BYTES_MAX:
+                    raise TooMuch(TOO_LARGE)
+            except TooMuch:
+                self._connections.pop(url).close()
+                raise
+            except (OSError, http.client.HTTPException):
+                self._connections.pop(url).close()
+                if is_last:
+                    raise
+            else:
+                return answer.status, body
+        raise AssertionError("the second time is the last")
+
+    def _connection(self, url: str) -> http.client.HTTPConnection:
+        if url not in self._connections:
+            parts = urllib.parse.urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+            if parts.scheme == "https":
+                context = _context(self._properties)
+                self._connections[url] = http.client.HTTPSConnection(
+                    host, port, timeout=ANSWER_SECONDS_MAX, context=context
+                )
+            else:
+                self._connections[url] = http.client.HTTPConnection(
+                    host, port, timeout=ANSWER_SECONDS_MAX
+                )
+        return self._connections[url]
+
+
+def _answer(body: bytes) -> Answer | None:
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(body)
+        if isinstance(found, dict) and isinstance(found.get("schema"), str):
+            if len(found["schema"]) > SCHEMA_BYTES_MAX:
+                raise TooMuch(TOO_LARGE)
+            return found
+    return None
+
+
+def _authorization(properties: Mapping[str, str]) -> dict[str, str]:
+    if user := properties.get("basic.auth.user.info"):
+        return {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+    if token := properties.get("bearer.auth.token"):
+        return {"Authorization": f"Bearer {token}"}
+    return {}
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+        if certificate := properties.get("ssl.certificate.location"):
+            key, password = (properties.get(f"ssl.key.{name}") for name in ("location", "password"))
+            context.load_cert_chain(certificate, key, password or "")
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"kafka.schema_registry_properties: certificates cannot be read: {error}.",
+            "Nothing was started.",
+            "Name files in PEM.",
+        ) from error
+    return context

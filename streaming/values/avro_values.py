@@ -1,0 +1,324 @@
+"""Fields of values in Avro 1.12, read as far as the field; what lies behind it is not looked at.
+
+A schema and a path become functions, each of which passes over one thing, or reads it:
+
+    schema   {"type": "record", "fields": [{"id": string}, {"price": double}, {"seq": long}, …]}
+    path     seq
+    reader   over a text, over 8 bytes, read a number
+
+fastavro decodes whole values, at several times the cost, and ends the process where one is nested
+deep enough. Each of these functions takes a byte of the value or does nothing, so a value of any
+bytes is read in a time that goes by its length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from streaming.settings.fields import Steps
+from streaming.values.framing import FRAME_BYTES, BadSchema, Malformed, NoScalar, read_framed
+from streaming.values.schemas import Schema, Schemas
+from streaming.values.texts import Texts
+
+AVRO = "AVRO"
+DEPTH_MAX = 100
+"""So deep may records lie in records before the field."""
+READERS_MAX = 1_000
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "string", "bytes")
+NAMED = ("record", "error", "enum", "fixed")
+
+Skip: TypeAlias = Callable[[bytes, int, int], int]
+"""(value, place, depth) to the place behind a thing; IndexError or Malformed where it is none."""
+Read: TypeAlias = Callable[[bytes, int, int], bytes | None]
+"""(value, place, depth) to the text of a field; None where it is not there."""
+
+
+def read_avro(values: pa.Array, path: str, steps: Steps, schemas: Schemas) -> Texts:
+    """Return what is there of each framed value (binary); SchemasNeeded."""
+    return read_framed(values, path, schemas, lambda packed: _reader(packed, steps))
+
+
+def require_avro(schema: Schema) -> None:
+    """BadSchema where no value can be read with the schema."""
+    _compiled(schema, ())
+
+
+@lru_cache(READERS_MAX)
+def _reader(packed: str, steps: Steps) -> Callable[[bytes], bytes | None]:
+    schema = Schema.unpacked(packed)
+    if schema.unusable or schema.kind != AVRO:
+        raise BadSchema(schema.unusable or f"it is of {schema.kind}, not of {AVRO}")
+    read = _compiled(schema, steps)
+    return lambda value: read(value, FRAME_BYTES, 0)
+
+
+def _compiled(schema: Schema, steps: Steps) -> Read:
+    try:
+        texts = [json.loads(text) for text in (*schema.references, schema.text)]
+        compiler = Compiler()
+        for each in texts:
+            compiler.declare(each, "")
+        compiler.skip(texts[-1], "")  # all of it has to be a schema
+        return compiler.read(texts[-1], "", steps)
+    except NOT_SCHEMA as error:
+        why = str(error) if isinstance(error, BadSchema) else "it is not a schema of Avro"
+        raise BadSchema(why) from error
+
+
+def long_at(value: bytes, place: int) -> tuple[int, int]:
+    """Return the number of at most 64 bits at a place, and the place behind it."""
+    byte = value[place]
+    place += 1
+    number, shift = byte & 0x7F, 7
+    while byte > 0x7F:
+        byte = value[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 70:
+            raise Malformed
+    if number >> 64:
+        raise Malformed
+    return (number >> 1) ^ -(number & 1), place
+
+
+def _behind(value: bytes, place: int, size: int) -> int:
+    if size < 0 or place + size > len(value):
+        raise Malformed
+    return place + size
+
+
+def _nothing(_value: bytes, place: int, _depth: int) -> int:
+    return place
+
+
+def _skip_long(value: bytes, place: int, _depth: int) -> int:
+    return place + 1 if value[place] < 0x80 else long_at(value, place)[1]
+
+
+def _skip_bytes(value: bytes, place: int, _depth: int) -> int:
+    size, place = long_at(value, place)
+    return _behind(value, place, size)
+
+
+def _skip_boolean(value: bytes, place: int, _depth: int) -> int:
+    if value[place] > 1:
+        raise Malformed
+    return place + 1
+
+
+def _fixed(size: int) -> Skip:
+    return lambda value, place, _depth: _behind(value, place, size)
+
+
+SKIPS: dict[str, Skip] = {
+    "boolean": _skip_boolean,
+    **dict.fromkeys(("int", "long"), _skip_long),
+    **dict.fromkeys(("string", "bytes"), _skip_bytes),
+    "float": _fixed(4),
+    "double": _fixed(8),
+}
+NOT_SCHEMA = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+
+
+def _entry(of_value: Skip) -> Skip:
+    return lambda value, place, depth: of_value(value, _skip_bytes(value, place, depth), depth)
+
+
+def _blocks(item: Skip) -> Skip:
+    """Return what skips an array's or a map's blocks; one that states its size is skipped whole."""
+
+    def skip(value: bytes, place: int, depth: int) -> int:
+        while True:
+            count, place = long_at(value, place)
+            if not count:
+                return place
+            if count < 0:
+                size, place = long_at(value, place)
+                place = _behind(value, place, size)
+            elif item is not _nothing:
+                for _ in range(count):
+                    place = item(value, place, depth)
+
+    return skip
+
+
+def _one_of(branches: list[Any]) -> Callable[[bytes, int, int], Any]:
+    def choose(value: bytes, place: int, depth: int) -> Any:
+        number, place = long_at(value, place)
+        if not 0 <= number < len(branches):
+            raise Malformed
+        return branches[number](value, place, depth)
+
+    return choose
+
+
+@dataclass(slots=True)
+class Compiler:
+    """Makes functions of one schema.
+
+    ``names``: its named types, each with the namespace in which names within it stand. ``skips``:
+    what was made of them, None where it is being made. ``empty``: whether they take no byte.
+    """
+
+    names: dict[str, tuple[Any, str]] = field(default_factory=dict)
+    skips: dict[str, Skip | None] = field(default_factory=dict)
+    empty: dict[str, bool] = field(default_factory=dict)
+
+    def declare(self, schema: Any, space: str) -> None:
+        """Note the named types in a schema."""
+        if isinstance(schema, list):
+            for each in schema:
+                self.declare(each, space)
+        elif isinstance(schema, dict):
+            kind = schema["type"]
+            if kind in NAMED:
+                name = _full(schema["name"], schema.get("namespace") or space)
+                space = name.rpartition(".")[0]
+                self.names[name] = (schema, space)
+            if not isinstance(kind, str):
+                self.declare(kind, space)
+            for each in schema.get("fields", ()):
+                self.declare(each["type"], space)
+            for part in ("items", "values"):
+                if part in schema:
+                    self.declare(schema[part], space)
+
+    def resolved(self, schema: Any, space: str) -> tuple[str, Any, str]:
+        """Return the kind of a schema, its definition, and the namespace within it."""
+        if isinstance(schema, list):
+            return "union", schema, space
+        if isinstance(schema, dict):
+            kind = schema["type"]
+            if kind in NAMED:
+                schema = _full(schema["name"], schema.get("namespace") or space)
+            elif kind in ("array", "map"):
+                return kind, schema, space
+            else:
+                return self.resolved(kind, space)
+        elif schema in PRIMITIVES:
+            return schema, None, space
+        for name in (_full(schema, space), schema):
+            if name in self.names:
+                definition, inner = self.names[name]
+                kind = definition["type"]
+                return "record" if kind == "error" else kind, definition, inner
+        raise BadSchema(f"it does not define {schema}")
+
+    def takes_nothing(self, schema: Any, space: str) -> bool:
+        """Whether a thing has no byte."""
+        kind, definition, inner = self.resolved(schema, space)
+        if kind == "fixed":
+            return int(definition["size"]) == 0
+        if kind != "record":
+            return kind == "null"
+        name = _full(definition["name"], inner)
+        if name not in self.empty:
+            self.empty[name] = False  # for one that has itself
+            fields = definition["fields"]
+            self.empty[name] = all(self.takes_nothing(each["type"], inner) for each in fields)
+        return self.empty[name]
+
+    def skip(self, schema: Any, space: str) -> Skip:
+        """Return what passes over a thing."""
+        kind, definition, inner = self.resolved(schema, space)
+        if self.takes_nothing(schema, space):
+            return _nothing
+        parts: dict[str, Callable[[], Skip]] = {
+            "union": lambda: _one_of([self.skip(each, inner) for each in definition]),
+            "array": lambda: _blocks(self.skip(definition["items"], inner)),
+            "map": lambda: _blocks(_entry(self.skip(definition["values"], inner))),
+            "record": lambda: self._skip_record(definition, inner),
+            "enum": lambda: _one_of([_nothing] * len(definition["symbols"])),
+            "fixed": lambda: _fixed(int(definition["size"])),
+        }
+        return SKIPS[kind] if kind in SKIPS else parts[kind]()
+
+    def _skip_record(self, definition: Any, inner: str) -> Skip:
+        name = _full(definition["name"], inner)
+        if name not in self.skips:
+            self.skips[name] = None
+            self.skips[name] = _all_of(
+                [self.skip(each["type"], inner) for each in definition["fields"]]
+            )
+        return self.skips[name] or self._being_made(name)
+
+    def _being_made(self, name: str) -> Skip:
+        def skip(value: bytes, place: int, depth: int) -> int:
+            made = self.skips[name]
+            assert made is not None  # noqa: S101  (all are made before the first value)
+            return made(value, place, depth)
+
+        return skip
+
+    def read(self, schema: Any, space: str, steps: Steps) -> Read:
+        """Return what reads the field to which the steps lead."""
+        kind, definition, inner = self.resolved(schema, space)
+        if kind == "union":
+            return _one_of([self.read(each, inner, steps) for each in definition])
+        if kind == "null":
+            return _absent
+        if not steps:
+            return _scalar(kind, definition)
+        names = [each["name"] for each in definition["fields"]] if kind == "record" else []
+        if steps[0] not in names:
+            return _absent
+        number = names.index(steps[0])
+        *before, last = definition["fields"][: number + 1]
+        passed = _all_of([self.skip(each["type"], inner) for each in before])
+        found = self.read(last["type"], inner, steps[1:])
+        return lambda value, place, depth: found(value, passed(value, place, depth), depth)
+
+
+def _all_of(parts: list[Skip]) -> Skip:
+    parts = [each for each in parts if each is not _nothing]
+
+    def skip(value: bytes, place: int, depth: int) -> int:
+        if depth >= DEPTH_MAX:
+            raise Malformed
+        for each in parts:
+            place = each(value, place, depth + 1)
+        return place
+
+    return skip
+
+
+def _absent(_value: bytes, _place: int, _depth: int) -> None:
+    return None
+
+
+def _scalar(kind: str, definition: Any) -> Read:
+    """Return what reads a whole number or text."""
+
+    def number(value: bytes, place: int, _depth: int) -> bytes:
+        return b"%d" % long_at(value, place)[0]
+
+    def text(value: bytes, place: int, _depth: int) -> bytes:
+        size, place = long_at(value, place)
+        found = value[place : _behind(value, place, size)]
+        if kind == "string":
+            found.decode()
+        return found
+
+    def fixed(value: bytes, place: int, _depth: int) -> bytes:
+        return value[place : _behind(value, place, int(definition["size"]))]
+
+    def none(_value: bytes, _place: int, _depth: int) -> None:
+        raise NoScalar
+
+    if kind == "enum":
+        symbols = [each.encode() for each in definition["symbols"]]
+        return _one_of([lambda _value, _place, _depth, each=each: each for each in symbols])
+    readers: dict[str, Read] = dict.fromkeys(("int", "long"), number)
+    readers |= dict.fromkeys(("string", "bytes"), text) | {"fixed": fixed}
+    return readers.get(kind, none)
+
+
+def _full(name: str, space: str) -> str:
+    return f"{space}.{name}" if space and "." not in name else name
