@@ -33,7 +33,8 @@ def check(
     are looked at; Spark judges the rest when the pipeline starts. Secrets are not shown.
 
     Where Kafka answers, the settings of topics that exist are compared: outputs and rejects have to
-    take the records that inputs take (sizes, timestamps). Kafka need not answer, but for --rights.
+    take the records that inputs take (sizes, timestamps). Kafka need not answer, but for --rights;
+    nor need the schema registry.
 
     Exit status: 0 it can work; 1 Kafka does not answer, or this user lacks rights; 2 it cannot.
 
@@ -50,6 +51,7 @@ def check(
         connection.wait_for_kafka(settings)
         rights.require(settings, settings.pipelines)
     _compare_topics(settings)
+    _ask_registry(settings)
     whole = understood(settings)
     if as_json:
         print(json.dumps(whole, indent=2))
@@ -77,6 +79,22 @@ def _compare_topics(settings: Config) -> None:
     print(f"{why} The settings of its topics were not compared.", file=sys.stderr)
 
 
+def _ask_registry(settings: Config) -> None:
+    """Say where the schema registry that pipelines need does not answer."""
+    from streaming.errors import RegistryUnavailable  # noqa: PLC0415
+    from streaming.kafka.registry import Registry  # noqa: PLC0415
+
+    if not any(each.needs_registry for each in settings.pipelines.values()):
+        return
+    registry = Registry.of(settings)
+    try:
+        registry.is_there()
+    except RegistryUnavailable as error:
+        print(f"{error.message} A running pipeline waits for it.", file=sys.stderr)
+    finally:
+        registry.close()
+
+
 def understood(settings: Config) -> dict[str, Any]:
     """The whole configuration with its defaults, without secrets."""
     from streaming.config.kafka_properties import without_effect  # noqa: PLC0415
@@ -91,6 +109,8 @@ def understood(settings: Config) -> dict[str, Any]:
             "bootstrap_servers": settings.kafka.bootstrap_servers,
             "properties": sorted(settings.kafka.properties),  # names only: values may be secret
             "without_effect": without_effect(settings.kafka.properties),
+            "schema_registry": settings.kafka.schema_registry,
+            "schema_registry_properties": sorted(settings.kafka.schema_registry_properties),
         },
         "spark": {
             name: "***" if SECRET.search(name) or value in settings.secrets else value
@@ -113,7 +133,7 @@ def _show(found: dict[str, Any]) -> None:
         if values:
             table.add_row(Text(f"[{name}]", style="bold"))
         for key, value in values.items():
-            if value not in (None, [], {}):
+            if value not in (None, [], {}, ""):
                 cells = printable(f"  {key}"), printable(_told(value))
                 table.add_row(*(Text(cell, overflow="fold") for cell in cells))
     terminal().print(table)

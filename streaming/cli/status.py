@@ -108,6 +108,11 @@ def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: boo
     if clear:
         console.clear()
     _say_running(console, found)
+    for name, figures in found.items():
+        if figures["waits_for"]:
+            console.print(
+                f"{name} waits for {figures['waits_for']}.", highlight=False, markup=False
+            )
     if blocked:
         _list_waiting(console, shown)
     else:
@@ -165,6 +170,7 @@ def _figures(
         "blocked": totals["blocked"],
         f"{discipline.key}s": totals["channels"],
         **{name: totals[name] for name in discipline.counted},
+        "waits_for": last.get("waits_for") or None,
         "batch": last.get("batch"),
         "batch_ms": last.get("batch_ms"),
         "at": last.get("at"),

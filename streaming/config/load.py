@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
-from streaming.config import properties
+from streaming.config import kafka_properties, properties
 from streaming.config.explain import explain, unknown
 from streaming.config.flow import label_faults, topic_faults
+from streaming.config.properties import registry_fault
 from streaming.config.tables import Kafka, Service
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
@@ -23,6 +24,7 @@ from streaming.settings.pipeline import Pipeline
 from streaming.settings.values import key_path, name_fault
 
 TABLES = ("service", "kafka", "spark", "pipelines")
+PROPERTIES, REGISTRY = "properties", "schema_registry_properties"
 BOOTSTRAP = "SEQUENCER_BOOTSTRAP_SERVERS"
 
 
@@ -113,6 +115,13 @@ def parse_config(tables: dict[str, Any], environ: Mapping[str, str], source: str
     secrets += properties.secrets(tables.get("spark"), spark)
     pipelines = _pipelines(tables.get("pipelines"), faults)
     faults += label_faults(pipelines, service.header_prefix if service else "")
+    if kafka is not None and not kafka.schema_registry:
+        faults += [
+            f"{key_path(['pipelines', name])}: reads fields of values in Avro or Protobuf, which "
+            'takes schemas; write schema_registry = "http://host:8081" under [kafka]'
+            for name, each in pipelines.items()
+            if each.needs_registry
+        ]
     if faults or service is None or kafka is None:
         raise refusal([properties.hide(fault, secrets) for fault in faults], source)
     return Config(service, kafka, spark, pipelines, secrets, source)
@@ -157,10 +166,12 @@ def _kafka(
     if not isinstance(values, dict):
         faults.append("kafka: must be a table; write [kafka] and its keys below")
         return None, ()
-    raw = values.get("properties", {})
-    filled = properties.read(raw, environ, faults)
-    secrets = properties.secrets(raw, filled)
-    filled_in = {**_filled(values, environ, ["kafka"], faults), "properties": filled}
+    filled_in = _filled(values, environ, ["kafka"], faults)
+    secrets: tuple[str, ...] = ()
+    for name, fault in ((PROPERTIES, kafka_properties.fault), (REGISTRY, registry_fault)):
+        raw = values.get(name, {})
+        filled_in[name] = properties.read(raw, environ, faults, name, fault)
+        secrets += properties.secrets(raw, filled_in[name])
     if address := environ.get(BOOTSTRAP):
         filled_in["bootstrap_servers"] = address
     mine: list[str] = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,27 @@ from streaming.config.kafka_properties import fault
 from streaming.settings.values import key_path
 
 SECRET = re.compile(
-    r"password|secret|passphrase|jaas\.config|\.key\.pem|keystore\.key|oauthbearer\.config"
+    r"password|secret|user\.info|auth\.token|passphrase|jaas\.config|\.key\.pem|keystore\.key|oauthbearer\.config"
 )
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SPARK_VARIABLE = re.compile(r"\$\{(file:[^}]*|[A-Za-z_][A-Za-z0-9_]*|[A-Z_][A-Z0-9_]*:[^}]*)\}")
 """What else stands in `${…}` there, `${env:…}` for instance, Spark replaces itself."""
+
+OF_REGISTRY = (
+    "basic.auth.user.info",
+    "bearer.auth.token",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+)
+EXAMPLES = {
+    "properties": 'properties = { "security.protocol" = "SSL" }',
+    "schema_registry_properties": (
+        'schema_registry_properties = { "basic.auth.user.info" = "${USER_AND_PASSWORD}" }'
+    ),
+}
 
 FILE = "file:"
 FILE_BYTES_MAX = 1_000_000
@@ -24,17 +40,31 @@ QUOTED = re.compile(r"""["']((?:[^"'\\]|\\.)+)["']""")
 HIDDEN = "***"
 
 
-def read(values: Any, environ: Mapping[str, str], faults: list[str]) -> dict[str, str]:
-    """The properties as text, each variable filled in; what is wrong goes to ``faults``."""
+def registry_fault(name: str, _text: str | None) -> str | None:
+    """Return what is wrong with a property of the schema registry's; None where nothing is."""
+    if name in OF_REGISTRY:
+        return None
+    near = difflib.get_close_matches(name, OF_REGISTRY, n=1)
+    return f"unknown; {f'did you mean {near[0]}?' if near else 'known: ' + ', '.join(OF_REGISTRY)}"
+
+
+def read(
+    values: Any,
+    environ: Mapping[str, str],
+    faults: list[str],
+    table: str = "properties",
+    fault: Callable[[str, str | None], str | None] = fault,
+) -> dict[str, str]:
+    """The properties as text, each variable filled in; what is wrong goes to ``faults``.
+
+    ``fault`` says what is wrong with one.
+    """
     if not isinstance(values, dict):
-        faults.append(
-            "kafka.properties: must be a table; write for instance "
-            'properties = { "security.protocol" = "SSL" }'
-        )
+        faults.append(f"kafka.{table}: must be a table; write for instance {EXAMPLES[table]}")
         return {}
     texts: dict[str, str] = {}
     for name, value in values.items():
-        path = key_path(["kafka", "properties", name])
+        path = key_path(["kafka", table, name])
         if isinstance(value, dict):
             faults.append(f'{path}: is a table; write the whole name in quotes: "{name}.…" = …')
         elif not isinstance(value, (str, bool, int, float)):
@@ -59,6 +89,7 @@ def secrets(values: Any, filled: Mapping[str, str]) -> tuple[str, ...]:
         if SECRET.search(name) or (isinstance(raw, str) and VARIABLE.search(raw)):
             hidden.add(text)
             hidden.update(QUOTED.findall(text) if "jaas" in name else ())
+            hidden.update(text.split(":", 1)[1:] if "user.info" in name else ())
     return tuple(sorted(hidden, key=len, reverse=True))
 
 

@@ -10,6 +10,13 @@ from pydantic import Field, field_validator
 from streaming.settings.table import Number, Table
 from streaming.settings.values import Duration, Name, PositiveDuration, Printable, Span, Text
 
+REGISTRY = re.compile(r"https?://[^\s/@?#,]+(/[^\s@?#,]*)?")
+
+
+def hidden_user(address: str) -> str:
+    """Return an address without the user and password in it."""
+    return re.sub(r"//[^/]*@", "//***@", address)
+
 
 class Service(Table):
     """`[service]`: what all pipelines share."""
@@ -42,6 +49,19 @@ class Kafka(Table):
 
     bootstrap_servers: Text = "localhost:9092"
     properties: dict[str, str] = Field(default_factory=dict, repr=False)
+    schema_registry: str = ""
+    schema_registry_properties: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    @field_validator("schema_registry")
+    @classmethod
+    def _registries(cls, value: str) -> str:
+        for address in value.split(",") if value else ():
+            if not REGISTRY.fullmatch(address.strip()):
+                raise ValueError(
+                    f'{hidden_user(address)!r} is no address of a registry; write "http://host:8081"'
+                    " or https, a user as schema_registry_properties"
+                )
+        return value
 
     @field_validator("bootstrap_servers")
     @classmethod

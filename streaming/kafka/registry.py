@@ -19,6 +19,8 @@ from streaming.config import Config
 from streaming.errors import ConfigError, RegistryUnavailable
 
 SCHEMA_BYTES_MAX = 2**20
+BODY_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
+"""With what JSON makes of a schema's quotes."""
 REFERENCES_MAX = 100
 ANSWER_SECONDS_MAX = 10
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
@@ -126,17 +128,14 @@ class Registry:
             try:
                 connection.request("GET", whole, headers=self._headers)
                 answer = connection.getresponse()
-                body = answer.read(2 * SCHEMA_BYTES_MAX + 1)
-                if len(body) > 2 * SCHEMA_BYTES_MAX:
-                    raise TooMuch(TOO_LARGE)
-            except TooMuch:
-                self._connections.pop(url).close()
-                raise
+                body = answer.read(BODY_BYTES_MAX + 1)
             except (OSError, http.client.HTTPException):
                 self._connections.pop(url).close()
                 if is_last:
                     raise
             else:
+                if len(body) > BODY_BYTES_MAX:
+                    self._connections.pop(url).close()  # there is more to come
                 return answer.status, body
         raise AssertionError("the second time is the last")
 
@@ -157,6 +156,8 @@ class Registry:
 
 
 def _answer(body: bytes) -> Answer | None:
+    if len(body) > BODY_BYTES_MAX:
+        raise TooMuch(TOO_LARGE)
     with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(body)
         if isinstance(found, dict) and isinstance(found.get("schema"), str):

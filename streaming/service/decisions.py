@@ -64,7 +64,8 @@ class Decisions:
     ``planned``: the batch that was planned and not done when it started, -1 for none. ``entries``:
     standing decisions, each with the batch from which they hold, in order. ``found``: a batch (its
     number, and what the offset log has of it, hashed), and its findings. ``renewed_ms``: since when
-    all keys have a new incarnation; 0 where they never got one.
+    all keys have a new incarnation; 0 where they never got one. ``schemas``: of values, packed, by
+    their ids (`streaming.service.schemas`); written with the next findings.
     """
 
     def __init__(self, checkpoint: BatchCheckpoint) -> None:
@@ -74,6 +75,7 @@ class Decisions:
         self.entries: list[tuple[int, Values]] = [tuple(each) for each in kept.get("standing", [])]
         self.renewed_ms: int = kept.get("renewed_ms", 0)
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
+        self.schemas: dict[str, str] = kept.get("schemas", {})
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
         """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
@@ -121,9 +123,10 @@ class Decisions:
         return batch, _hash(self.checkpoint.logged(batch))
 
     def _write(self) -> None:
-        self.checkpoint.write_decisions(
-            {"standing": self.entries, "found": self.found, "renewed_ms": self.renewed_ms}
-        )
+        values = {"standing": self.entries, "found": self.found, "renewed_ms": self.renewed_ms}
+        if self.schemas:
+            values["schemas"] = self.schemas
+        self.checkpoint.write_decisions(values)
 
     def _renewed(self, values: Values) -> Values:
         return {**values, "renewed_ms": self.renewed_ms} if self.renewed_ms else values

@@ -14,6 +14,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
+from streaming.kafka.registry import Registry
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.fences import Fences
@@ -94,7 +95,7 @@ class Pipeline:
 
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
-        plan = self._plan()
+        plan, settings = self._plan(), self.config.pipelines[self.name]
         accept = self.accept_repeats and self.starts == 0
         settle(plan, self.checkpoint, self.say, accept_repeats=accept)
         for name in self.checkpoint.remove_damaged_figures():
@@ -118,7 +119,10 @@ class Pipeline:
         if not self.checkpoint.lockable:
             self._claim = self._claim or Claim(plan)
             self._claim.take()
-        self.carrier = Carrier(plan, self.progress, self.checkpoint, self._note, self._claim)
+        registry = Registry.of(self.config) if settings.needs_registry else None
+        self.carrier = Carrier(
+            plan, self.progress, self.checkpoint, self._note, self._claim, registry
+        )
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress)
         if self.accept_lost_input and self._accepted is None:
@@ -315,6 +319,7 @@ class Pipeline:
                 "query": progress.query,
                 "batch": progress.batch,
                 "batch_ms": progress.batch_ms,
+                "waits_for": progress.waits_for,
                 "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }

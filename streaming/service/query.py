@@ -17,18 +17,29 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
+<<<<<<< HEAD
 from streaming.logs import count, say
 from streaming.service.decisions import BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
+=======
+from streaming.errors import SchemasNeeded
+from streaming.logs import say
+from streaming.service.decisions import BatchCheckpoint, Decisions
+from streaming.service.schemas import SchemaKeeper, StopRequested
+>>>>>>> bd62473 (Values in Avro: schemas from a registry, kept in the checkpoint, waited for)
 from streaming.sink import failures
 from streaming.sink.answers import Answer
 from streaming.sink.claim import Claim
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import SUMMARY, Report, Sink, Written
+from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import collected, own_workers
+from streaming.values.schemas import ids_needed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from streaming.kafka.registry import Registry
 
 BEGIN_SECONDS_MAX = 60
 REFUSED_TIMES_MAX = 3
@@ -41,7 +52,8 @@ class Progress:
 
     ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
     anything in the last batch. ``written``: what the sinks did since the service began.
-    ``copies``: deliveries for each record, in the last batches.
+    ``copies``: deliveries for each record, in the last batches. ``waits_for``: what a batch cannot
+    go on without.
     """
 
     query: str = ""
@@ -54,6 +66,7 @@ class Progress:
     wrote: dict[int, int] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
     copies: float = 0.0
+    waits_for: str = ""
 
     def totals(self) -> Totals:
         """All shards together."""
@@ -73,10 +86,6 @@ class Progress:
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
         if seen > 0:
             self.copies = max(delivered / seen, self.copies / 2)
-
-
-class StopRequested(Exception):  # noqa: N818  (no fault: the way to end a query between batches)
-    """The service stops; this batch was not begun."""
 
 
 class BatchFailed(Exception):  # noqa: N818
@@ -106,6 +115,7 @@ class Carrier:
         checkpoint: BatchCheckpoint,
         notify: Callable[[Progress], None],
         claim: Claim | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.plan = plan
         self.progress = progress
@@ -116,6 +126,13 @@ class Carrier:
         self.failure: Exception | None = None
         self.stopping = threading.Event()
         self._begun = threading.Event()
+        self._schemas = (
+            None
+            if registry is None
+            else SchemaKeeper(
+                self.decisions, registry, plan.pipeline, self._wait_for, self.stopping
+            )
+        )
 
     def begin(self, query: str) -> None:
         """Let batches pass, now that the query's id is known."""
@@ -134,6 +151,8 @@ class Carrier:
             self.checkpoint.sync_logs()
             self._write(frame, batch)
             self.checkpoint.sync_state()
+        except StopRequested:
+            raise
         except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
             self.failure = failure
         if self.failure is not None:
@@ -163,6 +182,7 @@ class Carrier:
         answers += self._answer(news, context)
         say_commands(self.plan.pipeline, answers)
         progress.measure_copies(before)
+        progress.waits_for = ""
         progress.batch = batch
         progress.batch_ms = round((time.monotonic() - began) * 1000)
         self.notify(progress)
@@ -176,7 +196,11 @@ class Carrier:
         while True:
             spark = frame.sparkSession.sparkContext
             spark.setLocalProperty(CONTEXT, context.to_json())
-            reports = [Report.from_text(text) for text in collected(frame)]
+            try:
+                reports = [Report.from_text(text) for text in collected(frame)]
+            except Exception as error:  # noqa: BLE001  (Spark's, or py4j's)
+                context = self._with_schemas(error, context)
+                continue
             for report in reports:
                 if not report.refused:
                     written.setdefault(report.partition, report.written)
@@ -186,6 +210,19 @@ class Carrier:
             crash_point("refused")
             context = self._without(sorted(refused, key=json.dumps), context)
             crash_point("refused-kept")
+
+    def _with_schemas(self, error: Exception, context: BatchContext) -> BatchContext:
+        """Find the schemas that a task asked for, for the batch's next run; other errors again."""
+        asked = as_sequencer_error(error)
+        if self._schemas is None or not isinstance(asked, SchemasNeeded):
+            raise error
+        found = self._schemas.find(ids_needed(asked), context.batch)
+        crash_point("schemas-kept")
+        return replace(context, decisions={**context.decisions, **found})
+
+    def _wait_for(self, what: str) -> None:
+        self.progress.waits_for = what
+        self.notify(self.progress)
 
     def _without(self, refused: list[Found], context: BatchContext) -> BatchContext:
         """Keep refused records as a finding of the batch, for its next run."""
@@ -207,6 +244,7 @@ class Carrier:
     def _context(self, batch: int) -> BatchContext:
         progress, decisions = self.progress, self.decisions
         standing = decisions.standing(batch, self.plan.decisions())
+        schemas = {} if self._schemas is None else self._schemas.known(batch)
         return BatchContext(
             progress.query,
             batch,
@@ -214,7 +252,7 @@ class Carrier:
             wrote=dict(progress.wrote),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
-            decisions={**standing, **decisions.findings(batch)},
+            decisions={**standing, **schemas, **decisions.findings(batch)},
         )
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:

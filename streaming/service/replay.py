@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.config.load import Config, parse_config
 from streaming.disciplines.channels.codec import decode_shard
-from streaming.disciplines.channels.fields import fields_of, with_fields
+from streaming.disciplines.channels.fields import NO_SCHEMAS, fields_of, with_fields
 from streaming.disciplines.channels.operator import step_shard
 from streaming.disciplines.channels.pack import (
     arrival_schema,
@@ -43,11 +44,14 @@ from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics
+from streaming.kafka.registry import Registry
 from streaming.service.checkpoint import Identity
 from streaming.service.planning import make_plan
 from streaming.service.recorded import Recorded, Row
+from streaming.service.schemas import AskedSchemas
 from streaming.sink.sink import Sink
 from streaming.sink.writer import close_writers
+from streaming.values.schemas import Schemas
 
 WRITTEN = ("output", "rejects", "events")
 WRITE_BYTES_MIN = 4 * 2**20
@@ -69,13 +73,17 @@ class Replay:
         """What was done so far."""
         return self.shard.totals
 
-    def take(self, rows: Sequence[Row], now_ms: int) -> None:
-        """Take what came until ``now_ms``; timers that were due before fire first."""
+    def take(self, rows: Sequence[Row], now_ms: int, asked: AskedSchemas | None = None) -> None:
+        """Take what came until ``now_ms``; timers that were due before fire first.
+
+        ``asked``: schemas, where values cannot be read without.
+        """
         while (due := self.shard.state.due_ms(self.plan.rules)) is not None:
             if due >= now_ms:
                 break
             self._step([], due)
-        self._step(_packs(rows, self.plan), now_ms)
+        making = partial(_packs, rows, self.plan)
+        self._step(making() if asked is None else asked(making), now_ms)
 
     def finish(self) -> None:
         """Write what is left to write."""
@@ -123,13 +131,14 @@ class Replay:
 def run(config: Config, runs: Sequence[Replay], every_ms: int) -> int:
     """Feed a pipeline's recorded input to runs, ``every_ms`` of it at a time; the records read."""
     count = 0
+    asked = AskedSchemas(Registry.of(config))
     inputs = runs[0].plan.inputs
     slices = groupby(Recorded(config, inputs), key=lambda each: each[0] // every_ms)
     for number, part in slices:
         rows = [row for _, row in part]
         count += len(rows)
         for each in runs:
-            each.take(rows, (number + 1) * every_ms)
+            each.take(rows, (number + 1) * every_ms, asked)
     for each in runs:
         each.finish()
     return count
@@ -221,12 +230,12 @@ def _value(text: str) -> Any:
         return text
 
 
-def _packs(rows: Sequence[Row], plan: ChannelPlan) -> list[bytes]:
+def _packs(rows: Sequence[Row], plan: ChannelPlan, schemas: Schemas = NO_SCHEMAS) -> list[bytes]:
     """The rows as the ingress would pack them for the one shard."""
     if not rows:
         return []
     table = pa.Table.from_pylist(list(rows), schema=RECORD)
-    table = with_fields(table, fields_of(plan.channel, plan.label), len(plan.inputs))
+    table = with_fields(table, fields_of(plan.channel, plan.label), len(plan.inputs), schemas)
     if name := header_name(plan.channel):
         ((channel, _),) = last_headers(flat(table["headers"]), [name])
         table = table.append_column("channel", channel)

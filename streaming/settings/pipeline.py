@@ -79,6 +79,11 @@ class Pipeline(Table):
             roles += [(role, name.replace(SUBSCRIBER, member)) for member in members]
         return roles
 
+    @property
+    def needs_registry(self) -> bool:
+        """Whether values can be read with the schemas of a registry only."""
+        return False
+
     def subscribers(self) -> list[str]:
         """The subscribers that the configuration names."""
         return []

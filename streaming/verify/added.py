@@ -42,7 +42,7 @@ class Reject:
     """A reject: where it lies, the input that it names, why, and what the input was.
 
     ``without_value``: its topic refused the whole record. ``without_all``: even that. ``after``,
-    ``gap``: the headers `reject-after` and `reject-gap`.
+    ``gap``, ``detail``: the headers `reject-after`, `reject-gap` and `reject-detail`.
     """
 
     told: str
@@ -53,6 +53,7 @@ class Reject:
     without_all: bool = False
     after: bytes | None = None
     gap: bytes | None = None
+    detail: bytes = b""
 
     def is_of(self, record: Record) -> bool:
         """Whether it is this input, or what its topic took of it."""
@@ -88,4 +89,5 @@ def reject(record: Record, prefix: str) -> Reject | None:
         (own.key, own.value, own.headers) == (None, None, ()) and b"without all of it" in detail,
         more.get("reject-after"),
         more.get("reject-gap"),
+        detail,
     )

@@ -36,6 +36,7 @@ from streaming.verify.channel_readings import (
     Reading,
     announced,
     read_all,
+    with_unknown_schemas,
 )
 from streaming.verify.channel_rejects import Tally, judge_rejects
 from streaming.verify.faults import Verdict
@@ -59,7 +60,7 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
         "events": len(material.events),
     }
     work = Judging(settings, material, verdict)
-    readings = read_all(material.inputs, settings)
+    readings = with_unknown_schemas(read_all(material.inputs, settings), material, settings)
     _note_gaps(work)
     repeats = settings.repeats_allowed
     work.asked = judge_commands(verdict, material, due, repeats=repeats)

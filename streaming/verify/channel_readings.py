@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+<<<<<<< HEAD
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+=======
+from dataclasses import dataclass, field, replace
+>>>>>>> bd62473 (Values in Avro: schemas from a registry, kept in the checkpoint, waited for)
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +16,13 @@ import pyarrow as pa
 from sequencer.labels import Labels, parse_numbers
 from streaming.arrow.key_text import key_from_json
 from streaming.settings.fields import ValueField
+from streaming.verify.added import reject
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
-from streaming.verify.values import said_of
+from streaming.verify.values import Registered, said_of, schema_of
+
+NOT_KNOWN = b"the registry does not know schema "
+"""How the detail of a reject begins that rests on this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,7 @@ class ChannelSettings:
     label_header: str | None = "label"
     channel_field: ValueField | None = None
     label_field: ValueField | None = None
+    registered: Registered = field(default_factory=Registered)
     header_prefix: str = ""
     drop_duplicates: bool = False
     repeats_allowed: bool = False
@@ -159,7 +168,9 @@ class Judging:
 
 def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     """Readings of records, the numbers of all at once."""
-    labels = [said_of(record, settings.label_header, settings.label_field) for record in records]
+    label_at = (settings.label_header, settings.label_field, settings.registered)
+    channel_at = (settings.channel_header, settings.channel_field, settings.registered)
+    labels = [said_of(record, *label_at) for record in records]
     epochs = [record.header("epoch") for record in records]
     horizon = len(records) + 2 * settings.widest + 1000 if settings.labels.searched else 0
     texts = pa.array([value or b"" for _, value in labels], pa.binary())
@@ -172,7 +183,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     for record, (labelled, _), position, epoch in zip(
         records, labels, positions, numbers, strict=True
     ):
-        _, channel = said_of(record, settings.channel_header, settings.channel_field)
+        _, channel = said_of(record, *channel_at)
         reason = None
         passes = settings.pass_unlabelled and channel is not None
         passes &= settings.gives_labels or not labelled
@@ -207,3 +218,22 @@ def announced(
         where = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
         ranges[*where, event["reason"]].append((place, place + event["count"]))
     return ranges
+
+
+def with_unknown_schemas(
+    readings: list[Reading], material: Material, settings: ChannelSettings
+) -> list[Reading]:
+    """Return readings of inputs, those as they were then whose schema the registry did not know.
+
+    A reject says so; what the registry has now, it may have got since.
+    """
+    said = [reject(record, settings.header_prefix) for record in material.rejects]
+    unknown = {each.origin for each in said if each and each.detail.startswith(NOT_KNOWN)}
+    found = []
+    for record, reading in zip(material.inputs, readings, strict=True):
+        if record.place in unknown and (number := schema_of(record.value)) is not None:
+            as_then = replace(settings, registered=Registered(None, {number: None}))
+            found += read_all([record], as_then)
+        else:
+            found.append(reading)
+    return found

@@ -18,6 +18,7 @@ from streaming.disciplines.groups.settings import GroupPipeline
 from streaming.disciplines.label.settings import LabelPipeline
 from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.errors import ConfigError
+from streaming.kafka.registry import Registry
 from streaming.verify import channel, group, multicast, origins
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.commands import read_command
@@ -27,6 +28,7 @@ from streaming.verify.inputs import Ends
 from streaming.verify.memberships import OPS
 from streaming.verify.origins import Origins
 from streaming.verify.records import Record, Topics
+from streaming.verify.values import Registered
 
 RELOOK_SECONDS = 1.0
 OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause", "wrong-notice"})
@@ -209,6 +211,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         label_header=header_name(pipeline.label),
         channel_field=fields.get("channel"),
         label_field=fields.get("label"),
+        registered=Registered(Registry.of(config) if pipeline.needs_registry else None),
         header_prefix=config.service.header_prefix,
         drop_duplicates=pipeline.duplicates == "drop",
         repeats_allowed=config.service.delivery == "at-least-once",

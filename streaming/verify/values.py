@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from streaming.settings.fields import Steps, ValueField
+from streaming.kafka.registry import Registry, TooMuch
+from streaming.settings.fields import JSON, Steps, ValueField
+from streaming.verify.avro import AvroSchema, Cursor, Unreadable
 from streaming.verify.records import Record
 
+FRAME_BYTES = 5
 VALUE_BYTES_MAX, TEXT_BYTES_MAX, DEPTH_MAX = 16 * 2**20, 10_000, 512
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -26,11 +30,63 @@ class Whole(str):
     __slots__ = ()
 
 
-def said_of(record: Record, header: str | None, field: ValueField | None) -> Said:
+@dataclass(slots=True)
+class Registered:
+    """Schemas as the registry has them now, each asked for once."""
+
+    registry: Registry | None = None
+    found: dict[int, AvroSchema | None] = field(default_factory=dict)
+
+    def schema(self, number: int) -> AvroSchema | None:
+        """Return a schema; None where there is none to read with. RegistryUnavailable."""
+        if number not in self.found:
+            assert self.registry is not None  # noqa: S101  (the configuration was checked)
+            self.found[number] = _asked(self.registry, number)
+        return self.found[number]
+
+
+def _asked(registry: Registry, number: int) -> AvroSchema | None:
+    try:
+        answer = registry.schema(number)
+        if answer is None or answer.get("schemaType", "AVRO") != "AVRO":
+            return None
+        texts = [each["schema"] for each in registry.references(answer).values()]
+        return AvroSchema.of([*texts, answer["schema"]])
+    except (TooMuch, Unreadable, KeyError, TypeError, ValueError):
+        return None
+
+
+def said_of(
+    record: Record, header: str | None, field: ValueField | None, registered: Registered
+) -> Said:
     """Return what a record says of its label or channel in a field, a header, or (None) its key."""
-    if field is not None:
+    if field is None:
+        return (record.key is not None, record.key) if header is None else record.header(header)
+    if field.encoding == JSON:
         return in_json(record.value, field.steps)
-    return (record.key is not None, record.key) if header is None else record.header(header)
+    return in_avro(record.value, field.steps, registered)
+
+
+def schema_of(value: bytes | None) -> int | None:
+    """Return the id of the schema that a value names."""
+    framed = value is not None and len(value) >= FRAME_BYTES and value[0] == 0
+    return int.from_bytes(value[1:FRAME_BYTES]) if framed and value else None
+
+
+def in_avro(value: bytes | None, steps: Steps, registered: Registered) -> Said:
+    """Return what a field of a framed value in Avro says."""
+    if value is None:
+        return ABSENT
+    number = schema_of(value)
+    if number is None or number >= 2**31 or len(value) > VALUE_BYTES_MAX:
+        return UNREADABLE
+    schema = registered.schema(number)
+    if schema is None:
+        return UNREADABLE
+    try:
+        return scalar(Cursor(schema, value, FRAME_BYTES).read(schema.root, steps))
+    except (Unreadable, KeyError):
+        return UNREADABLE
 
 
 def in_json(value: bytes | None, steps: Steps) -> Said:

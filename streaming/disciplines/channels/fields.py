@@ -59,7 +59,7 @@ def with_fields(
 
 def read_fields(values: pa.Array, fields: Fields, schemas: Schemas) -> dict[str, Texts]:
     """Return what values (binary) have in some fields; SchemasNeeded."""
-    found = {}
+    found: dict[str, Texts] = {}
     if in_json := {name: each for name, each in fields.items() if each.encoding == JSON}:
         from streaming.values.json_values import read_json  # noqa: PLC0415  (where it is used)
 

@@ -24,6 +24,7 @@ from sequencer.channels.rules import (
 )
 from sequencer.channels.rules import GapPolicy as Policy
 from sequencer.labels import CUSTOM_LABELS_MAX
+from streaming.disciplines.channels.fields import fields_of, need_schemas
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
 from streaming.settings.fields import Expression, ValueField
@@ -127,6 +128,11 @@ class ChannelPipeline(ByChannel):
             if rule.buffer is not None:
                 _check_window(rule.buffer.window, limit, at, "buffer", "window")
         return value
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether channel or label are in values that take a schema."""
+        return need_schemas(fields_of(self.channel, self.label))
 
     def try_out(self) -> None:
         """Import the function of custom labels, and ask it for labels."""
