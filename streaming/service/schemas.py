@@ -143,11 +143,15 @@ def fetched(registry: Registry, number: int) -> Schema | None:
 
 
 def _usable(registry: Registry, kind: str, answer: Answer) -> Schema:
-    if kind != "AVRO":
+    if kind not in ("AVRO", "PROTOBUF"):
         return Schema(kind)
-    from streaming.values.avro_values import require_avro  # noqa: PLC0415  (where it is used)
+    texts = {name: each["schema"] for name, each in registry.references(answer).items()}
+    if kind == "PROTOBUF":
+        from streaming.values.protobuf_files import compiled  # noqa: PLC0415  (where it is used)
 
-    texts = [each["schema"] for each in registry.references(answer).values()]
-    schema = Schema(kind, answer["schema"], tuple(texts))
+        return compiled(answer["schema"], texts)
+    from streaming.values.avro_values import require_avro  # noqa: PLC0415  (likewise)
+
+    schema = Schema(kind, answer["schema"], tuple(texts.values()))
     require_avro(schema)
     return schema

@@ -25,6 +25,7 @@ from streaming.settings.fields import Steps
 from streaming.values.framing import FRAME_BYTES, BadSchema, Malformed, NoScalar, read_framed
 from streaming.values.schemas import Schema, Schemas
 from streaming.values.texts import Texts
+from streaming.values.varints import long_at
 
 AVRO = "AVRO"
 DEPTH_MAX = 100
@@ -69,23 +70,6 @@ def _compiled(schema: Schema, steps: Steps) -> Read:
     except NOT_SCHEMA as error:
         why = str(error) if isinstance(error, BadSchema) else "it is not a schema of Avro"
         raise BadSchema(why) from error
-
-
-def long_at(value: bytes, place: int) -> tuple[int, int]:
-    """Return the number of at most 64 bits at a place, and the place behind it."""
-    byte = value[place]
-    place += 1
-    number, shift = byte & 0x7F, 7
-    while byte > 0x7F:
-        byte = value[place]
-        place += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if shift > 70:
-            raise Malformed
-    if number >> 64:
-        raise Malformed
-    return (number >> 1) ^ -(number & 1), place
 
 
 def _behind(value: bytes, place: int, size: int) -> int:

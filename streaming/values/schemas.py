@@ -12,6 +12,7 @@ import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from streaming.errors import SchemasNeeded
@@ -71,3 +72,15 @@ class Schemas:
 def ids_needed(error: SchemasNeeded) -> list[int]:
     """Return the ids that a task asks for."""
     return [int(number) for number in error.message.split()]
+
+
+def missing_packages() -> list[str]:
+    """Return what is to be installed before values in Protobuf can be read."""
+    return [name for name in ("google.protobuf", "grpc_tools") if not _is_there(name)]
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # not even the package that it is in
+        return False

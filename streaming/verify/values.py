@@ -7,13 +7,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streaming.kafka.registry import Registry, TooMuch
-from streaming.settings.fields import JSON, Steps, ValueField
+from streaming.settings.fields import AVRO, JSON, Steps, ValueField
 from streaming.verify.avro import AvroSchema, Cursor, Unreadable
 from streaming.verify.records import Record
 
+if TYPE_CHECKING:
+    from streaming.verify.protobuf import ProtobufSchema
+
+Known: TypeAlias = "AvroSchema | ProtobufSchema"
 FRAME_BYTES = 5
 VALUE_BYTES_MAX, TEXT_BYTES_MAX, DEPTH_MAX = 16 * 2**20, 10_000, 512
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -35,9 +39,9 @@ class Registered:
     """Schemas as the registry has them now, each asked for once."""
 
     registry: Registry | None = None
-    found: dict[int, AvroSchema | None] = field(default_factory=dict)
+    found: dict[int, Known | None] = field(default_factory=dict)
 
-    def schema(self, number: int) -> AvroSchema | None:
+    def schema(self, number: int) -> Known | None:
         """Return a schema; None where there is none to read with. RegistryUnavailable."""
         if number not in self.found:
             assert self.registry is not None  # noqa: S101  (the configuration was checked)
@@ -45,13 +49,20 @@ class Registered:
         return self.found[number]
 
 
-def _asked(registry: Registry, number: int) -> AvroSchema | None:
+def _asked(registry: Registry, number: int) -> Known | None:
     try:
         answer = registry.schema(number)
-        if answer is None or answer.get("schemaType", "AVRO") != "AVRO":
+        kind = None if answer is None else answer.get("schemaType") or "AVRO"
+        if answer is None or kind not in ("AVRO", "PROTOBUF"):
             return None
-        texts = [each["schema"] for each in registry.references(answer).values()]
-        return AvroSchema.of([*texts, answer["schema"]])
+        texts = {name: each["schema"] for name, each in registry.references(answer).items()}
+        if kind == "AVRO":
+            return AvroSchema.of([*texts.values(), answer["schema"]])
+        from streaming.values import protobuf_files, protobuf_values  # noqa: PLC0415  (an extra)
+        from streaming.verify.protobuf import ProtobufSchema  # noqa: PLC0415
+
+        compiled = protobuf_files.compiled(answer["schema"], texts)
+        return ProtobufSchema(protobuf_values.file_of(compiled))
     except (TooMuch, Unreadable, KeyError, TypeError, ValueError):
         return None
 
@@ -64,7 +75,7 @@ def said_of(
         return (record.key is not None, record.key) if header is None else record.header(header)
     if field.encoding == JSON:
         return in_json(record.value, field.steps)
-    return in_avro(record.value, field.steps, registered)
+    return in_frame(record.value, field, registered)
 
 
 def schema_of(value: bytes | None) -> int | None:
@@ -73,18 +84,22 @@ def schema_of(value: bytes | None) -> int | None:
     return int.from_bytes(value[1:FRAME_BYTES]) if framed and value else None
 
 
-def in_avro(value: bytes | None, steps: Steps, registered: Registered) -> Said:
-    """Return what a field of a framed value in Avro says."""
+def in_frame(value: bytes | None, field: ValueField, registered: Registered) -> Said:
+    """Return what a field of a framed value says, in Avro or Protobuf."""
     if value is None:
         return ABSENT
     number = schema_of(value)
     if number is None or number >= 2**31 or len(value) > VALUE_BYTES_MAX:
         return UNREADABLE
     schema = registered.schema(number)
-    if schema is None:
+    if schema is None or isinstance(schema, AvroSchema) is not (field.encoding == AVRO):
         return UNREADABLE
     try:
-        return scalar(Cursor(schema, value, FRAME_BYTES).read(schema.root, steps))
+        if isinstance(schema, AvroSchema):
+            return scalar(Cursor(schema, value, FRAME_BYTES).read(schema.root, field.steps))
+        from streaming.verify.protobuf import read  # noqa: PLC0415  (an extra)
+
+        return scalar(read(value, schema, field.steps))
     except (Unreadable, KeyError):
         return UNREADABLE
 

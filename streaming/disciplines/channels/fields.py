@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streaming.arrow.columns import flat, plain
-from streaming.settings.fields import AVRO, JSON, ValueField
+from streaming.settings.fields import AVRO, JSON, PROTOBUF, ValueField
 from streaming.values.schemas import Schemas
 from streaming.values.texts import UNREADABLE, Texts, why_unreadable
 
@@ -71,6 +71,10 @@ def read_fields(values: pa.Array, fields: Fields, schemas: Schemas) -> dict[str,
             from streaming.values.avro_values import read_avro  # noqa: PLC0415  (likewise)
 
             found[name] = read_avro(values, each.path, each.steps, schemas)
+        elif each.encoding == PROTOBUF:
+            from streaming.values.protobuf_values import read_protobuf  # noqa: PLC0415
+
+            found[name] = read_protobuf(values, each.path, each.steps, schemas)
     return found
 
 

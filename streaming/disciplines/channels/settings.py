@@ -27,10 +27,11 @@ from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.disciplines.channels.fields import fields_of, need_schemas
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
-from streaming.settings.fields import Expression, ValueField
+from streaming.settings.fields import PROTOBUF, Expression, ValueField
 from streaming.settings.pipeline import Pipeline
 from streaming.settings.table import Number, Table
 from streaming.settings.values import TOPIC_MAX, Duration, PositiveDuration, Text, fault
+from streaming.values.schemas import missing_packages
 
 CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
 """A custom sequence is searched two windows ahead, among the labels that it may have in all."""
@@ -135,8 +136,15 @@ class ChannelPipeline(ByChannel):
         return need_schemas(fields_of(self.channel, self.label))
 
     def try_out(self) -> None:
-        """Import the function of custom labels, and ask it for labels."""
+        """Import the function of custom labels, and ask it for labels; look for packages."""
         self.all_rules()
+        for name, each in fields_of(self.channel, self.label).items():
+            if each.encoding == PROTOBUF and (missing := missing_packages()):
+                raise fault(
+                    f"needs {' and '.join(missing)}; pip install 'spark-sequencer[protobuf]'",
+                    name,
+                    PROTOBUF,
+                )
 
     def understood(self) -> dict[str, Any]:
         """The settings with their defaults; the window is the one that will be used.

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from streaming.errors import SchemasNeeded
+from streaming.settings.fields import value_field
 from streaming.values.avro_values import DEPTH_MAX, read_avro, require_avro
 from streaming.values.framing import ID_MAX, UNFRAMED, BadSchema
 from streaming.values.schemas import NEEDED_MAX, Schema, Schemas, ids_needed
 from streaming.verify.avro import AvroSchema
-from streaming.verify.values import Registered, in_avro
+from streaming.verify.values import Registered, in_frame
 from tests.seeds import seeds
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}, {"name": "seq", "type": "long"}]}  # fmt: skip
@@ -62,7 +63,7 @@ def read(values, path, schemas):
 
 def judged(values, path, schemas):
     registered = Registered(None, {n: AvroSchema.of([json.dumps(s)]) for n, s in schemas.items()})
-    return [in_avro(value, tuple(path.split(".")), registered) for value in values]
+    return [in_frame(value, value_field({"avro": path}), registered) for value in values]
 
 
 def some(rng):

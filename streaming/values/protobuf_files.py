@@ -1,0 +1,60 @@
+"""Protobuf's schemas from text to descriptors, by protoc (of grpcio-tools)."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from streaming.values.framing import BadSchema
+from streaming.values.protobuf_values import PROTOBUF, file_of
+from streaming.values.schemas import Schema
+
+PROTOC_SECONDS_MAX = 60
+WHY_CHARACTERS_MAX = 200
+
+
+def compiled(text: str, references: Mapping[str, str]) -> Schema:
+    """Return the schema of a .proto file, which imports others by their names; BadSchema.
+
+    protoc runs in a process of its own: whatever the text does to it stays there.
+    """
+    name = "value.proto"
+    while name in references:
+        name = f"_{name}"
+    with tempfile.TemporaryDirectory(prefix="schema-") as folder:
+        for each, content in {**references, name: text}.items():
+            path = PurePosixPath(each)
+            if path.is_absolute() or ".." in path.parts or not each.isprintable():
+                raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} is no name of a file")
+            target = Path(folder, path)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(content, encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} cannot be a file") from error
+        schema = Schema(PROTOBUF, base64.b64encode(_descriptors(folder, name)).decode())
+    file_of(schema)
+    return schema
+
+
+def _descriptors(folder: str, name: str) -> bytes:
+    target = Path(folder, "descriptors")
+    words = ["--include_imports", f"--descriptor_set_out={target}", f"-I{folder}", name]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "grpc_tools.protoc", *words],
+            capture_output=True,
+            text=True,
+            timeout=PROTOC_SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BadSchema(f"protoc takes longer than {PROTOC_SECONDS_MAX} s for it") from error
+    if done.returncode or not target.exists():
+        why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+        raise BadSchema(f"protoc refuses it: {why[:WHY_CHARACTERS_MAX]}")
+    return target.read_bytes()
