@@ -20,7 +20,7 @@ from streaming.errors import SchemasNeeded
 KNOWN, UNKNOWN = "schemas", "unknown_schemas"
 """Names of the decisions of a batch (`BatchContext.decisions`)."""
 NEEDED_MAX = 10_000
-"""So many ids a task asks for at once."""
+"""A task asks for at most this number of ids at once."""
 
 
 @dataclass(frozen=True, slots=True)

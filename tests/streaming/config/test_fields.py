@@ -95,5 +95,5 @@ def test_without_fields_no_worker_imports_what_reads_them():
 
 def test_the_pages_examples_are_configurations():
     for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        config = parse_config(tomllib.loads(text), {}, PAGE.name)
+        config = parse_config(tomllib.loads(text), {"REGISTRY_USER": "ann:word"}, PAGE.name)
         assert all(fields_of(each.channel, each.label) for each in config.pipelines.values())
