@@ -17,16 +17,11 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
-<<<<<<< HEAD
+from streaming.errors import SchemasNeeded
 from streaming.logs import count, say
 from streaming.service.decisions import BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
-=======
-from streaming.errors import SchemasNeeded
-from streaming.logs import say
-from streaming.service.decisions import BatchCheckpoint, Decisions
 from streaming.service.schemas import SchemaKeeper, StopRequested
->>>>>>> bd62473 (Values in Avro: schemas from a registry, kept in the checkpoint, waited for)
 from streaming.sink import failures
 from streaming.sink.answers import Answer
 from streaming.sink.claim import Claim

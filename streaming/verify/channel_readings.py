@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-<<<<<<< HEAD
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-=======
 from dataclasses import dataclass, field, replace
->>>>>>> bd62473 (Values in Avro: schemas from a registry, kept in the checkpoint, waited for)
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
