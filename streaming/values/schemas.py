@@ -1,6 +1,6 @@
 """Schemas that a batch may read values with: the driver's answer, which travels to its tasks.
 
-A task asks no registry. Where it meets an id that it was told nothing about, it fails with
+A task asks no registry. Where it meets an id that is in neither list, it fails with
 `SchemasNeeded`; the driver asks, keeps the answer, and has the batch run again
 (`streaming.service.schemas`). So a repeated batch reads its values as it did before.
 """
