@@ -29,10 +29,17 @@ class Totals:
     ``histograms``: by name, as in `streaming.arrow.histograms`. ``overlaps``: those of groups with
     their next numbers, which one shard lists.
 
-    Three fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
+    Some fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
     parts of answers to commands that concern all shards (``shared`` counts them since the state
     began). ``answers``: the first of this shard's answers to commands, where they go to the sink
     encoded. ``waiting``: who waits now, as text that the discipline understands; None: as before.
+
+    ``in_transit``: how many messages the batch sent to other shards, and the least record time of
+    what they carry; likewise news.
+
+    Two are for progress marks alone, in ms. ``read_ms``: the largest record time read, by
+    `topic/partition`. ``oldest_ms``: the least record time of what is held or in transit, by output
+    partition ("": it may be any); None: not known.
     """
 
     seen: int = 0
@@ -52,6 +59,9 @@ class Totals:
     shared: int = 0
     histograms: dict[str, list[int]] = field(default_factory=dict)
     overlaps: list[Any] = field(default_factory=list)
+    read_ms: dict[str, int] = field(default_factory=dict)
+    oldest_ms: dict[str, int] | None = None
+    in_transit: list[int] = field(default_factory=list)
     parts: list[dict[str, Any]] = field(default_factory=list)
     answers: list[dict[str, Any]] = field(default_factory=list)
     waiting: str | None = None
@@ -74,13 +84,16 @@ class Totals:
 
     def without_news(self) -> Totals:
         """The counts alone."""
-        return replace(self, parts=[], answers=[], waiting=None)
+        return replace(self, parts=[], answers=[], waiting=None, in_transit=[])
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:
         """All of them together."""
-        whole = cls()
-        for part in parts:
+        every = list(parts)
+        whole = cls(oldest_ms=_least([part.oldest_ms for part in every]))
+        for part in every:
+            for name, time in part.read_ms.items():
+                whole.read_ms[name] = max(time, whole.read_ms.get(name, time))
             for name in _NUMBERS:
                 setattr(whole, name, getattr(whole, name) + getattr(part, name))
             whole.overlaps += part.overlaps
@@ -95,6 +108,16 @@ class Totals:
         """The inverse of :meth:`to_json`."""
         counts: dict[str, Any] = json.loads(text)
         return cls(**counts)
+
+
+def _least(parts: list[dict[str, int] | None]) -> dict[str, int] | None:
+    """The least of each partition; None where one of the parts is not known, or there is none."""
+    least: dict[str, int] = {}
+    for part in parts:
+        if part is None:
+            return None
+        least |= {name: min(time, least.get(name, time)) for name, time in part.items()}
+    return least if parts else None
 
 
 _NUMBERS = [each.name for each in fields(Totals) if each.type == "int"]

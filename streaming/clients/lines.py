@@ -57,7 +57,7 @@ class ChannelLine:
     handles: set[str] = field(default_factory=set)
 
     def follow(self, delivery: Any) -> Iterator[str]:
-        """Nothing beyond holes can be told."""
+        """Nothing beyond holes shows."""
         del delivery
         return iter(())
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
@@ -20,22 +18,18 @@ from streaming.clients.deliveries import (
     read,
     to_bytes,
 )
-from streaming.clients.lines import LINES, Disorder, Hole, Line
+from streaming.clients.followed import FollowedLines, Place
+from streaming.clients.lines import Disorder, Hole
+from streaming.clients.progress import Completeness
 from streaming.errors import ConfigError, KafkaUnavailable
 
-KEYS_MAX = 1_000_000
-CAUSES_MAX = 1_000
-FAULTS_MAX = 10_000
 COOPERATIVE = "cooperative-sticky"
-
-Place = tuple[int, int]
-"""Incarnation and sequence."""
 
 D = TypeVar("D", bound=Delivery)
 
 
 class Options(TypedDict, total=False):
-    """What every OrderedConsumer can be told."""
+    """What every OrderedConsumer takes."""
 
     from_beginning: bool
     header_prefix: str
@@ -44,19 +38,7 @@ class Options(TypedDict, total=False):
     on_hole: Callable[[Hole], None] | None
     on_disorder: Callable[[Disorder], None] | None
     channel: Callable[[Delivery], bytes | None]
-
-
-@dataclass(slots=True)
-class _Known:
-    """What is remembered of one key: its last delivery's place, and its line.
-
-    ``certain``: False once its partition was another reader's, perhaps: then what comes next may be
-    behind deliveries which that one got.
-    """
-
-    last: Place
-    line: Line
-    certain: bool = True
+    progress: Mapping[str, str]
 
 
 class OrderedConsumer(Generic[D]):
@@ -90,6 +72,9 @@ class OrderedConsumer(Generic[D]):
     ``channel``: where a pipeline's `channel` is not the record's key, sequences count a channel's
     deliveries, and this function has to tell the channel of a delivery; otherwise records of
     several channels with one key would look like repeats of each other.
+
+    ``progress``: the topics of progress marks by output topic, for :meth:`complete_until`; those of
+    `trades.out` are in `trades.progress`.
 
     Raises ConfigError for a discipline that there is not, KafkaUnavailable where reading fails,
     SequencerError at a record that is no output of such a pipeline.
@@ -142,6 +127,7 @@ class OrderedConsumer(Generic[D]):
         on_hole: Callable[[Hole], None] | None = None,
         on_disorder: Callable[[Disorder], None] | None = None,
         channel: Callable[[Delivery], bytes | None] = attrgetter("key"),
+        progress: Mapping[str, str] | None = None,
     ) -> None:
         from confluent_kafka import Consumer  # noqa: PLC0415  (a cheap import of this package)
 
@@ -161,6 +147,7 @@ class OrderedConsumer(Generic[D]):
             "group.id": group,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "auto.offset.reset": "earliest" if from_beginning else "latest",
         }
         given = {"partition.assignment.strategy": COOPERATIVE, **kafka, **settings}
@@ -173,28 +160,29 @@ class OrderedConsumer(Generic[D]):
         self._discipline = discipline
         self._prefix = header_prefix
         self._keys = None if keys is None else {to_bytes(key) for key in keys}
-        self._resume = resume
-        self._on_hole = on_hole
-        self._on_disorder = on_disorder
-        self._channel = channel
-        self._known: OrderedDict[tuple[str, int, bytes | None], _Known] = OrderedDict()
-        self._causes: OrderedDict[tuple[str, bytes | None], str] = OrderedDict()
-        self.holes: list[Hole] = []
-        self.disorders: list[Disorder] = []
+        self._lines = FollowedLines(discipline, resume, on_hole, on_disorder, channel)
+        self._completeness = Completeness(kafka, progress or {})
 
     def poll(self, timeout_s: float = 1.0) -> D | None:
         """The next delivery, None where none comes within the time. Repeats are passed over."""
+        from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
+
         deadline = time.monotonic() + timeout_s
         while True:
             message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
             if message is None:
                 return None
+            place = (message.topic(), message.partition())
             if message.error():
-                raise KafkaUnavailable(f"Reading failed: {message.error().str()}.")
+                if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its name)
+                    raise KafkaUnavailable(f"Reading failed: {message.error().str()}.")
+                self._completeness.read(*place, message.offset())
+                continue
+            self._completeness.read(*place, message.offset() + 1)
             if self._keys is not None and message.key() not in self._keys:
                 continue
             delivery = self._read(message)
-            if self._is_next(delivery):
+            if self._lines.is_next(delivery):
                 return delivery
 
     def __iter__(self) -> Iterator[D]:
@@ -203,27 +191,41 @@ class OrderedConsumer(Generic[D]):
             if delivery is not None:
                 yield delivery
 
+    def complete_until(self) -> int | None:
+        """Return the record time (ms) until which :meth:`poll` has given everything there is.
+
+        Of all partitions that are read here, by the pipeline's progress marks (`progress = true`);
+        None while it is not known. A promise only if inputs have LogAppendTime. ConfigError where
+        there are no marks.
+        """
+        assigned = [(place.topic, place.partition) for place in self._consumer.assignment()]
+        return self._completeness.until(assigned)
+
     def causes(self) -> list[str]:
         """What was read, as `sequencer verify --causes` wants it: ``topic/partition@offset``.
 
         The last delivery of each key, as those before it come first anyway; of the 1,000 keys that
         were read last.
         """
-        return list(self._causes.values())
+        return list(self._lines.causes.values())
 
     def handles(self, peer: bytes | str) -> frozenset[str]:
         """The nodes whose handles a peer holds, by the deliveries that were read."""
-        key = to_bytes(peer)
-        return frozenset().union(
-            *(known.line.handles for (_, _, name), known in self._known.items() if name == key)
-        )
+        return self._lines.handles(to_bytes(peer))
 
     def released(self, peer: bytes | str, node: str) -> None:
         """Note that a peer gave a handle back (command `release`), of which no delivery tells."""
-        key = to_bytes(peer)
-        for (_, _, name), known in self._known.items():
-            if name == key:
-                known.line.handles.discard(node)
+        self._lines.released(to_bytes(peer), node)
+
+    @property
+    def holes(self) -> list[Hole]:
+        """The last 10,000 holes."""
+        return self._lines.holes
+
+    @property
+    def disorders(self) -> list[Disorder]:
+        """The last 10,000 deliveries that were not in order."""
+        return self._lines.disorders
 
     def commit(self) -> None:
         """Note what was read so far; the group goes on from there."""
@@ -243,6 +245,7 @@ class OrderedConsumer(Generic[D]):
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._completeness.close()
 
     def __enter__(self) -> Self:
         return self
@@ -264,54 +267,6 @@ class OrderedConsumer(Generic[D]):
         delivery: D = found
         return delivery
 
-    def _is_next(self, delivery: D) -> bool:
-        """Whether the delivery is no repeat; notes holes and disorder."""
-        channel = self._channel(delivery) if type(delivery) is not ChangeNotice else delivery.key
-        name = (delivery.topic, delivery.partition, channel)
-        known = self._known.pop(name, None)
-        last = known.last if known else None
-        certain = known is not None and known.certain
-        if not certain and self._resume is not None:
-            last, certain = self._resume(delivery), True
-        here = (delivery.incarnation, delivery.sequence)
-        repeat = last is not None and here <= last
-        if known is None or here[0] > known.last[0]:
-            known = _Known(here, LINES[self._discipline]())
-        known.last = last if repeat and last is not None else here
-        known.certain = certain or not repeat
-        self._known[name] = known
-        if len(self._known) > KEYS_MAX:
-            self._known.popitem(last=False)
-        if repeat:
-            return False
-        expected = here[1]
-        if last is not None and certain:
-            expected = last[1] + 1 if here[0] == last[0] else 0
-        if here[1] > expected:
-            self._note_hole(Hole(channel, here[0], expected, here[1]))
-        for what in known.line.follow(delivery):
-            self._note_disorder(Disorder(delivery, what))
-        self._note_cause((delivery.topic, channel), delivery.place)
-        return True
-
-    def _note_hole(self, hole: Hole) -> None:
-        self.holes.append(hole)
-        del self.holes[:-FAULTS_MAX]
-        if self._on_hole is not None:
-            self._on_hole(hole)
-
-    def _note_disorder(self, disorder: Disorder) -> None:
-        self.disorders.append(disorder)
-        del self.disorders[:-FAULTS_MAX]
-        if self._on_disorder is not None:
-            self._on_disorder(disorder)
-
-    def _note_cause(self, name: tuple[str, bytes | None], place: str) -> None:
-        self._causes[name] = place
-        self._causes.move_to_end(name)
-        if len(self._causes) > CAUSES_MAX:
-            self._causes.popitem(last=False)
-
     def _revoked(self, consumer: Any, places: list[Any]) -> None:
         """Partitions go; by an eager protocol all of them do, and most come back at once."""
         if self._cooperative:
@@ -331,7 +286,6 @@ class OrderedConsumer(Generic[D]):
         Handles that a peer holds are not known any more.
         """
         gone = {(place.topic, place.partition) for place in places}
-        for name, known in self._known.items():
-            if name[:2] in gone:
-                known.certain = False
-                known.line = LINES[self._discipline]()
+        if gone:
+            self._completeness.forget(gone)
+            self._lines.doubt(gone)

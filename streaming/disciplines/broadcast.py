@@ -27,6 +27,7 @@ from streaming.arrow.ipc import body_pieces, to_line
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
 from streaming.arrow.pack import in_order, packed
 from streaming.arrow.schemas import RECORD
+from streaming.arrow.times import newest_read
 from streaming.disciplines.plan import Plan, batch_context
 from streaming.disciplines.refused import NOTHING_REFUSED, Name, Refused
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
@@ -136,6 +137,10 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
                 wrote = True
                 yield rows
         core.totals.batches += wrote
+        core.totals.oldest_ms = None
+        if self.plan.progress:
+            read_ms = newest_read(core.totals.read_ms, work.records, self.plan.inputs)
+            core.totals.read_ms, core.totals.oldest_ms = read_ms, {}
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
         return StateRow(now_ms, core.totals.to_json(), to_line(self.keep(shard, core)))
 

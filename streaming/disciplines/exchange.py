@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
@@ -28,6 +29,8 @@ from streaming.arrow.ipc import to_line
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import in_order, pack_by_shard
 from streaming.arrow.schemas import HEADERS, RECORD
+from streaming.arrow.times import newest_read
+from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import ExchangePlan
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.state_row import STATE, StateRow, blob_of
@@ -62,10 +65,17 @@ class ShardWork:
 
 @dataclass(frozen=True, slots=True)
 class ShardOutcome:
-    """What came of it: records to write, and chunks for other shards, in order."""
+    """What came of it: records to write, and chunks for other shards, in order.
+
+    If the plan has progress marks, ``kept`` are the times of the records that wait here, and
+    ``sent`` a count of messages to other shards and the times of what they carry, if it is
+    not kept here.
+    """
 
     writes: Sequence[Write] = ()
     outgoing: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+    kept: pa.ChunkedArray | None = None
+    sent: tuple[int, pa.ChunkedArray] | None = None
 
 
 class ExchangeCore(Core):
@@ -145,7 +155,9 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         core = self.take(shard, blob_of(row.core), row.totals)
         now_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
         links = Links.from_json(row.core.partition("\n")[0] or "[[],[]]")
-        outcome = core.step(self._work(packs, links, now_ms))
+        work = self._work(packs, links, now_ms)
+        outcome = core.step(work)
+        self._note_times(core.totals, work, outcome)
         sealed = [
             (target, links.seal(shard, target, chunk))
             for target, chunks in sorted(outcome.outgoing.items())
@@ -155,6 +167,17 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         rows = output_rows(key, writes, core.totals)
         text = f"{links.to_json()}\n{to_line(self.keep(shard, core))}"
         return StateRow(now_ms, core.totals.to_json(), text), rows
+
+    def _note_times(self, totals: Totals, work: ShardWork, outcome: ShardOutcome) -> None:
+        """Note what progress marks rest on."""
+        totals.oldest_ms, totals.in_transit = None, []
+        if outcome.kept is None:
+            return
+        totals.read_ms = newest_read(totals.read_ms, work.records, self.plan.inputs)
+        totals.oldest_ms = {"": pc.min(outcome.kept).as_py()} if len(outcome.kept) else {}
+        if outcome.sent is not None:
+            count, times = outcome.sent
+            totals.in_transit = [count, pc.min(times).as_py()] if len(times) else [count]
 
     def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
         table = in_order(packs)

@@ -39,9 +39,9 @@ class Plan:
     ``folder``: the checkpoint's, where it is a folder that all workers see; ``sync``: whether the
     disk has what is written there before it counts. ``compression``: how operators encode record
     batches; empty where the sink has to. ``origin``: whether deliveries have a header that names
-    their input record. ``decided``: the fields, in words of JSON, that batches
-    decide by (see :meth:`decisions`). ``part_records_max``, ``part_bytes_max``: a transaction of
-    the sink's takes about so much.
+    their input record; ``progress``: the topic of progress marks, "" for none. ``decided``: the
+    fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``part_records_max``,
+    ``part_bytes_max``: a transaction of the sink's takes about so much.
     ``renewed_ms``: keys that began before have a new incarnation, which begins then; decided by the
     driver (`streaming.service.histories`).
     """
@@ -61,6 +61,7 @@ class Plan:
     state_partitions: int = 2
     retire_after_ms: int = 7 * 86_400_000
     origin: bool = False
+    progress: str = ""
     create_topics: bool = False
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""

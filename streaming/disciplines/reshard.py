@@ -37,7 +37,7 @@ def counts_of(parts: Iterable[Totals]) -> Totals:
     What tells whether anything was written begins anew: under the new checkpoint nothing was.
     """
     whole = Totals.sum(parts)
-    return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0)
+    return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0, oldest_ms=None)
 
 
 def rekeyed(before: Plan, after: Plan, rows: Sequence[Row]) -> Resharded:

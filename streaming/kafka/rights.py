@@ -23,6 +23,7 @@ BY_ROLE = {
     "output": ("Write",),
     "rejects": ("Write",),
     "events": ("Write", "Read"),
+    "progress": ("Write",),
     "transit": ("Write", "Read", "Delete"),
 }
 """Operations of the service on topics of each role; each of them implies Describe.

@@ -23,6 +23,8 @@ POLL_SECONDS = 0.1
 NEW_SECONDS_MAX = 2
 """After which a topic that was made elsewhere is known to every broker."""
 FROM_USERS = ("input", "commands")
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
+"""Of progress marks: a new reader of them finds few."""
 Missing = TypeVar("Missing")
 
 
@@ -55,7 +57,8 @@ def create(config: Config, *, inputs: bool) -> list[str]:
 
     Inputs that nobody but the users writes to only where ``inputs`` says so: a missing one is more
     often a slip of the pen. A new topic gets as many partitions as its pipeline's first input has,
-    else 8 (one of commands: 1), the brokers' own replication, and takes what inputs take.
+    else 8 (one of commands or progress marks: 1), the brokers' own replication, and takes what
+    inputs take.
     """
     from streaming.wire.admin import NewTopic  # noqa: PLC0415  (a quick --help)
 
@@ -119,6 +122,8 @@ def _settings(role: str, common: dict[str, str]) -> dict[str, str]:
     """Topic settings by role; what is in transit stays until the service deletes it."""
     if role in FROM_USERS:
         return {}
+    if role == "progress":
+        return COMPACTED
     forever = {"retention.ms": "-1"} if role == "transit" else {}
     return {**common, **forever}
 
@@ -276,7 +281,7 @@ def _needed(
 
 def _partitions_of(topic: Topic, config: Config, there: Mapping[str, int]) -> int:
     """Partitions for a new topic; pipelines form no circle, so this ends."""
-    if topic.role == "commands":
+    if topic.role in ("commands", "progress"):
         return 1  # they are few, and have one order
     first = config.pipelines[topic.pipeline].input[0]
     if first in there or first == topic.name:

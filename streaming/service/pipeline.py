@@ -20,6 +20,7 @@ from streaming.service.decisions import Decisions
 from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.log_lines import WAITING_MAX, say_waiting
+from streaming.service.marks import MarksWriter
 from streaming.service.offsets import Through, TransitCleaner
 from streaming.service.planning import make_plan
 from streaming.service.query import Carrier, Progress, build
@@ -90,6 +91,7 @@ class Pipeline:
         self.worked = 0.0
         self.last_report: Any = None
         self._observed = 0.0
+        self._marks: MarksWriter | None = None
         self.starts = 0
         self.state_partitions = 0
 
@@ -133,6 +135,10 @@ class Pipeline:
         self.query = start(
             frame, plan.pipeline, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
         )
+        if plan.progress:
+            self._end_marks()
+            self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say)
+            self._marks.begin(status.get("batch", -1) if doubtful < 0 else -1)
         self.starts += 1
         self.worked = time.time()
         self.carrier.begin(str(self.query.id))
@@ -274,6 +280,11 @@ class Pipeline:
         """Wait for :meth:`ask_to_stop` to have its way; by force at the deadline."""
         if self.query is not None:
             stop_between_batches(self.query, deadline)
+        self._end_marks()
+
+    def _end_marks(self) -> None:
+        if self._marks is not None:
+            self._marks.stop()
 
     def report(self, *, last: bool = False) -> None:
         """Say what was done, where anything changed."""
@@ -310,6 +321,8 @@ class Pipeline:
 
     def _note(self, progress: Progress) -> None:
         self.worked = time.time()
+        if self._marks is not None:
+            self._marks.note(progress.batch)
         if progress.waiting_changed:
             self.checkpoint.write_waiting(progress.waiting)
         self.checkpoint.write_status(

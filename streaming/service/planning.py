@@ -41,6 +41,7 @@ def make_plan(
         "state_partitions": identity.state_partitions,
         "retire_after_ms": settings.retire_after.ms,
         "origin": settings.origin,
+        "progress": settings.progress,
         "create_topics": service.create_topics,
         "new_topics": dict(new_topics or {}),
         "folder": folder_of(f"{service.checkpoint}/{name}"),

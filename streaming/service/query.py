@@ -47,8 +47,9 @@ class Progress:
 
     ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
     anything in the last batch. ``written``: what the sinks did since the service began.
-    ``copies``: deliveries for each record, in the last batches. ``waits_for``: what a batch cannot
-    go on without.
+    ``copies``: deliveries for each record, in the last batches. ``transit_ms``: the least record
+    time of what shards have sent each other and not taken yet, None where there is nothing such; 0
+    where it is not known. ``waits_for``: what a batch cannot go on without.
     """
 
     query: str = ""
@@ -62,6 +63,7 @@ class Progress:
     written: Written = field(default_factory=Written)
     copies: float = 0.0
     waits_for: str = ""
+    transit_ms: int | None = 0
 
     def totals(self) -> Totals:
         """All shards together."""
@@ -75,6 +77,14 @@ class Progress:
         """Records and deliveries so far."""
         shards = self.shards.values()
         return sum(each.seen for each in shards), sum(each.delivered for each in shards)
+
+    def note_transit(self, news: list[Totals]) -> None:
+        """Note what is on its way behind a batch: what it sent, and perhaps what was before it."""
+        sent = [each.in_transit for each in news if each.in_transit]
+        known = [oldest_ms for each in sent for oldest_ms in each[1:]]
+        if self.totals().transit > sum(each[0] for each in sent):
+            known.append(self.transit_ms or 0)
+        self.transit_ms = min(known, default=None)
 
     def measure_copies(self, before: tuple[int, int]) -> None:
         """Note what a batch delivered for each record; fewer count by and by."""
@@ -176,6 +186,7 @@ class Carrier:
             answers += report.answers
         answers += self._answer(news, context)
         say_commands(self.plan.pipeline, answers)
+        progress.note_transit(news)
         progress.measure_copies(before)
         progress.waits_for = ""
         progress.batch = batch

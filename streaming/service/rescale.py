@@ -249,7 +249,8 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     shards = {str(key): asdict(Totals.from_json(state.totals)) for key, state in moved.rows}
     was = Totals.sum(Totals(**each) for each in status["shards"].values())
     now = Totals.sum(Totals(**each) for each in shards.values())
-    if replace(was, batches=0, shared=0) != replace(now, batches=0, shared=0):
+    was, now = (replace(each, batches=0, shared=0, oldest_ms=None) for each in (was, now))
+    if was != now:
         raise JobFailed(
             f"The counts of pipeline {old.pipeline} would be others: {was} and {now}.",
             UNCHANGED,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from streaming.settings.table import Table
 from streaming.settings.values import SUBSCRIBER, Member, PositiveDuration, Span, TopicName
@@ -23,7 +23,10 @@ Members = Annotated[tuple[Member, ...], Field(min_length=1), AfterValidator(once
 
 
 class Pipeline(Table):
-    """What pipelines of every discipline have. Topics left out are named after the pipeline."""
+    """What pipelines of every discipline have. Topics left out are named after the pipeline.
+
+    ``progress`` is the topic of progress marks, "" for none; users write true or false.
+    """
 
     input: Annotated[tuple[TopicName, ...], Field(min_length=1), AfterValidator(once)]
     output: TopicName
@@ -32,6 +35,7 @@ class Pipeline(Table):
     commands: TopicName
     retire_after: PositiveDuration = Span(7 * 86_400_000)
     origin: Annotated[bool, Field(strict=True)] = False
+    progress: TopicName | Literal[""] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -43,8 +47,20 @@ class Pipeline(Table):
         defaults |= {
             each: f"{name}.{each}" for each in ("rejects", "events", "commands", "transit")
         }
+        if values.get("progress") in (True, False):
+            values = {**values, "progress": f"{name}.progress" if values["progress"] else ""}
         known = {key: value for key, value in defaults.items() if key in cls.model_fields}
         return {**known, **values}
+
+    @field_validator("progress")
+    @classmethod
+    def _one_output(cls, value: str, info: ValidationInfo) -> str:
+        if value and SUBSCRIBER in info.data.get("output", ""):
+            raise ValueError(
+                "needs one output topic: a mark tells of the partitions of one; write "
+                "progress = false, or an output without {subscriber}"
+            )
+        return value
 
     @field_validator("input", mode="before")
     @classmethod
@@ -65,6 +81,7 @@ class Pipeline(Table):
     def written(self) -> dict[str, str]:
         """The topics that the pipeline writes to, by role."""
         topics = {"output": self.output, "rejects": self.rejects, "events": self.events}
+        topics |= {"progress": self.progress} if self.progress else {}
         return topics | ({"transit": self.transit_topic} if self.transit_topic else {})
 
     def topics(self) -> list[tuple[str, str]]:

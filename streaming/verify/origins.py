@@ -69,7 +69,7 @@ class Origins:
         """The inputs, each held against the deliveries that name it."""
         for record in inputs:
             named = self.named.pop(record.place, None) if self.named else None
-            if named is not None and named.content != _content(record, len(record.headers)):
+            if named is not None and named.content != content_of(record, len(record.headers)):
                 self.faults.append(f"{named.shown} names {record}, which is another message")
             yield record
 
@@ -85,7 +85,7 @@ class Origins:
         if message is None:
             return  # its discipline's judge says why
         added, name = message
-        there = Named(_content(record, len(record.headers) - added), name, str(record))
+        there = Named(content_of(record, len(record.headers) - added), name, str(record))
         before = self.named.setdefault(place, there)
         if before[:2] != there[:2]:
             self.faults.append(f"{record} and {before.shown} both name {place}")
@@ -112,5 +112,6 @@ def of_multicast(record: Record, prefix: str) -> Message | None:
     return None if added is None or added.notice else (added.count, hash(added.stamp))
 
 
-def _content(record: Record, own: int) -> int:
+def content_of(record: Record, own: int) -> int:
+    """Return a hash of what a delivery has of its input, whose ``own`` headers come first."""
     return hash((record.value, record.headers[:own], record.timestamp))

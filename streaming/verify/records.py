@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -85,6 +85,15 @@ class Topics:
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 where there is no such topic."""
         return len(self._consumer.partitions_for_topic(topic) or ())
+
+    def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """The end of each partition of some topics."""
+        from kafka import TopicPartition  # noqa: PLC0415
+
+        counts = {topic: self.partitions(topic) for topic in topics}
+        places = [TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)]
+        ends = self._consumer.end_offsets(places) if places else {}
+        return {(place.topic, place.partition): end for place, end in ends.items()}
 
     def read(self, topic: str) -> tuple[list[Record], int]:
         """The committed records of a topic up to its ends now, by partition; its partitions."""

@@ -25,8 +25,9 @@ from streaming.verify.commands import read_command
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import SUBSCRIBER
 from streaming.verify.inputs import Ends
+from streaming.verify.marks import Marks
 from streaming.verify.memberships import OPS
-from streaming.verify.origins import Origins
+from streaming.verify.origins import Naming, Origins
 from streaming.verify.records import Record, Topics
 from streaming.verify.values import Registered
 
@@ -97,7 +98,7 @@ def _judge_in_time(asked: Asked, wait_s: float) -> Verdict:
 
 def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
     pipeline, topics = asked.settings, asked.topics
-    reading = _Reading(topics, Origins(asked.config.service.header_prefix, origins.of_group))
+    reading = _Reading(topics, Extras(asked, origins.of_group))
     outputs = _outputs(pipeline, topics)
     settings = group.GroupSettings(
         **_common(asked, outputs),
@@ -108,17 +109,16 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
         input_commands=pipeline.input_commands,
     )
     verdict = group.judge(settings, Material(*reading.of(pipeline, outputs)))
-    reading.origins.finish(verdict)
+    reading.extras.finish(verdict)
     return verdict, reading.ends
 
 
 def _judge_multicast(asked: Asked) -> tuple[Verdict, Ends]:
-    prefix = asked.config.service.header_prefix
-    reading = _Reading(asked.topics, Origins(prefix, origins.of_multicast))
+    reading = _Reading(asked.topics, Extras(asked, origins.of_multicast))
     outputs = [asked.settings.output]
     settings = Settings(**_common(asked, outputs))
     verdict = multicast.judge(settings, Material(*reading.of(asked.settings, outputs)))
-    reading.origins.finish(verdict)
+    reading.extras.finish(verdict)
     return verdict, reading.ends
 
 
@@ -137,12 +137,41 @@ def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
     }
 
 
+class Extras:
+    """What any discipline may have besides: origins of deliveries, and progress marks.
+
+    Marks are read first: what they tell of is there by then.
+    """
+
+    def __init__(self, asked: Asked, naming: Naming) -> None:
+        service, settings, topics = asked.config.service, asked.settings, asked.topics
+        self.origins = Origins(service.header_prefix, naming)
+        is_repeating = service.delivery == "at-least-once"
+        self.marks = Marks(service.header_prefix, naming, first=is_repeating)
+        if settings.progress:
+            found = list(topics.each(settings.progress))
+            self.marks.read(found, topics.ends(settings.input))
+
+    def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
+        """The deliveries without what is judged here."""
+        return self.marks.taken(self.origins.taken(outputs))
+
+    def held_against(self, inputs: Iterable[Record]) -> Iterator[Record]:
+        """The inputs as they are."""
+        return self.marks.held_against(self.origins.held_against(inputs))
+
+    def finish(self, verdict: Verdict) -> None:
+        """Report what was found, after all inputs."""
+        self.origins.finish(verdict)
+        self.marks.finish(verdict)
+
+
 class _Reading:
     """The topics of a pipeline, read one after the other as the judge asks for them."""
 
-    def __init__(self, topics: Topics, origins: Origins) -> None:
+    def __init__(self, topics: Topics, extras: Extras) -> None:
         self.topics = topics
-        self.origins = origins
+        self.extras = extras
         self.ends: dict[tuple[str, int], int] = {}
 
     def of(
@@ -153,11 +182,11 @@ class _Reading:
         Outputs before inputs: what a running service writes meanwhile then has its input read too.
         """
         each = self.topics.each
-        yield self.origins.taken(chain.from_iterable(map(each, outputs)))
+        yield self.extras.taken(chain.from_iterable(map(each, outputs)))
         yield each(pipeline.rejects)
         yield each(pipeline.events)
         yield self._noted([pipeline.commands])
-        yield self.origins.held_against(self._noted(sorted(pipeline.input)))
+        yield self.extras.held_against(self._noted(sorted(pipeline.input)))
 
     def _noted(self, topics: list[str]) -> Iterator[Record]:
         for record in chain.from_iterable(map(self.topics.each, topics)):
@@ -195,14 +224,14 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     with config.faults_of(name):
         rules = pipeline.all_rules()
     # Outputs before inputs: what a running service writes meanwhile then has its input read too.
+    extras = Extras(asked, origins.of_channel)
     read, partitions = topics.read(pipeline.output)
-    named = Origins(config.service.header_prefix, origins.of_channel)
-    outputs = list(named.taken(read))
+    outputs = list(extras.taken(read))
     rejects, _ = topics.read(pipeline.rejects)
     events, _ = topics.read(pipeline.events)
     commands, _ = topics.read(pipeline.commands)
     there = chain.from_iterable(topics.read(topic)[0] for topic in sorted(pipeline.input))
-    inputs = list(named.held_against(there))
+    inputs = list(extras.held_against(there))
     settings = channel.ChannelSettings(
         pipeline=name,
         labels=rules.labels,
@@ -227,7 +256,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
     ends = {(record.topic, record.partition): record.offset + 1 for record in commands}
     verdict = channel.judge(settings, material, asked.due)
-    named.finish(verdict)
+    extras.finish(verdict)
     return verdict, ends
 
 

@@ -16,7 +16,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequ
 
 from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 EARLIEST, LATEST = -2, -1
 
 ListTopic = ListOffsetsRequest.ListOffsetsTopic
@@ -41,18 +41,21 @@ Bounds = dict[str, dict[int, Bound]]
 class BoundsReader:
     """Asks for the bounds of some topics again and again.
 
+    ``committed``: whether LATEST is before the records of transactions that are open.
+
     Leaders are looked for when they are not known, or one says that it is none; :meth:`refresh`
     looks for them at other times.
     """
 
-    def __init__(self, brokers: Brokers, topics: Iterable[str]) -> None:
+    def __init__(self, brokers: Brokers, topics: Iterable[str], *, committed: bool = True) -> None:
         self.brokers = brokers
+        self.isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
         self.topics = sorted(topics)
         self._requests: dict[int, list[tuple[int, Any]]] = {}
         self._version = -1
 
     def __call__(self, which: int) -> Bounds:
-        """Return each partition's first offset (EARLIEST), or the last stable one (LATEST).
+        """Return each partition's first offset (EARLIEST), or the last one (LATEST).
 
         KafkaError where a topic is missing, a broker refuses, or a leader does not answer in time.
         """
@@ -100,7 +103,7 @@ class BoundsReader:
                 node,
                 ListOffsetsRequest(
                     replica_id=-1,
-                    isolation_level=READ_COMMITTED,
+                    isolation_level=self.isolation,
                     topics=[ListTopic(name=name, partitions=some) for name, some in of.items()],
                     max_version=5,
                 ),

@@ -82,6 +82,7 @@ def encode_shard(shard: Shard) -> StateRow:
                 "tables": name,
                 "left": left,
                 "globs": state.globs,
+                "timed": records.times is not None,
             }
         ),
         *(each.line for each in records.segments if not each.name),
@@ -105,7 +106,7 @@ def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = No
     else:
         blobs = map(from_line, lines[:3])
         tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
-    state, places = _tables(tables, row.clock_ms)
+    state, places = _tables(tables, row.clock_ms, timed=contents["timed"])
     state = replace(state, globs=tuple(contents["globs"]))
     segments = _segments(contents, lines[4:])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
@@ -145,10 +146,13 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
     fin = held.fin.astype(np.int64)
     order = order_by(records.segment)
     since_ms, row = (_steps(column[order]) for column in (held.since_ms, records.row))
-    return to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row])
+    times = [] if records.times is None else [records.times]
+    return to_bytes([_steps(held.channel), ahead, since_ms, fin, records.segment, row, *times])
 
 
-def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dict[str, Any]]:
+def _tables(
+    tables: Sequence[pa.Buffer], clock_ms: int, *, timed: bool
+) -> tuple[ShardState, dict[str, Any]]:
     """The inverse of the three; of the held records, where they are in segments."""
     channels, ranges, waiting = tables
     (lengths, *numbers), names = from_bytes(channels, 1 + len(COLUMNS))
@@ -156,6 +160,7 @@ def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dic
     frontier = named["frontier"]
     skipped, held = Skipped.empty(), Held.empty()
     segment = row = np.zeros(0, np.int64)
+    times: list[Int64s] = []
     if len(ranges):
         (steps, ahead, length, since, gaps), _ = from_bytes(ranges, 5)
         channel = np.cumsum(steps)
@@ -163,7 +168,8 @@ def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dic
         incarnation = since + named["incarnation"][channel]
         skipped = Skipped(channel, first, first + length, incarnation, gaps)
     if len(waiting):
-        (steps, ahead, since_ms, fin, segment, row), _ = from_bytes(waiting, 6)
+        columns, _ = from_bytes(waiting, 6 + timed)
+        steps, ahead, since_ms, fin, segment, row, *times = columns
         channel = np.cumsum(steps)
         order = order_by(segment)
         for column in (since_ms, row):
@@ -172,7 +178,8 @@ def _tables(tables: Sequence[pa.Buffer], clock_ms: int) -> tuple[ShardState, dic
     state = ShardState(
         of_lengths(lengths, names), **named, held=held, skipped=skipped, clock_ms=clock_ms
     )
-    return state, {"segment": segment, "row": row}
+    known = (times[0] if times else np.zeros(0, np.int64)) if timed else None
+    return state, {"segment": segment, "row": row, "times": known}
 
 
 def _steps(ascending: Int64s) -> Int64s:

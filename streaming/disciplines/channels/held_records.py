@@ -106,7 +106,7 @@ class HeldRecords:
 
     Of segment ``segment[n]``; the oldest come first. ``files``: where large segments lie; without,
     none becomes a file. ``gone``: names of files that the last step left without a use. ``made``:
-    the number of the next one.
+    the number of the next one. ``times``: the records' own (ms), where somebody wants them.
     """
 
     schema: pa.Schema
@@ -116,6 +116,7 @@ class HeldRecords:
     files: ShardFiles | None = None
     gone: Sequence[str] = ()
     made: int = 0
+    times: Int64s | None = None
 
     @classmethod
     def empty(cls, schema: pa.Schema, files: ShardFiles | None = None) -> HeldRecords:
@@ -179,8 +180,10 @@ class HeldRecords:
         at[len(self) :] = first + order
         return Pool(pa.concat_tables(alike([*tables, arrived])).combine_chunks(), at)
 
-    def after(self, held: Int64s, outdated: Bools, pool: Pool) -> HeldRecords:
-        """Those that are held after a step, by their numbers in its pool.
+    def after(
+        self, held: Int64s, outdated: Bools, pool: Pool, *, timed: bool = False
+    ) -> HeldRecords:
+        """Those that are held after a step, by their numbers in its pool; ``timed``: with times.
 
         The pool has, of these, what arrived and what outdated segments have.
         """
@@ -199,4 +202,16 @@ class HeldRecords:
             segments.append(Segment.of(pool.take(held[here]), self.files, made))
             made += 1
         after = HeldRecords(self.schema, segments, segment, row, self.files, made=made)
-        return replace(after, gone=sorted(self.names - after.names))
+        times = self._times_after(held, pool) if timed else None
+        return replace(after, gone=sorted(self.names - after.names), times=times)
+
+    def _times_after(self, held: Int64s, pool: Pool) -> Int64s:
+        old = held < len(self)
+        times = np.zeros(len(held), np.int64)
+        if old.any():
+            known = self.times
+            if known is None:  # nobody wanted them before
+                known = flat(self.table()["timestamp"]).to_numpy()
+            times[old] = known[held[old]]
+        times[~old] = flat(pool.table["timestamp"]).to_numpy()[pool.at[held[~old]]]
+        return times

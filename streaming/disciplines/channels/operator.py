@@ -28,14 +28,16 @@ from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
 from streaming.arrow.key_text import word
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import order_of_arrival, unpacked
+from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
+from streaming.arrow.times import newest_read, oldest_in
 from streaming.arrow.totals import ANSWERS_MAX, Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, notices
 from streaming.disciplines.channels.events import event_id, event_of
 from streaming.disciplines.channels.fields import unreadable
-from streaming.disciplines.channels.held_records import Pool
+from streaming.disciplines.channels.held_records import HeldRecords, Pool
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.refused import without_refused
@@ -103,7 +105,8 @@ class ChannelOperator:
                 EFFECT[plan.delivery],
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
-        tell = bool(packs or writes)
+        is_woken = bool(plan.progress) and not state.hasTimedOut
+        tell = bool(packs or writes or is_woken)
         if plan.compression:
             writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
         else:
@@ -166,7 +169,7 @@ def step_shard(
     leaving = np.concatenate([delivered[delivered >= 0], outcome.rejected.row[~dropped]])
     outdated = records.outdated(outcome.held_row)
     pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
-    after = records.after(outcome.held_row, outdated, pool)
+    after = records.after(outcome.held_row, outdated, pool, timed=bool(plan.progress))
     answers, parts, acted = asked.answers(outcome.answers, now_ms)
     notice_rows = notices(outcome, acted, plan, now_ms)
     writes = [(plan.output, table) for table in deliveries(pool, outcome, notice_rows, plan)]
@@ -177,6 +180,7 @@ def step_shard(
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
     totals.parts = parts
+    totals.read_ms, totals.oldest_ms = _times(shard.totals, batch, outcome, after, plan)
     totals.shared += len(totals.parts)
     totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
     totals.waiting = told_waiting(shard.state, outcome.state)
@@ -184,6 +188,19 @@ def step_shard(
     if events:
         writes.append((plan.events, output.events(events)))
     return replace(shard, state=outcome.state, records=after, totals=totals), writes
+
+
+def _times(
+    before: Totals, batch: pa.Table, outcome: Outcome, held: HeldRecords, plan: ChannelPlan
+) -> tuple[dict[str, int], dict[str, int] | None]:
+    """What progress marks rest on: `Totals.read_ms`, `Totals.oldest_ms`."""
+    if held.times is None:
+        return before.read_ms, None
+    channels, which = np.unique(outcome.state.held.channel, return_inverse=True)
+    keys = outcome.state.keys.take(pa.array(channels))
+    partitions = partitions_of(keys, plan.partitions[plan.output])[which]
+    read_ms = newest_read(before.read_ms, batch, plan.inputs)
+    return read_ms, oldest_in(held.times, partitions)
 
 
 def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:

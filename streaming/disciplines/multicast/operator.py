@@ -107,12 +107,10 @@ class MulticastCore(ExchangeCore):
         self._drop_rows()
         self.totals.blocked = len(self.peers.busy)
         self.totals.channels = len(self.peers.texts) - (COUNTER in self.peers.texts)
-        writes = [
-            (self.plan.output, delivered),
-            (self.plan.rejects, rejected),
-            (self.plan.events, output.events(now.events)),
-        ]
-        return ShardOutcome(writes, outgoing)
+        writes = [(self.plan.output, delivered), (self.plan.rejects, rejected)]
+        writes.append((self.plan.events, output.events(now.events)))
+        kept = self.rows.table["timestamp"] if self.plan.progress else None
+        return ShardOutcome(writes, outgoing, kept)
 
     def dump(self) -> bytes:
         """The state; peers that nothing touched cost their text only."""

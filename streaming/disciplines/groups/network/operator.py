@@ -146,7 +146,14 @@ class NetworkCore(ExchangeCore):
                 (self.plan.events, output.events(events)),
             ],
             outgoing,
+            self.records["timestamp"] if self.plan.progress else None,
+            self._sent(rows, stepped.outgoing) if self.plan.progress else None,
         )
+
+    def _sent(self, rows: pa.Table, outgoing: Mapping[int, Hops]) -> tuple[int, pa.ChunkedArray]:
+        """How many messages leave for other shards, and the times of what they carry."""
+        gone = np.concatenate([np.zeros(0, np.int64), *(hops.row for hops in outgoing.values())])
+        return len(gone), rows["timestamp"].take(pa.array(gone[gone >= 0]))
 
     def dump(self) -> bytes:
         """The state; the directory is encoded anew only where it changed."""

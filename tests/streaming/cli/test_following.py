@@ -1,0 +1,100 @@
+"""What may be followed from topics alone: origins, progress marks, on a broker and Spark."""
+
+import json
+
+import pytest
+
+from streaming import OrderedConsumer
+from streaming.errors import ConfigError
+from tests.kafka_helpers import Record, create_topics, produce, read_all
+from tests.service_helpers import (
+    WarmService,
+    called,
+    channel_topics,
+    run_once,
+    verify,
+    write_config,
+)
+
+
+def labelled(key, label):
+    return Record(key, b"%s-%d" % (key, label), [("label", b"%d" % label)])
+
+
+OUT = Record(b"a", b"", [("sequence", b"0"), ("incarnation", b"5")])
+
+
+def marks_of(bootstrap, topic):
+    """The last mark of each output partition."""
+    return {int(r.key): json.loads(r.value) for r in read_all(bootstrap, topic)}
+
+
+@pytest.fixture(scope="module")
+def followed(broker, tmp_path_factory):
+    """A pipeline that has worked through records of which one is held, and one was rejected."""
+    prefix = f"followed-{tmp_path_factory.mktemp('f').name}."
+    topics = channel_topics(prefix)
+    table = {**topics, "origin": True, "progress": f"{prefix}progress"}
+    config = write_config(tmp_path_factory.mktemp("service"), broker.bootstrap, {"p": table})
+    create_topics(broker.bootstrap, {topics["input"]: 1})
+    first = [labelled(b"a", n) for n in (1, 0, 3)]
+    produce(broker.bootstrap, topics["input"], [*first, labelled(b"b", 0), labelled(b"b", 0)])
+    run_once(config)
+    return broker.bootstrap, prefix, config
+
+
+def reader_of(bootstrap, prefix, group, **more):
+    settings = {"bootstrap.servers": bootstrap}
+    progress = {f"{prefix}out": f"{prefix}progress"}
+    return OrderedConsumer(settings, [f"{prefix}out"], group=group, progress=progress, **more)
+
+
+def read_until(reader, times):
+    """Poll until the reader is complete so far; all that it gave."""
+    found = []
+    for _ in range(120):
+        delivery = reader.poll(0.5)
+        found += [delivery] if delivery else []
+        if delivery is None and reader.complete_until() in times:
+            return found
+    raise AssertionError((found, reader.complete_until()))
+
+
+def test_marks_and_origins_through_a_gap_and_a_restart(followed):
+    bootstrap, prefix, config = followed
+    sent = read_all(bootstrap, f"{prefix}in")
+    out = read_all(bootstrap, f"{prefix}out")
+    places = {r.header("origin"): r.value for r in out}
+    assert places == {f"{prefix}in/0@{n}".encode(): sent[n].value for n in (0, 1, 3)}
+    held, newest = sent[2].timestamp, sent[4].timestamp
+    found = marks_of(bootstrap, f"{prefix}progress")
+    (home,) = {r.partition for r in out if r.key == b"a"}
+    for partition, each in found.items():
+        assert each["inputs"] == {f"{prefix}in": {"0": 5}}
+        assert each["read_until_ms"] == each["caught_up_ms"] == max(r.timestamp for r in sent)
+        assert each["oldest_held_ms"] == (held if partition == home else None)
+    with reader_of(bootstrap, prefix, "r") as reader:
+        given = read_until(reader, {min(held, newest)})
+        assert sorted(d.value for d in given) == sorted(places.values())
+        assert {d.origin.encode(): d.value for d in given} == places
+        assert all(name != "origin" for d in given for name, _ in d.headers)
+        reader.commit()
+        produce(bootstrap, f"{prefix}in", [labelled(b"a", 2)])
+        with WarmService(config) as service:
+            last = read_all(bootstrap, f"{prefix}in")[-1].timestamp
+            given = read_until(reader, {last})
+            assert [d.value for d in given] == [b"a-2", b"a-3"]
+            assert service.stop() == 0
+    code, said = verify(config)
+    assert code == 0, said
+    code, said, error = called("topics", config)
+    assert code == 0, (said, error)
+
+
+def test_without_marks_a_reader_says_so(broker, topic_prefix):
+    create_topics(broker.bootstrap, {f"{topic_prefix}out": 1})
+    produce(broker.bootstrap, f"{topic_prefix}out", [OUT])
+    with reader_of(broker.bootstrap, topic_prefix, "r") as reader:
+        assert reader.poll(60) is not None
+        with pytest.raises(ConfigError, match="progress = true"):
+            reader.complete_until()
