@@ -5,19 +5,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak chaos mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures clean
+.PHONY: help setup demo test check test-only soak chaos mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 setup: $(READY) ## make the virtual environment (other targets do this themselves)
 
+# editable_mode=compat: the packages' folder as a plain path, which type checkers follow to py.typed.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11, 3.12 or 3.13 is needed; say make PYTHON=python3.12 …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (PySpark is large: some minutes, once)" >&2
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[test]'
 	@touch $(READY)
 
 demo: $(READY) ## order a year's flights of three airports, live, on a broker of its own
@@ -80,6 +81,9 @@ bench-scaling: $(READY) ## channels on a standalone cluster: CPU, shuffle, the d
 figures: $(READY) ## measure and draw the figures, tables included, of docs (some minutes)
 	@$(BIN)/sequencer simulate --output docs/figures --page docs/simulation.md \
 		--page docs/overlaps.md --page docs/multicast-protocols.md > /dev/null
+
+reference: $(READY) ## write docs/reference.md anew, from the code
+	@PYTHONPATH=. $(BIN)/python -m tests.reference
 
 clean: ## remove what make made
 	@rm -rf $(VENV) $(VENV)-audit build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*

@@ -112,7 +112,7 @@ def helm():
 def require_good(objects, spark):
     """Objects that Kubernetes takes, and a file that the service takes."""
     for kind, each in objects.items():
-        if kind != "PodMonitor":  # not of Kubernetes itself
+        if kind not in ("PodMonitor", "PrometheusRule"):  # not of Kubernetes itself
             kubernetes_validate.validate(each, KUBERNETES, strict=True)
     file = tomllib.loads(objects["ConfigMap"]["data"]["service.toml"])
     config = parse_config(file, {"HOSTNAME": "orders-1"}, "the chart")
@@ -121,7 +121,12 @@ def require_good(objects, spark):
 
 
 def test_the_chart_with_executors(helm):
-    objects = rendered(helm, "metrics.podMonitor.enabled=true", "secrets={kafka}")
+    objects = rendered(
+        helm,
+        "metrics.podMonitor.enabled=true",
+        "metrics.prometheusRule.enabled=true",
+        "secrets={kafka}",
+    )
     config = require_good(
         objects,
         {
@@ -146,6 +151,12 @@ def test_the_chart_with_executors(helm):
     assert service["spec"]["clusterIP"] == "None"
     assert f"{service['metadata']['name']}.trading.svc" == config.spark["spark.driver.host"]
     assert objects["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
+    assert objects["PrometheusRule"]["spec"] == rules
+    executor = yaml.safe_load(objects["ConfigMap"]["data"]["executor.yaml"])
+    assert executor["spec"]["securityContext"]["fsGroup"] == pod["securityContext"]["fsGroup"]
+    template = config.spark["spark.kubernetes.executor.podTemplateFile"]
+    assert template == f"{container['volumeMounts'][0]['mountPath']}/executor.yaml"
 
 
 def test_the_chart_on_an_object_store_and_in_one_pod(helm):
@@ -154,6 +165,10 @@ def test_the_chart_on_an_object_store_and_in_one_pod(helm):
     assert "spark.master" not in config.spark
     assert "PersistentVolumeClaim" not in objects
     assert len(objects["Deployment"]["spec"]["template"]["spec"]["volumes"]) == 1
+
+
+def test_the_chart_has_the_alerts():
+    assert (CHART / "alerts.yml").read_text() == (DEPLOY / "alerts.yml").read_text()
 
 
 def test_every_value_is_explained():
@@ -191,6 +206,12 @@ def test_three_brokers_and_what_is_mounted():
         assert there, mount
     file = tomllib.loads((DEPLOY / "compose" / "service.toml").read_text())
     config = parse_config(file, {}, "compose")
+    kinds = {each.discipline for each in config.pipelines.values()}
+    assert kinds == {"channel", "group", "multicast"}
+    ivy = (ROOT / "streaming" / "kafka" / "ivy.xml").read_text()
+    (tested,) = re.findall(r'name="kafka_2.13" rev="([^"]+)"', ivy)
+    assert {each["image"] for each in brokers} == {f"apache/kafka:{tested}"}
+    assert all("healthcheck" in each for each in [*brokers, services["sequencer"]])
     scraped = yaml.safe_load((DEPLOY / "compose" / "prometheus.yml").read_text())
     (target,) = scraped["scrape_configs"][0]["static_configs"][0]["targets"]
     assert target == f"sequencer:{config.service.metrics.partition(':')[2]}"

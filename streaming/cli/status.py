@@ -254,7 +254,7 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
     for name in found:
         table.add_column(name, justify="right")
     reasons = sorted({reason for figures in found.values() for reason in figures["rejected"]})
-    for name in (*ROWS, *(f"{each.key}s" for each in DISCIPLINES.values())):
+    for name in dict.fromkeys((*ROWS, *(f"{each.key}s" for each in DISCIPLINES.values()))):
         each = [figures.get(name) for figures in found.values()]
         if any(n is not None for n in each):
             table.add_row(name, *(_told(n) for n in each))

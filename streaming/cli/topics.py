@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from streaming.logs import count
+
 
 def topics(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
@@ -42,7 +44,8 @@ def topics(
         print(json.dumps([asdict(topic) for topic in needed], indent=2))
     else:
         for topic in needed:
-            partitions = "missing" if topic.partitions is None else f"{topic.partitions} partitions"
+            there = topic.partitions
+            partitions = "missing" if there is None else count(there, "partition")
             print(f"{topic.name}\t{topic.pipeline} {topic.role}\t{partitions}")
     if lacking := sum(topic.partitions is None for topic in needed):
         print(f"{lacking} missing; --create creates them.", file=sys.stderr)

@@ -19,7 +19,7 @@ def test_topics_lists_and_creates(here, broker, topic_prefix, config):
     assert code == 0
     assert sorted(err.split()[1::2]) == sorted(names)
     assert out.count("\t8 partitions\n") == 4
-    assert out.endswith(" commands\t1 partitions\n")
+    assert out.endswith(" commands\t1 partition\n")
     code, out, err = here("topics", path, "--create", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)[0] == {

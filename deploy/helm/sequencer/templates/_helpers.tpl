@@ -37,6 +37,7 @@ app.kubernetes.io/component: driver
 "spark.kubernetes.authenticate.serviceAccountName" = {{ include "sequencer.account" . | quote }}
 "spark.kubernetes.executor.podNamePrefix" = "{{ include "sequencer.name" . }}"
 "spark.kubernetes.executor.label.app.kubernetes.io/instance" = {{ .Release.Name | quote }}
+"spark.kubernetes.executor.podTemplateFile" = "/etc/sequencer/executor.yaml"
 "spark.driver.host" = "{{ include "sequencer.name" . }}-driver.{{ .Release.Namespace }}.svc"
 "spark.driver.bindAddress" = "0.0.0.0"
 "spark.driver.port" = "7078"
