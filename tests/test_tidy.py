@@ -180,12 +180,6 @@ def test_words_of_our_own_become_fewer():
         assert count <= most, f"{word!r} stands {count} times: say it plainly"
 
 
-def test_the_reference_is_as_the_code_is():
-    from tests.reference import PAGE, page
-
-    assert PAGE.read_text() == page(), "docs/reference.md is not as the code: make reference"
-
-
 def links(page):
     """(text, target) of each link to a file of the repository."""
     for text, target in re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", page.read_text()):
