@@ -3,8 +3,8 @@
 `rules` what a pipeline wants (`globs`: of which channels), `state` what is remembered, `plain` the
 definition (one record at a time, one channel), `step` the same over whole batches: `usual` channels
 vectorised, `unusual` ones through the plain step; `rows` the messages as columns, `commands` what
-operators do to channels, `disorder` how far out of order messages came, `rejected` where rejects
-belong, `outcome` what a step returns.
+operators do to channels, `disorder` how far out of order messages came, `delays` the gap time that
+follows from it, `rejected` where rejects belong, `outcome` what a step returns.
 """
 
 from sequencer.channels.commands import ChannelCommand, Op

@@ -136,6 +136,7 @@ class _Operations:
             skipped=skipped,
             clock_ms=channels.clock_ms,
             globs=self.rules.globs,
+            delays=self.state.delays,
         ).without(~self.table.exists)
         results = channels.results
         numbers = np.array(results.delivered, dtype=np.int64).reshape(-1, 3)

@@ -24,19 +24,21 @@ def _none() -> Int64s:
 class Disorder:
     """The messages that came in one step: how many in order, and of the others parallel arrays.
 
-    ``displaced`` in labels (above 0), ``late_ms`` in batch time (0: within one batch). Duplicates,
-    and what came after it was given up, are not counted.
+    ``displaced`` in labels (above 0), ``late_ms`` in batch time (0: within one batch);
+    ``channel`` is whose they are. Duplicates, and what came after it was given up, are not counted.
     """
 
     in_order: int = 0
     displaced: Int64s = field(default_factory=_none)
     late_ms: Int64s = field(default_factory=_none)
+    channel: Int64s = field(default_factory=_none)
 
     def __add__(self, other: Disorder) -> Disorder:
         return Disorder(
             self.in_order + other.in_order,
             np.concatenate([self.displaced, other.displaced]),
             np.concatenate([self.late_ms, other.late_ms]),
+            np.concatenate([self.channel, other.channel]),
         )
 
 
@@ -69,7 +71,7 @@ def measure(
     displaced[by_arrival] = np.maximum.accumulate(positions) - positions
     of = (displaced > 0) & (row >= held_count)
     displaced = displaced[of]
-    return Disorder(came - len(displaced), displaced, longest[of])
+    return Disorder(came - len(displaced), displaced, longest[of], channel[of])
 
 
 def measure_unsorted(

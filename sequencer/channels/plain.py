@@ -31,6 +31,7 @@ class Range:
     stop: int
     incarnation: int
     gaps: int = 1
+    since_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -38,14 +39,15 @@ class Results:
     """What one channel's records led to; rows are the caller's.
 
     ``delivered``: row, sequence, incarnation. ``rejected``: row, reason, and the incarnation and
-    sequence of the delivery before. ``gaps``: see `outcome.Rejected`. ``passed``: how many of the
-    delivered rows have no label. ``notices``: of events, in the channel's stream; the delivered row
-    of notice n is -1 - n.
+    sequence of the delivery before. ``delays``: rule and delay (ms) of what came, where rules
+    measure. ``gaps``: see `outcome.Rejected`. ``passed``: how many of the delivered rows have no
+    label. ``notices``: of events, in the channel's stream; the delivered row of notice n is -1 - n.
     """
 
     delivered: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: list[tuple[int, Reason, int, int]] = field(default_factory=list)
     gaps: dict[int, GapName] = field(default_factory=dict)
+    delays: list[tuple[int, int]] = field(default_factory=list)
     events: list[ChannelEvent] = field(default_factory=list)
     notices: list[ChannelEvent] = field(default_factory=list)
     passed: int = 0
@@ -90,6 +92,7 @@ class Channel:
             self.reject(row, reason)
             if reason is Reason.LATE:
                 self._note_lost(row, position)
+                self._measure(min(g.since_ms for g in self._gaps_at(position)), now_ms)
             return
         if not self.exists:
             self.begin(now_ms)
@@ -117,6 +120,15 @@ class Channel:
             trailing = self.trailing + 1
             self._deliver(-len(self.results.notices))
             self.trailing = trailing
+
+    def _gaps_at(self, position: int) -> list[Range]:
+        """The range that a given-up position lies in; none where it was not given up."""
+        return [each for each in self.skipped if each.first <= position < each.stop]
+
+    def _measure(self, since_ms: int, now_ms: int) -> None:
+        """Count the delay of a message that the channel has waited for since ``since_ms``."""
+        if self.rules.gap.by is not None:
+            self.results.delays.append((self.rule, now_ms - since_ms))
 
     def pass_on(self, row: int, now_ms: int) -> None:
         """Deliver a record without a label where it arrives; nothing waits for it."""
@@ -150,7 +162,7 @@ class Channel:
         if position - frontier > self.rules.window:
             return Reason.OUTSIDE_WINDOW
         if position < frontier:
-            late = not fresh and any(each.first <= position < each.stop for each in self.skipped)
+            late = not fresh and bool(self._gaps_at(position))
             return Reason.LATE if late else Reason.DUPLICATE
         if fresh:
             return None
@@ -172,6 +184,9 @@ class Channel:
         self.skipped = []
 
     def _accept(self, position: int, message: Waiting, now_ms: int) -> None:
+        if self.rules.gap.by is not None:
+            above = (each.since_ms for at, each in self.held.items() if at > position)
+            self._measure(min(above, default=now_ms), now_ms)
         self.held[position] = message
         if message.fin:
             self.fin = position
@@ -191,7 +206,7 @@ class Channel:
                 self._deliver(message.row)
             else:
                 self.reject(message.row, reason)
-                self._note_gap(self.frontier + 1, reason.text, now_ms - message.since_ms)
+                self._note_gap(self.frontier + 1, reason.text, message.since_ms, now_ms)
                 self._note_lost(message.row, self.frontier)
             if message.fin:
                 self._note_fin(delivered=reason is None)
@@ -210,27 +225,28 @@ class Channel:
 
         None of them is held.
         """
-        self._note_gap(stop, reason, self._waited_ms(now_ms))
+        self._note_gap(stop, reason, now_ms - self._waited_ms(now_ms), now_ms)
         self.frontier = stop
         self._deliver_run(now_ms)
 
-    def _note_gap(self, stop: int, reason: str, waited_ms: int) -> None:
+    def _note_gap(self, stop: int, reason: str, since_ms: int, now_ms: int) -> None:
         """Tell that the labels from the frontier up to ``stop`` are given up, and remember it."""
         labels = self.rules.labels
         gap: dict[str, int | str] = {
             "from": labels.at(self.frontier),
             "to": labels.at(stop),
             "count": stop - self.frontier,
-            "waited_ms": waited_ms,
+            "waited_ms": now_ms - since_ms,
             "reason": reason,
         }
         self._announce(
             ChannelEvent("gap", self.key, self.incarnation, self.epoch, self.frontier, gap)
         )
-        self.skipped.append(Range(self.frontier, stop, self.incarnation))
+        kept_ms = 0 if self.rules.gap.by is None else since_ms
+        self.skipped.append(Range(self.frontier, stop, self.incarnation, since_ms=kept_ms))
         if len(self.skipped) > SKIPPED_RANGES_MAX:
             one, two, *others = self.skipped
-            both = Range(one.first, two.stop, one.incarnation, one.gaps + two.gaps)
+            both = Range(one.first, two.stop, one.incarnation, one.gaps + two.gaps, one.since_ms)
             self.skipped = [both, *others]
 
     def _note_lost(self, row: int, position: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sequencer.channels.delays import Int64s, Quantile
 from sequencer.channels.globs import first_match
 from sequencer.labels import Labels
 
@@ -37,12 +38,14 @@ class Blocked(Protocol):
 class GapPolicy:
     """What happens to missing labels when others have waited for them long enough.
 
-    ``after_ms``: how long that is; None for ever. Each policy is a class of its own, listed in
-    POLICIES; ``word`` is its name in the configuration.
+    ``after_ms``: how long that is; None for ever. ``by``: where that follows from the delays of
+    messages (see :meth:`Rules.by_delays`); then ``after_ms`` is the longest. Each policy
+    is a class of its own, listed in POLICIES; ``word`` is its name in the configuration.
     """
 
     word: ClassVar[str]
     after_ms: int | None = None
+    by: Quantile | None = None
 
     def __post_init__(self) -> None:
         if self.after_ms is not None and self.after_ms < 0:
@@ -186,6 +189,23 @@ class Rules:
             return np.array([getattr(self, name)], dtype=np.int64)
         numbers = np.array([getattr(rules, name) for rules in self.each], dtype=np.int64)
         return numbers[rule]
+
+    @property
+    def measures(self) -> bool:
+        """Whether a gap time follows from delays, which are then counted."""
+        return any(rules.gap.by is not None for rules in self.each)
+
+    def by_delays(self, counts: Int64s) -> Rules:
+        """The same with the gap times that follow from counted delays (rows by rule)."""
+        if not self.measures:
+            return self
+        own, *others = (
+            replace(rules, gap=replace(rules.gap, after_ms=rules.gap.by.of(delays)), others=())
+            if rules.gap.by is not None
+            else replace(rules, others=())
+            for rules, delays in zip(self.each, counts, strict=True)
+        )
+        return replace(own, others=tuple(zip(self.globs, others, strict=True)))
 
     @property
     def wait_ms(self) -> int:

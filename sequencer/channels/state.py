@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sequencer.channels.delays import moved, no_delays
 from sequencer.channels.rules import NEVER_MS, Rules
 
 Int64s = NDArray[np.int64]
@@ -54,6 +55,7 @@ class Skipped:
 
     ``gaps``: of how many gaps each range is; with what was delivered between where these are more
     than one. ``incarnation``: that of its channel when the (first) gap was announced.
+    ``since_ms``: since when messages waited for it; 0 where its channel's rules measure no delays.
     """
 
     channel: Int64s
@@ -61,6 +63,7 @@ class Skipped:
     stop: Int64s
     incarnation: Int64s
     gaps: Int64s
+    since_ms: Int64s
 
     @classmethod
     def empty(cls) -> Skipped:
@@ -85,6 +88,7 @@ class ShardState:
     (position of the FIN, -1 before one came), ``active_ms`` (batch time of the last record),
     ``trailing`` (notices behind the last delivery, which took a sequence each).
     ``rule``: the number of the channel's rules among those whose globs are ``globs``.
+    ``delays`` counts them by rule (`sequencer.channels.delays`), where rules measure; else no rows.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
     """
 
@@ -101,6 +105,7 @@ class ShardState:
     skipped: Skipped
     clock_ms: int = 0
     globs: tuple[str, ...] = ()
+    delays: Int64s = field(default_factory=lambda: no_delays(0))
 
     @classmethod
     def empty(cls) -> ShardState:
@@ -130,9 +135,14 @@ class ShardState:
 
     def under(self, rules: Rules) -> ShardState:
         """The same where each channel has its number among these rules."""
-        if self.globs == rules.globs:
-            return self
-        return replace(self, rule=rules.numbers_of(self.keys), globs=rules.globs)
+        state = self
+        if self.globs != rules.globs:
+            delays = moved(self.delays, self.globs, rules.globs)
+            rule = rules.numbers_of(self.keys)
+            state = replace(self, rule=rule, globs=rules.globs, delays=delays)
+        if rules.measures != bool(len(state.delays)):
+            state = replace(state, delays=no_delays(len(rules.each) if rules.measures else 0))
+        return state
 
     def without(self, gone: Bools) -> ShardState:
         """The same without the channels of the mask ``gone``, which hold nothing."""
@@ -153,8 +163,10 @@ class ShardState:
 
         None for never. The one rule of timers: the service sets them by it, `replay` fires them.
         """
-        if self.globs != rules.globs:
-            return self.under(rules).due_ms(rules)
+        state = self.under(rules)
+        if state is not self:
+            return state.due_ms(rules)
+        rules = rules.by_delays(self.delays)
         due: list[int] = []
         idle = np.ones(len(self), dtype=np.bool_)
         idle[self.held.channel] = False
@@ -168,4 +180,4 @@ class ShardState:
 
 
 COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms", "rule", "trailing")
-assert {field.name for field in fields(ShardState)} >= set(COLUMNS)  # noqa: S101  (a typo guard)
+assert {each.name for each in fields(ShardState)} >= set(COLUMNS)  # noqa: S101  (a typo guard)

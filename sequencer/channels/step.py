@@ -33,7 +33,7 @@ from sequencer.channels.rows import Passing, Rows, Table, merge, open_table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
 from sequencer.channels.unusual import FAULTLESS, PASSES, PlainChannels
-from sequencer.channels.usual import Settled, settle
+from sequencer.channels.usual import Settled, settle, with_delays
 from sequencer.labels import parse_numbers
 from sequencer.sorting import order_by
 
@@ -76,6 +76,7 @@ def step(
     """
     refused = refused or {}
     state = state.under(rules)
+    rules = rules.by_delays(state.delays)
     if not commands:
         return _take(state, arrivals, now_ms, rules, refused, placed)
     held_count = len(state.held)
@@ -149,7 +150,8 @@ def _take(
     due = plain.expire(quiet_held)
     if due.any():
         quiet_held = quiet_held.take(~due[quiet_held.channel])
-    outcome = _close(table, plain, settled, quiet_held, rejected)
+    delays = with_delays(state.delays, table, settled, codes, reasons, plain)
+    outcome = _close(table, plain, settled, quiet_held, rejected, delays)
     outcome = replace(outcome, dropped=_dropped(table, outcome.rejected, codes, held_count, rules))
     return replace(outcome, disorder=disorder, answers=answers)
 
@@ -272,6 +274,7 @@ def _close(
     settled: Settled,
     quiet_held: Rows,
     rejected: Rejected,
+    delays: Int64s,
 ) -> Outcome:
     """Put both ways together: the new state and where each record ended."""
     now_ms, rules = plain.now_ms, plain.rules
@@ -284,6 +287,7 @@ def _close(
         skipped=skipped,
         clock_ms=plain.clock_ms,
         globs=rules.globs,
+        delays=delays,
     )
     slow = np.array(plain.results.delivered, dtype=np.int64).reshape(-1, 3)
     slow_channel = np.array(plain.delivered_channel, dtype=np.int64)

@@ -6,7 +6,7 @@ They have several epochs, a FIN, a full buffer, a gap that is due, or a record t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import astuple, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class PlainChannels:
                 setattr(channel, name, int(table.columns[name][code]))
         first, stop = np.searchsorted(self.skipped.channel, [code, code + 1])
         skipped = self.skipped
-        ranges = (skipped.first, skipped.stop, skipped.incarnation, skipped.gaps)
+        ranges = (skipped.first, skipped.stop, skipped.incarnation, skipped.gaps, skipped.since_ms)
         channel.skipped = [
             Range(*each)
             for each in zip(*(column[first:stop].tolist() for column in ranges), strict=True)
@@ -138,7 +138,7 @@ class PlainChannels:
             return self.old.take(slice(0)), self.skipped
         columns = self.table.columns
         held: list[tuple[int, int, int, int, bool]] = []
-        ranges: list[tuple[int, int, int, int, int]] = []
+        ranges: list[tuple[int, ...]] = []
         for code in sorted(self.channels):
             channel = self.channels[code]
             self.table.exists[code] = channel.exists
@@ -152,8 +152,8 @@ class PlainChannels:
         opened = np.zeros(len(self.table.keys), dtype=np.bool_)
         opened[list(self.channels)] = True
         kept = self.skipped.take(~opened[self.skipped.channel])
-        more = np.array(ranges, dtype=np.int64).reshape(-1, 5)
-        columns_of = (kept.channel, kept.first, kept.stop, kept.incarnation, kept.gaps)
+        more = np.array(ranges, dtype=np.int64).reshape(-1, 6)
+        columns_of = [getattr(kept, each.name) for each in fields(Skipped)]
         both = [np.concatenate(pair) for pair in zip(columns_of, more.T, strict=True)]
         order = order_by(both[0])
         skipped = Skipped(*(column[order] for column in both))

@@ -14,11 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sequencer.channels.delays import halved, with_samples
 from sequencer.channels.disorder import Disorder, measure
 from sequencer.channels.rows import Passing, Rows, Table
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s
+from sequencer.channels.unusual import FAULTLESS, PlainChannels
 from sequencer.sorting import order_by, starts_of
 
 
@@ -157,3 +160,32 @@ def _overfull(
     before = np.concatenate([[0], length])[starts]
     longest: Int64s = np.maximum.reduceat(length, starts) - before
     return longest > limit
+
+
+def with_delays(
+    counts: Int64s,
+    table: Table,
+    settled: Settled,
+    codes: Int64s,
+    reasons: NDArray[np.uint8],
+    plain: PlainChannels,
+) -> Int64s:
+    """The counts of delays with those of this batch, of the rules that measure.
+
+    ``codes`` and ``reasons``: of each arrival; see `unusual.FAULTLESS`.
+    """
+    rules = plain.rules
+    if not rules.measures:
+        return counts
+    channel = codes[reasons == FAULTLESS]
+    channel = channel[~settled.unusual[channel]]
+    rule = table.columns["rule"]
+    measured = np.array([each.gap.by is not None for each in rules.each])
+    late = ~settled.unusual[settled.disorder.channel]
+    late_rule = rule[settled.disorder.channel[late]]
+    counts = with_samples(counts, late_rule, settled.disorder.late_ms[late])
+    counts[:, 0] += np.bincount(rule[channel], minlength=len(counts))
+    counts[:, 0] -= np.bincount(late_rule, minlength=len(counts))
+    counts[~measured] = 0
+    others = np.array(plain.results.delays, dtype=np.int64).reshape(-1, 2)
+    return halved(with_samples(counts, others[:, 0], others[:, 1]))

@@ -75,7 +75,8 @@ def _parts(loc: tuple[Any, ...]) -> list[Any]:
     return [
         part
         for at, part in enumerate(loc)
-        if part != "[key]" and not (at == 1 and loc[0] == "labels" and part in LABEL_KINDS)
+        if part not in ("[key]", "[time]", "[table]")
+        and not (at == 1 and loc[0] == "labels" and part in LABEL_KINDS)
     ]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
+from sequencer.channels.delays import BUCKETS
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from sequencer.sorting import order_by
 from streaming.arrow.ipc import from_line, join, split, squeezed, to_line, unsqueezed
@@ -83,6 +84,7 @@ def encode_shard(shard: Shard) -> StateRow:
                 "left": left,
                 "globs": state.globs,
                 "timed": records.times is not None,
+                "delays": state.delays.tolist(),
             }
         ),
         *(each.line for each in records.segments if not each.name),
@@ -107,10 +109,14 @@ def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = No
         blobs = map(from_line, lines[:3])
         tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
     state, places = _tables(tables, row.clock_ms, timed=contents["timed"])
-    state = replace(state, globs=tuple(contents["globs"]))
+    state = replace(state, globs=tuple(contents["globs"]), delays=_delays(contents["delays"]))
     segments = _segments(contents, lines[4:])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
     return Shard(state, records, totals, contents["tables"], contents["left"])
+
+
+def _delays(rows: list[list[int]]) -> Int64s:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), BUCKETS)
 
 
 def _let_go(shard: Shard) -> tuple[list[str], list[tuple[str, int]]]:
@@ -135,7 +141,7 @@ def _skipped(state: ShardState) -> bytes:
     first = ranges.first - state.frontier[ranges.channel]
     since = ranges.incarnation - state.incarnation[ranges.channel]
     length = ranges.stop - ranges.first
-    return to_bytes([_steps(ranges.channel), first, length, since, ranges.gaps])
+    return to_bytes([_steps(ranges.channel), first, length, since, ranges.gaps, ranges.since_ms])
 
 
 def _places(state: ShardState, records: HeldRecords) -> bytes:
@@ -162,11 +168,11 @@ def _tables(
     segment = row = np.zeros(0, np.int64)
     times: list[Int64s] = []
     if len(ranges):
-        (steps, ahead, length, since, gaps), _ = from_bytes(ranges, 5)
+        (steps, ahead, length, since, gaps, since_ms), _ = from_bytes(ranges, 6)
         channel = np.cumsum(steps)
         first = ahead + frontier[channel]
         incarnation = since + named["incarnation"][channel]
-        skipped = Skipped(channel, first, first + length, incarnation, gaps)
+        skipped = Skipped(channel, first, first + length, incarnation, gaps, since_ms)
     if len(waiting):
         columns, _ = from_bytes(waiting, 6 + timed)
         steps, ahead, since_ms, fin, segment, row, *times = columns

@@ -21,17 +21,18 @@ Range = tuple[int | str, int | str]
 def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
-    ``rule``: the glob of the channel's rules, None for those of the pipeline.
-
     ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next.
     ``missing``: ranges that held messages wait for. ``given_up``: ranges that were skipped and are
-    remembered. ``held_since``, ``active``: RFC 3339.
+    remembered. ``held_since``, ``active``: RFC 3339. ``rule``: the glob of the channel's rules,
+    None for those of the pipeline; ``gap_after_ms``: how long its gaps are waited for now, None for
+    ever.
     """
     state, labels = shard.state, rules.labels
     held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
     skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
     columns = {name: column.tolist() for name, column in state.columns().items()}
     rule = rules.numbers_of(state.keys).tolist()
+    waits = [each.gap.after_ms for each in rules.by_delays(state.under(rules).delays).each]
     for row, key in enumerate(state.keys.to_pylist()):
         frontier, fin = columns["frontier"][row], columns["fin"][row]
         waiting = held.get(row, [])
@@ -48,6 +49,7 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
             "ended": fin != NONE and frontier > fin,
             "active": at(columns["active_ms"][row]),
             "rule": rules.glob_of(rule[row]),
+            "gap_after_ms": waits[rule[row]],
         }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, ClassVar, Self
 
 from sequencer.channels import Op, Rules
+from sequencer.channels.delays import Quantile
 from sequencer.channels.rules import POLICIES, Full
 from streaming.disciplines.plan import Plan
 from streaming.settings.fields import ValueField
@@ -17,6 +18,7 @@ def _decided(rules: Rules) -> dict[str, Any]:
     return {
         "gap": rules.gap.word,
         "gap_after_ms": rules.gap.after_ms,
+        "gap_by": None if rules.gap.by is None else astuple(rules.gap.by),
         "held_max": rules.held_max,
         "window": rules.window,
         "full": rules.full.value,
@@ -29,11 +31,12 @@ def _decided(rules: Rules) -> dict[str, Any]:
 
 def _under(rules: Rules, decided: Mapping[str, Any]) -> Rules:
     """The inverse of :func:`_decided`; the labels are those of ``rules``."""
+    by = None if decided["gap_by"] is None else Quantile(*decided["gap_by"])
     flags = ("drop_duplicates", "pass_unlabelled", "notices")
     same = ("held_max", "window", "retire_after_ms", *flags)
     return replace(
         rules,
-        gap=POLICIES[decided["gap"]](decided["gap_after_ms"]),
+        gap=POLICIES[decided["gap"]](decided["gap_after_ms"], by),
         full=Full(decided["full"]),
         **{name: decided[name] for name in same},
     )

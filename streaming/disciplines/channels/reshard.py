@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
+from sequencer.channels.delays import no_delays
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
@@ -75,12 +76,21 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
         joined([state.skipped.channel + at for state, at in placed]),
         *(
             joined([getattr(state.skipped, name) for state in states])
-            for name in ("first", "stop", "incarnation", "gaps")
+            for name in ("first", "stop", "incarnation", "gaps", "since_ms")
         ),
     )
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
     clock_ms = max((state.clock_ms for state in states), default=0)
-    return ShardState(keys, **numbers, held=held, skipped=skipped, clock_ms=clock_ms, globs=globs)
+    delays = np.sum([state.delays for state in states], axis=0) if states else no_delays(0)
+    return ShardState(
+        keys,
+        **numbers,
+        held=held,
+        skipped=skipped,
+        clock_ms=clock_ms,
+        globs=globs,
+        delays=delays,
+    )
 
 
 def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
@@ -96,4 +106,5 @@ def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
         skipped=replace(skipped, channel=row[skipped.channel]),
         clock_ms=state.clock_ms,
         globs=state.globs,
+        delays=state.delays,
     )

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
+from sequencer.channels.delays import Quantile
 from sequencer.channels.globs import matches
 from sequencer.channels.rules import (
     CUSTOM_SEARCH_MIN,
@@ -37,11 +38,38 @@ CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
 """A custom sequence is searched two windows ahead, among the labels that it may have in all."""
 
 
+class SetsItself(Table):
+    """A gap time that follows from how late messages came."""
+
+    quantile: Annotated[float, Field(ge=0.5, le=0.9999)]
+    least: Duration
+    most: Duration
+
+    @model_validator(mode="after")
+    def _ordered(self) -> SetsItself:
+        if self.least > self.most:
+            raise fault(f"is longer than most, {self.most}; write that or less", "least")
+        return self
+
+    def __str__(self) -> str:
+        return f"the quantile {self.quantile}, {self.least} … {self.most}"
+
+
+def _kind_of_time(value: Any) -> str:
+    return "[table]" if isinstance(value, dict | SetsItself) else "[time]"
+
+
+GapTime = Annotated[
+    Annotated[Duration, Tag("[time]")] | Annotated[SetsItself, Tag("[table]")],
+    Discriminator(_kind_of_time),
+]
+
+
 class GapPolicy(Table):
     """What to do about missing labels that others wait for."""
 
     policy: Literal["wait", "skip", "fail"] = "wait"
-    after: Duration | None = None
+    after: GapTime | None = None
 
     @model_validator(mode="after")
     def _after_fits(self) -> GapPolicy:
@@ -186,7 +214,12 @@ class ChannelPipeline(ByChannel):
 
 
 def _policy(gap: GapPolicy) -> Policy:
-    return POLICIES[gap.policy](gap.after.ms) if gap.after else WAIT
+    if gap.after is None:
+        return WAIT
+    if isinstance(gap.after, SetsItself):
+        by = Quantile(gap.after.quantile, gap.after.least.ms, gap.after.most.ms)
+        return POLICIES[gap.policy](by.most_ms, by)
+    return POLICIES[gap.policy](gap.after.ms)
 
 
 def _other(rule: ChannelRule, own: Rules) -> Rules:

@@ -17,6 +17,7 @@ from sequencer.channels import (
     Skip,
     step,
 )
+from sequencer.channels.delays import Quantile
 from sequencer.channels.outcome import REASONS, Reason
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from tests.sequencer.channels.model import NaiveChannels
@@ -198,11 +199,11 @@ def stories(draw, keys=(b"", b"a", b"b", b"c\xff"), pauses=tuple(range(21))):
 
 
 @st.composite
-def other_rules(draw, rules, globs):
+def other_rules(draw, rules, globs, times=(None, 0, 15, 40)):
     """Rules of some channels, for the step and for the model; they may change at any time."""
     others = []
     for glob in draw(st.lists(st.sampled_from(globs), max_size=3)):
-        gap_after = draw(st.sampled_from([None, 0, 15, 40]))
+        gap_after = draw(st.sampled_from(times))
         widest = 1000 if rules.labels.cycle is None else (rules.labels.cycle - 1) // 2
         differs = dict(
             gap_after=gap_after,
@@ -220,11 +221,16 @@ def other_rules(draw, rules, globs):
     ), others
 
 
+def policy(gap_after):
+    if isinstance(gap_after, Quantile):
+        return Skip(gap_after.most_ms, gap_after)
+    return WAIT if gap_after is None else Skip(gap_after)
+
+
 def _rules(own, differs):
-    gap_after = differs["gap_after"]
     return replace(
         own,
-        gap=WAIT if gap_after is None else Skip(gap_after),
+        gap=policy(differs["gap_after"]),
         held_max=differs["held_max"],
         window=differs["window"],
         full=Full(differs["full"]),

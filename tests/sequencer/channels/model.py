@@ -5,6 +5,9 @@ It keeps every label it ever delivered or gave up, looks at one record at a time
 
 from fnmatch import fnmatchcase
 
+from sequencer.channels import delays as model_delays
+from sequencer.channels.delays import Quantile
+
 
 class NaiveChannels:
     searched = False
@@ -20,6 +23,7 @@ class NaiveChannels:
             gap_after=gap_after,
             retire_after=retire_after,
             drop=False,
+            glob=None,
         )
         self.channels = {}
         self.refused = {}
@@ -31,13 +35,31 @@ class NaiveChannels:
         self.notices, self.told = False, []  # (key, sequence, incarnation, kind, position)
         self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.dropped = []
+        self.delays, self.delays_before = [], []  # (rule, ms) of what came, where rules measure
+
+    def after(self, key):
+        """The gap time of a channel: by the delays that were known when the batch began."""
+        rule = self.rule(key, "gap_after")
+        if not isinstance(rule, Quantile):
+            return rule
+        which = self.rule(key, "glob")
+        delays = sorted(ms for glob, ms in self.delays_before if glob == which)
+        if len(delays) < model_delays.SAMPLES_MIN:
+            return rule.most_ms
+        at = next(n for n in range(len(delays)) if n + 1 >= rule.share * len(delays))
+        bounds = [int(bound) for bound in model_delays.BOUNDS if bound >= delays[at]]
+        return min(max(bounds[0], rule.least_ms), rule.most_ms)
+
+    def measure(self, key, since, now):
+        if isinstance(self.rule(key, "gap_after"), Quantile):
+            self.delays.append((self.rule(key, "glob"), now - since))
 
     def rule(self, key, name):
         """What the first rule that matches says, or else the pipeline."""
         for glob, differs in self.ruled:
             try:
                 if fnmatchcase(key.decode(), glob):
-                    return {**self.own, **differs}[name]
+                    return {**self.own, **differs, "glob": glob}[name]
             except UnicodeDecodeError:
                 break
         return self.own[name]
@@ -56,6 +78,7 @@ class NaiveChannels:
             return
         if reason[0] == "late":
             self.reject(row, "late", self.channels[key], reason[1])
+            self.measure(key, self.channels[key]["lost_since"][reason[2]], now)
             return
         at, number = reason
         c = self.channels.get(key)
@@ -68,6 +91,7 @@ class NaiveChannels:
             self.tell(key, c, "epoch", 0)
             c.update(epoch=number, frontier=0, fin=None, done=set(), lost={})
         c["active"] = now
+        self.measure(key, min([h[1] for p, h in c["held"].items() if p > at], default=now), now)
         c["held"][at] = (row, now, fin)
         if fin:
             c["fin"] = at
@@ -108,6 +132,7 @@ class NaiveChannels:
         self.lives_of_gaps.append(c["born"])
         for at in positions:
             c["lost"][at] = (key, c["born"], c["epoch"], first)
+            c["lost_since"][at] = self.clock - waited
         self.tell(key, c, "gap", first)
 
     def blank(self, epoch, now):
@@ -117,6 +142,7 @@ class NaiveChannels:
             fin=None,
             done=set(),
             lost={},
+            lost_since={},
             held={},
             n=0,
             last=-1,
@@ -163,7 +189,7 @@ class NaiveChannels:
         if at - c["frontier"] > window:
             return "outside-window"
         if at in c["lost"]:
-            return "late", c["lost"][at]
+            return "late", c["lost"][at], at
         if at < c["frontier"] or at in c["held"]:
             return "duplicate"
         full = len(c["held"]) >= self.rule(key, "held_max")
@@ -275,7 +301,7 @@ class NaiveChannels:
         now = self.clock = max(self.clock, now)
         for key in list(self.channels):
             c = self.channels[key]
-            after = self.rule(key, "gap_after")
+            after = self.after(key)
             while (
                 after is not None
                 and c["held"]
@@ -286,6 +312,7 @@ class NaiveChannels:
                 self.others.append(("retired", key, c["n"]))
                 del self.channels[key]
         self.clock = max(self.clock, *self.born_after.values(), 0)
+        self.delays_before = [*self.delays]
 
     def held_rows(self):
         return sorted(h[0] for c in self.channels.values() for h in c["held"].values())

@@ -18,7 +18,7 @@ GLOBS = ["a*", "b", "vip.*", "*", "?", "[ab]", "[!a]*"]
 LABELS = LinearLabels()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(stories(keys=(b"a", b"b", b"vip.x", b"c\xff")), st.data())
 def test_rules_by_channel_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story

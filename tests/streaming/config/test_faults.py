@@ -9,6 +9,8 @@ from streaming.config import load_config, parse_config
 from streaming.errors import ConfigError
 from tests.streaming.config.configs import channel, faults, faults_of
 
+SETS = 'policy = "skip", after = { least = "1 s", most = "9 s"'
+
 
 def test_all_faults_are_told_at_once():
     told = faults("""
@@ -103,6 +105,16 @@ def test_all_faults_are_told_at_once():
         ('gap = { after = "1 s" }', "pipelines.p.gap.after: has no meaning"),
         ('gap = { policy = "skip" }', 'pipelines.p.gap.after: policy "skip" needs it; write'),
         ('gap = { policy = "fail" }', 'pipelines.p.gap.after: policy "fail" needs it; write'),
+        (f"gap = {{ {SETS} }} }}", "gap.after.quantile: is missing"),
+        ('gap = { policy = "skip", after = { quantile = 0.9, least = "1 s" } }', "after.most: is mi"),
+        ('gap = { policy = "skip", after = "soon" }', "pipelines.p.gap.after: is no length of time"),
+        (f"gap = {{ {SETS}, quantile = 1 }} }}", "gap.after.quantile: must be 0.9999 or less"),
+        (f"gap = {{ {SETS}, quantile = 0.4 }} }}", "gap.after.quantile: must be 0.5 or more"),
+        (f"gap = {{ {SETS}, quantile = 0.9, max = 1 }} }}", "gap.after.max: unknown key; "),
+        (
+            'gap = { policy = "skip", after = { quantile = 0.9, least = "2 s", most = "1 s" } }',
+            "pipelines.p.gap.after.least: is longer than most, 1 s",
+        ),
         ("buffer = { held = 0 }", "pipelines.p.buffer.held: must be 1 or more"),
         (f"buffer = {{ held = {HELD_MAX + 1} }}", f"buffer.held: must be {HELD_MAX} or less"),
         ("buffer = { held = true }", "pipelines.p.buffer.held: must be a whole number"),

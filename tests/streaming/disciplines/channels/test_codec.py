@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sequencer.channels import Full, Held, Rules, ShardState, Skip
+from sequencer.channels.delays import no_delays, with_samples
 from sequencer.channels.state import COLUMNS, Skipped
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
@@ -47,13 +48,15 @@ def shards(draw):
     of_held, of_ranges = of_channels(20), of_channels(5)
     fin = column(st.integers(0, 1), len(of_held)).astype(np.bool_)
     held = Held(of_held, column(WIDE, len(of_held)), column(WIDE, len(of_held)), fin)
-    ranges = (column(WIDE, len(of_ranges)) for _ in range(4))
+    ranges = (column(WIDE, len(of_ranges)) for _ in range(5))
     state = ShardState(
         pa.array(keys, pa.binary()),
         **numbers,
         held=held,
         skipped=Skipped(of_ranges, *ranges),
         clock_ms=draw(st.integers(0, 2**50)),
+        globs=("a*", "[b]"),
+        delays=with_samples(no_delays(3), np.array([0, 2, 2]), np.array([0, 30, 2**50])),
     )
     schema = record_schema(plan(RULES))
     record = dict.fromkeys(schema.names) | {"topic": 0, "partition": 0, "timestamp": 0}
@@ -65,6 +68,7 @@ def shards(draw):
 def as_lists(state):
     """All that a state has, as what can be compared."""
     told = {"keys": state.keys.to_pylist(), "clock_ms": state.clock_ms}
+    told |= {"globs": state.globs, "delays": state.delays.tolist()}
     told |= {name: column.tolist() for name, column in state.columns().items()}
     for part in (state.held, state.skipped):
         told |= {

@@ -2,12 +2,14 @@
 
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sequencer.channels import Full, Rules, Skip
+from sequencer.channels.delays import Quantile
 from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.columns import last_headers
@@ -76,12 +78,14 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
     ]
     rules = Rules(
         labels,
-        gap=Skip(40),
+        gap=Skip(40, Quantile(0.9, 5, 40)) if seed % 2 else Skip(40),
         held_max=6,
         window=25,
         full=list(Full)[seed % 2],
         retire_after_ms=300,
     )
+    if seed % 4 > 1:
+        rules = replace(rules, others=(("[ab]", replace(rules, gap=Skip(20), held_max=3)),))
     p = plan(rules)
     schema = record_schema(p)
     records = rows(random.Random(seed), 300, labels)
