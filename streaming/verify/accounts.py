@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sequencer.judging.invariants import SENDER_ORDER
@@ -26,8 +26,9 @@ class Settings:
     ``partitions``: of each output topic. ``due``: for each input and command partition the offset
     below which everything has had its time, so that what is missing is a fault, above it is held;
     None: everything has. ``now_ms``: when the topics were read; removed names are remembered for
-    ``retire_after_ms``. ``cause_header``: the header of inputs in which senders name the deliveries
-    that were read before, by anyone, as `topic/partition@offset`, with commas between.
+    ``retire_after_ms``. ``input_commands``: what inputs may ask for. ``cause_header``: the header
+    of inputs in which senders name the deliveries that were read before, by anyone, as
+    `topic/partition@offset`, with commas between.
     """
 
     pipeline: str
@@ -39,6 +40,7 @@ class Settings:
     now_ms: int = 0
     due: Ends = None
     cause_header: str = ""
+    input_commands: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Command:
     """A command: ``op``, ``subject`` and ``others`` are empty where it cannot be read.
 
     ``timestamp``: of its record (ms). ``if_version``: the version that the subject must have.
-    ``in_input``: it is a record of an input.
+    ``in_input``: it is a record of an input, of a ``sender``.
     """
 
     told: str
@@ -48,6 +48,7 @@ class Command:
     timestamp: int = 0
     if_version: int | None = None
     in_input: bool = False
+    sender: bytes | None = None
     answers: list[Event] = field(default_factory=list)
 
     @property
@@ -91,7 +92,7 @@ def read_command(
     if asked and fields:
         fields["op"] = asked
     command = Command(str(record), record.place, own_id(fields), timestamp=record.timestamp)
-    command.in_input = bool(asked)
+    command.in_input, command.sender = bool(asked), record.key
     op = fields.get("op")
     if not isinstance(op, str) or op not in ops:
         return command

@@ -18,7 +18,7 @@ and events: `unanswered`, `answered-twice`, `wrong-answer`, `invented-answer`, `
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -68,14 +68,13 @@ class GroupSettings(accounts.Settings):
     """What the judge must know of the pipeline's configuration.
 
     ``by_batch``: a group's version and its overlaps' numbers change by its own memberships alone.
-    ``stamps``: whether deliveries must have them. ``input_commands``: what inputs may ask for.
+    ``stamps``: whether deliveries must have them.
     """
 
     groups: Mapping[str, frozenset[str]]
     across_groups: bool = False
     by_batch: bool = False
     stamps: bool = True
-    input_commands: Collection[str] = ()
 
 
 def judge(

@@ -43,11 +43,13 @@ from streaming.verify.commands import (
     read_command,
     read_events,
     unanswered,
+    without_commands,
 )
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text
 from streaming.verify.inputs import Inputs
 from streaming.verify.multicast_deliveries import MulticastDeliveries
+from streaming.verify.node_ends import judge_ends
 from streaming.verify.nodes import (
     ALIVE,
     DEAD,
@@ -95,8 +97,10 @@ class _Judge:
         self.rejects = read_rejects(verdict, material.rejects, prefix)
         self.events = read_events(verdict, material.events, repeats=repeats)
         self.commands = [read_command(record, OPS) for record in material.commands]
+        allowed = settings.input_commands
+        messages = without_commands(material.inputs, allowed, OPS, self.commands)
+        self.inputs = Inputs(messages, ("to", "handles"), settings.cause_header)
         answer(verdict, self.commands, self.events)
-        self.inputs = Inputs(material.inputs, ("to", "handles"), settings.cause_header)
         self.nodes, self.ends = replay(verdict, by_subject(self.commands))
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.bad: dict[int, str] = {}
@@ -122,13 +126,7 @@ class _Judge:
             lambda _: None,
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
-        for stamp, command in self.ends.items():
-            message = deliveries.numbers.get(stamp, -1)
-            if message >= 0 and message not in deliveries.notices:
-                witness = f"{command.answers[0].told} has the stamp of {deliveries.name(message)}"
-                verdict.find(
-                    "same-stamp", f"{witness}, got by {self.histories.first_place(message)}"
-                )
+        judge_ends(verdict, self.ends, deliveries, self.inputs, self.of)
         self._read_undelivered()
         self._judge_unknown()
 

@@ -68,7 +68,7 @@ class Node:
 def replay(
     verdict: Verdict, commands: Mapping[str, Sequence[Command]]
 ) -> tuple[dict[bytes, Node], dict[Stamp, Command]]:
-    """The nodes through all commands, and the destructions by stamp; wrong answers are told."""
+    """The nodes through all commands, and the destructions by stamp; wrong answers are found."""
     nodes: dict[bytes, Node] = {}
     ends: dict[Stamp, Command] = {}
     for name, changes in commands.items():
@@ -112,6 +112,9 @@ def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, C
         life.ending, life.ended = True, ""
         return
     answer = command.answers[0]
+    if command.in_input and command.sender != life.owner:
+        witness = f"{answer.told} says {DONE}, but the node is another's"
+        verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
     life.ended = str(answer.fields.get("at", ""))
     timestamp, sender = answer.fields.get("timestamp"), answer.fields.get("from")
     if type(timestamp) is not int or not isinstance(sender, str):

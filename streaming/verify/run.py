@@ -106,7 +106,6 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
         across_groups=pipeline.across_groups,
         by_batch=pipeline.sequencing == "batch",
         stamps=pipeline.stamps,
-        input_commands=pipeline.input_commands,
     )
     verdict = group.judge(settings, Material(*reading.of(pipeline, outputs)))
     reading.extras.finish(verdict)
@@ -134,6 +133,7 @@ def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
         "now_ms": int(time.time() * 1000),
         "due": asked.due,
         "cause_header": asked.cause_header,
+        "input_commands": asked.settings.input_commands,
     }
 
 

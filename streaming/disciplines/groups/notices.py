@@ -1,4 +1,4 @@
-"""Notices: what subscribers are told, in their streams, of changes of their groups.
+"""Notices: records in the streams of subscribers about changes of their groups.
 
 A notice has a null value and the headers `notice` (`removed`, `joined` or `left`), `detail` (the
 event of the change, as JSON), `sequence` and `incarnation`.
@@ -37,7 +37,7 @@ def detail(
 
 
 def words(op: str, who: Ints, entered: Ints, left: Ints) -> Ints:
-    """Return the word (its place in WORDS) for each subscriber that is told of a change."""
+    """Return the word (its place in WORDS) for each subscriber that gets a notice of a change."""
     if op == "remove":
         return np.zeros(len(who), np.int64)
     here = WORDS.index(JOINED) if len(entered) else WORDS.index(LEFT)

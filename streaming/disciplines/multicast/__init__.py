@@ -45,7 +45,11 @@ def _plan(
     )
 
     if settings.order == "batch":
-        return BatchMulticastPlan(**few_shards(common), commands=settings.commands)
+        return BatchMulticastPlan(
+            **few_shards(common),
+            commands=settings.commands,
+            input_commands=settings.input_commands,
+        )
     return MulticastPlan(
         **few_shards(common),
         commands=settings.commands,
@@ -91,7 +95,7 @@ MULTICAST = Discipline(
         f"streaming.disciplines.multicast.{'batched' if settings.order == 'batch' else 'operator'}",
     ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
-    counted=("transit", "undelivered", "notices"),
+    counted=("transit", "undelivered", "notices", "commands"),
     reasons=(
         "missing-sender",
         "bad-destination",

@@ -8,9 +8,9 @@ commands before its records. Who gets what and holds what is in `sequencer.multi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from streaming.disciplines.broadcast import (
     BroadcastWork,
     record_homes,
 )
-from streaming.disciplines.commands import Refused, place_of
+from streaming.disciplines.commands import Refused, asked_in, place_of, stretches
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import (
     DESTROY,
@@ -38,7 +38,8 @@ from streaming.disciplines.multicast.nodes import (
     command_id,
     latin,
     raw,
-    read_command,
+    readable,
+    releasing,
     shown,
     signed,
 )
@@ -47,18 +48,12 @@ from streaming.disciplines.multicast.records import (
     DESTINATIONS_MAX,
     HANDLES_MAX,
     PEER_BYTES_MAX,
-    copied,
-    delivered,
-    notices_sent,
 )
-from streaming.disciplines.multicast.slices import Passed, deliveries
+from streaming.disciplines.multicast.slices import SLICE_MAX, End, Passed, deliveries, notices
 from streaming.disciplines.refused import Name
 from streaming.disciplines.state_keys import shards_of
 
 LIMITS = MessageLimits(DESTINATIONS_MAX, HANDLES_MAX, PEER_BYTES_MAX)
-SLICE_MAX = 500_000
-"""Deliveries that are made at a time."""
-
 NUMBERS = ("sequence", "incarnation", "last_ms")
 PEERS = pa.schema([("key", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 PAIRS = pa.schema([("step", pa.int64())])
@@ -75,24 +70,11 @@ class BatchOperator(BroadcastOperator):
         return BatchCore(self.plan, shard)
 
 
-class _End(NamedTuple):
-    """A node's destruction: its place in the order, its command's time.
-
-    ``rows``: the holders', with the ``sequence`` of the notice to each.
-    """
-
-    node: str
-    owner: str
-    stamp: int
-    time_ms: int
-    rows: Int64s
-    sequence: Int64s
-
-
 class BatchCore(BroadcastCore):
     """One shard: what its peers got and hold.
 
-    ``clock``: commands and records so far, of all.
+    ``clock``: commands and records so far, of all. Of the batch, ``asked``: its records that are
+    commands, and what they ask for; ``ended``: by node the record that destroyed it.
     """
 
     def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
@@ -103,14 +85,27 @@ class BatchCore(BroadcastCore):
         self.nodes = Nodes(plan.retire_after_ms)
         self.peers = Peers.empty()
         self.holders = Holders.of(np.zeros(0, np.int64))
+        self.asked: dict[int, str] = {}
+        self.ended: dict[str, int] = {}
 
     def step(self, work: BroadcastWork) -> Iterator[Write]:
-        """Commands first, then what senders sent."""
+        """Commands first, then what senders sent, with the commands among it in their place."""
         events = self._retire(work.now_ms)
-        ends = self._commands(work, events)
+        self.ended = {}
+        self.asked = asked_in(work.records, self.plan.input_commands)
+        ends = self._commands(work.commands, None, work.now_ms, events)
         yield from self._notices(ends)
-        if len(work.records):
-            yield from self._records(work, events)
+        home = record_homes(work.records, self.plan.shards) == self.shard
+        for first, stop in stretches(len(work.records), self.asked):
+            part = work.records.slice(first, stop - first)
+            if len(part):
+                yield from self._records(part, home[first:stop], work.now_ms, events)
+            if stop in self.asked:
+                self.totals.commands += int(home[stop])
+                row = work.records.slice(stop, 1)
+                ends = self._commands(row, self.asked[stop], work.now_ms, events)
+                self.ended |= {end.node: stop for end in ends}
+                yield from self._notices(ends)
         self.totals.channels = len(self.peers)
         yield self.plan.events, output.events(events)
 
@@ -124,12 +119,21 @@ class BatchCore(BroadcastCore):
         (stamp, _), _ = self.plan.message_of(name)
         return int(stamp or 0) - 1 - (self.clock - len(work.records))
 
+    def is_notice(self, work: BroadcastWork, name: Name) -> bool:
+        """Whether a delivery tells of a destruction."""
+        record = self.origin(work, name)
+        return record < 0 or record in self.asked
+
     def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
-        """Return the peers and nodes that a record names, without nodes that are destroyed."""
+        """Return the peers and nodes that a record names, without nodes that were destroyed."""
         ((to, _),) = last_headers(flat(work.records["headers"]).slice(record, 1), ["to"])
         names = set((to[0].as_py() or b"").split(b","))
         nodes = {name: self._find(name[1:], work.now_ms) for name in names if name[:1] == b"@"}
-        gone = {name for name, node in nodes.items() if node is None or node.destroyed}
+        gone = {
+            name
+            for name, node in nodes.items()
+            if node is None or (node.destroyed and self.ended.get(latin(name[1:]), -1) < record)
+        }
         return {name.decode(errors="surrogateescape") for name in names - gone}
 
     def dump(self) -> bytes:
@@ -185,31 +189,36 @@ class BatchCore(BroadcastCore):
 
     # --- Commands.
 
-    def _commands(self, work: BroadcastWork, events: list[Event]) -> list[_End]:
+    def _commands(
+        self, commands: pa.Table, asked: str | None, now_ms: int, events: list[Event]
+    ) -> list[End]:
         """Carry out the commands, as every shard does; the destructions among them.
 
+        ``asked``: what a record of an input asks for, by its header.
         The first shard answers; what a peer releases is answered by the peer's.
         """
-        if not len(work.commands):
+        if not len(commands):
             return []
-        for _ in self.nodes.forget(work.now_ms):
+        for _ in self.nodes.forget(now_ms):
             pass  # nobody holds a handle to it
-        rows = work.commands.to_pylist()
-        read = [_read(row["value"]) for row in rows]
-        names = pa.array([_releasing(command) for command in read], pa.binary())
+        rows = commands.to_pylist()
+        read = [readable(row["value"], asked) for row in rows]
+        names = pa.array([releasing(command) for command in read], pa.binary())
         peers = self.peers.rows(names).tolist()
         answering = np.where(pc.equal(names, b""), 0, shards_of(names, self.plan.shards))
-        ends: list[_End] = []
+        ends: list[End] = []
         for at, (row, command) in enumerate(zip(rows, read, strict=True)):
             stamp = self.clock + 1 + at
             try:
-                more = self._do(command, (stamp, row["timestamp"]), peers[at], work.now_ms, ends)
+                if asked and isinstance(command, NodeCommand):
+                    self.nodes.require_owner(command, row["key"], now_ms)
+                more = self._do(command, (stamp, row["timestamp"]), peers[at], now_ms, ends)
             except Refused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if answering[at] == self.shard:
                 place, asked_as = place_of(row, self.plan), command_id(row["value"])
                 more |= signed(row["value"])
-                events.append(output.answer(self.plan.pipeline, place, asked_as, work.now_ms, more))
+                events.append(output.answer(self.plan.pipeline, place, asked_as, now_ms, more))
         self.holders.settle()
         self.clock += len(rows)
         return ends
@@ -220,7 +229,7 @@ class BatchCore(BroadcastCore):
         when: tuple[int, int],
         peer: int,
         now_ms: int,
-        ends: list[_End],
+        ends: list[End],
     ) -> dict[str, Any]:
         """Carry out one command; what the answer says. Raises Refused."""
         if isinstance(command, Refused):
@@ -231,42 +240,25 @@ class BatchCore(BroadcastCore):
             repeated |= {"timestamp": when[0], "from": shown(life.owner)}
             rows = self.holders.destroy(life.number)
             sequence = self.peers.number(rows, now_ms)
-            ends.append(_End(command.node, life.owner, *when, rows, sequence))
+            ends.append(End(command.node, life.owner, *when, rows, sequence))
         elif command.op == RELEASE and peer >= 0:
             self.holders.release(life.number, peer)
             repeated["incarnation"] = int(self.peers.incarnation[peer])
             repeated["sequence"] = int(self.peers.sequence[peer])
         return repeated
 
-    def _notices(self, ends: list[_End]) -> Iterator[Write]:
+    def _notices(self, ends: Sequence[End]) -> Iterator[Write]:
         """A record for each holder of a destroyed node."""
-        counts = np.array([len(end.rows) for end in ends], np.int64)
-        for first, stop in slices(counts, SLICE_MAX):
-            part = ends[first:stop]
-            rows = np.concatenate([end.rows for end in part])
-            which = np.repeat(np.arange(len(part)), counts[first:stop])
-            sent = notices_sent(
-                [raw(end.owner) for end in part],
-                [end.stamp for end in part],
-                [end.time_ms for end in part],
-            )
-            present, peer = np.unique(rows, return_inverse=True)
-            to = (self.peers.keys.take(pa.array(present)), peer)
-            nodes = pa.array([end.node.encode() for end in part], pa.binary())
-            added = {
-                "notice": copied(nodes, which),
-                "sequence": np.concatenate([end.sequence for end in part]),
-                "incarnation": self.peers.incarnation[rows],
-            }
-            self.totals.notices += len(rows)
-            yield self.plan.output, delivered(sent, which, to, to, added)
+        for table in notices(ends, self.peers):
+            self.totals.notices += len(table)
+            yield self.plan.output, table
 
     # --- Messages.
 
-    def _records(self, work: BroadcastWork, events: list[Event]) -> Iterator[Write]:
-        """Deliveries to this shard's peers; rejects and events of records at home here."""
-        records, now_ms = work.records, work.now_ms
-        mine = record_homes(records, self.plan.shards) == self.shard
+    def _records(
+        self, records: pa.Table, mine: Bools, now_ms: int, events: list[Event]
+    ) -> Iterator[Write]:
+        """Deliveries to this shard's peers; rejects and events of those at home here (``mine``)."""
         (to, _), (handles, has_handles) = last_headers(flat(records["headers"]), ["to", "handles"])
         find = partial(self._find, now_ms=now_ms)
         messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
@@ -289,7 +281,7 @@ class BatchCore(BroadcastCore):
         self.clock += len(records)
         self.totals.seen += int(mine.sum())
         self.totals.delivered += int(copies.counts.sum())
-        self._undelivered(work, messages, mine, events)
+        self._undelivered(records, messages, mine, now_ms, events)
         yield self.plan.rejects, self._rejects(records, messages, mine)
 
     def _rows_of(self, messages: Messages, copies: Copies, now_ms: int) -> Int64s:
@@ -314,19 +306,24 @@ class BatchCore(BroadcastCore):
         self.peers.last_ms[rows[rows >= 0]] = now_ms
 
     def _undelivered(
-        self, work: BroadcastWork, messages: Messages, mine: Bools, events: list[Event]
+        self,
+        records: pa.Table,
+        messages: Messages,
+        mine: Bools,
+        now_ms: int,
+        events: list[Event],
     ) -> None:
         """An event for each destination that was destroyed before the message."""
         record, name = messages.undelivered(mine)
         self.totals.undelivered += len(record)
         if not len(record):
             return
-        rows = work.records.select(["topic", "partition", "offset", "key"])
+        rows = records.select(["topic", "partition", "offset", "key"])
         rows = rows.take(pa.array(record)).to_pylist()
         names = messages.to.names.take(pa.array(name)).to_pylist()
         for row, to in zip(rows, names, strict=True):
             place, text = place_of(row, self.plan), to.decode(errors="backslashreplace")
-            events.append(undelivered(self.plan.pipeline, place, row["key"], text, work.now_ms))
+            events.append(undelivered(self.plan.pipeline, place, row["key"], text, now_ms))
 
     def _rejects(self, records: pa.Table, messages: Messages, mine: Bools) -> pa.Table:
         at = np.flatnonzero(mine & ~messages.good)
@@ -335,16 +332,3 @@ class BatchCore(BroadcastCore):
             self.totals.reject(REASONS[reason], int(count))
         rejected = records.take(pa.array(at)).combine_chunks()
         return output.rejects(rejected, pa.array(REASONS).take(pa.array(reasons)), self.plan.inputs)
-
-
-def _read(value: bytes | None) -> NodeCommand | Refused:
-    try:
-        return read_command(value)
-    except Refused as refused:
-        return refused
-
-
-def _releasing(command: NodeCommand | Refused) -> bytes:
-    """The peer that gives a handle back; empty where none does."""
-    releases = isinstance(command, NodeCommand) and command.op == RELEASE
-    return command.other.encode() if releases else b""  # type: ignore[union-attr]

@@ -17,6 +17,7 @@ from streaming.disciplines.commands import (
     name_fault,
     own_id,
     read_object,
+    read_request,
     signature,
 )
 
@@ -41,9 +42,12 @@ class NodeCommand:
         return {"op": self.op, "node": self.node, **({role: self.other} if role else {})}
 
 
-def read_command(value: bytes | None) -> NodeCommand:
-    """A command. Raises Refused where it cannot be read; `command_id` has its id then, too."""
-    request = read_object(value)
+def read_command(value: bytes | None, asked: str | None = None) -> NodeCommand:
+    """A command; ``asked``: the operation of a record of an input, which its header names.
+
+    Raises Refused where it cannot be read; `command_id` has its id then, too.
+    """
+    request = read_request(value, asked)
     signature(request)
     op, node = request.get("op"), request.get("node")
     if not isinstance(op, str) or op not in OPS:
@@ -57,6 +61,20 @@ def read_command(value: bytes | None) -> NodeCommand:
     if wrong := name_fault(other) or _unnameable(str(other)):
         raise Refused(f"bad-{role}", f"the {role}'s name {wrong}")
     return NodeCommand(op, str(node), str(other))
+
+
+def readable(value: bytes | None, asked: str | None) -> NodeCommand | Refused:
+    """A command, or why it is refused."""
+    try:
+        return read_command(value, asked)
+    except Refused as refused:
+        return refused
+
+
+def releasing(command: NodeCommand | Refused) -> bytes:
+    """The peer that gives a handle back; empty where none does."""
+    releases = isinstance(command, NodeCommand) and command.op == RELEASE
+    return command.other.encode() if releases else b""  # type: ignore[union-attr]
 
 
 def command_id(value: bytes | None) -> str | None:
@@ -134,6 +152,13 @@ class Nodes:
             life.destroyed_ms = now_ms
             self._text = ""
         return life
+
+    def require_owner(self, command: NodeCommand, sender: bytes | None, now_ms: int) -> None:
+        """Raise Refused where somebody else than its owner destroys a node."""
+        life = self.find(latin(command.node.encode()), now_ms)
+        if command.op == DESTROY and life is not None and raw(life.owner) != sender:
+            owner = shown(life.owner)
+            raise Refused("not-owner", f"node {command.node} is {owner}'s, the record another's")
 
     def _create(self, command: NodeCommand, now_ms: int) -> KnownNode:
         name = latin(command.node.encode())

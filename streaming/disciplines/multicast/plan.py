@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from streaming.disciplines.broadcast import BroadcastPlan
-from streaming.disciplines.plan import ExchangePlan
+from streaming.disciplines.plan import ExchangePlan, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +20,14 @@ class MulticastPlan(ExchangePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMulticastPlan(BroadcastPlan):
-    """One pipeline of discipline ``multicast`` in the order of the batch."""
+    """One pipeline of discipline ``multicast`` in the order of the batch.
+
+    ``input_commands``: what records of inputs may ask for.
+    """
 
     discipline: ClassVar[str] = "multicast"
+    decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
+    input_commands: Sequence[str] = ()
 
     def identifying(self) -> tuple[str, ...]:
         """Return the headers that name a message, and whom or what it is for."""

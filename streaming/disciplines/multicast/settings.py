@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from streaming.settings.pipeline import Pipeline
-from streaming.settings.values import (
-    TopicName,
-)
+from pydantic import AfterValidator, ValidationInfo, field_validator
+
+from streaming.settings.pipeline import Pipeline, once
+from streaming.settings.values import TopicName
 
 
 class MulticastPipeline(Pipeline):
@@ -17,6 +17,16 @@ class MulticastPipeline(Pipeline):
     discipline: Literal["multicast"]
     transit: TopicName
     order: Literal["batch", "clock", "counter"] = "batch"
+    input_commands: Annotated[
+        tuple[Literal["create-node", "destroy-node", "release"], ...], AfterValidator(once)
+    ] = ()
+
+    @field_validator("input_commands")
+    @classmethod
+    def _by_batch(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and info.data.get("order", "batch") != "batch":
+            raise ValueError('needs order = "batch": clocks and the counter have no such place yet')
+        return value
 
     @property
     def transit_topic(self) -> str | None:

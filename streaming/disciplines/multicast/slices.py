@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from sequencer.multicast.batch import Messages
+from sequencer.multicast.batch import Messages, Peers
+from sequencer.slices import slices
 from streaming.arrow.columns import Bools, Int64s
-from streaming.disciplines.multicast.records import copied, delivered
+from streaming.disciplines.multicast.nodes import raw
+from streaming.disciplines.multicast.records import copied, delivered, notices_sent
+
+SLICE_MAX = 500_000
+"""Deliveries that are made at a time."""
+
+
+class End(NamedTuple):
+    """A node's destruction: its place in the order, its command's time.
+
+    ``rows``: the holders', with the ``sequence`` of the notice to each.
+    """
+
+    node: str
+    owner: str
+    stamp: int
+    time_ms: int
+    rows: Int64s
+    sequence: Int64s
 
 
 class Passed:
@@ -50,6 +70,29 @@ def deliveries(
         (messages.to.names.take(pa.array(names)), destination),
         added,
     )
+
+
+def notices(ends: Sequence[End], peers: Peers) -> Iterator[pa.Table]:
+    """Slices of records for each holder of a destroyed node."""
+    counts = np.array([len(end.rows) for end in ends], np.int64)
+    for first, stop in slices(counts, SLICE_MAX):
+        part = ends[first:stop]
+        rows = np.concatenate([end.rows for end in part])
+        which = np.repeat(np.arange(len(part)), counts[first:stop])
+        sent = notices_sent(
+            [raw(end.owner) for end in part],
+            [end.stamp for end in part],
+            [end.time_ms for end in part],
+        )
+        present, peer = np.unique(rows, return_inverse=True)
+        to = (peers.keys.take(pa.array(present)), peer)
+        nodes = pa.array([end.node.encode() for end in part], pa.binary())
+        added = {
+            "notice": copied(nodes, which),
+            "sequence": np.concatenate([end.sequence for end in part]),
+            "incarnation": peers.incarnation[rows],
+        }
+        yield delivered(sent, which, to, to, added)
 
 
 def _present(codes: Int64s, count: int) -> tuple[Int64s, Int64s]:

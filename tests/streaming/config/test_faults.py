@@ -167,6 +167,11 @@ def test_a_fault_of_a_channel_pipeline(text, told):
             "pipelines.p.groups.G: for 'A B', output p.{subscriber} gives 'p.A B' is no",
         ),
         ("multicast", 'order = "time"', 'pipelines.p.order: must be "batch", "clock" or "counter"'),
+        (
+            "multicast",
+            'order = "clock"\ninput_commands = ["release"]',
+            'pipelines.p.input_commands: needs order = "batch"',
+        ),
         ("multicast", "labels = {}", "pipelines.p.labels: unknown key"),
     ],
 )

@@ -153,9 +153,9 @@ class BatchCore(BroadcastCore):
 
     def origin(self, work: BroadcastWork, name: Name) -> int:
         """Return the record that is this message of its group, or what a notice tells of."""
-        (group, version, own, *told), _ = self.plan.message_of(name)
+        (group, version, own, *details), _ = self.plan.message_of(name)
         if group is None:
-            return work.row_of(json.loads(told[0] or "{}"), self.plan)
+            return work.row_of(json.loads(details[0] or "{}"), self.plan)
         first, stop, after = self._span(str(group), int(version or 0), len(work.records))
         sent = self._sent(work)
         there = sent.good[sent.group[sent.good] == sent.names.index(str(group))]
@@ -224,7 +224,7 @@ class BatchCore(BroadcastCore):
     ) -> Iterator[output.Write]:
         """Carry out a command before the record ``at``, as every shard does; the first answers.
 
-        Each tells its own subscribers, where they are to be told.
+        Each writes the notices to its own subscribers, if there are to be any.
         """
         moved: list[Moved] = []
         change = partial(self._change, now_ms=work.now_ms, at=at, moved=moved)
@@ -270,14 +270,14 @@ class BatchCore(BroadcastCore):
             part = who[first : first + SLICE_MAX]
             sequence, incarnation, _, _ = shard.subscribers.deliver(part, now_ms)
             self.totals.notices += len(part)
-            told = notices(
+            table = notices(
                 [names[each] for each in part.tolist()],
                 words(op, part, moved.entered, moved.left),
                 text,
                 timestamp,
                 {"sequence": sequence, "incarnation": incarnation},
             )
-            yield from by_topic(told, self.plan)
+            yield from by_topic(table, self.plan)
 
     def _groups(self, sent: Published, good: Ints, now_ms: int) -> Ints:
         """The groups of the messages that have one, of the rows ``good``; others get a reason."""

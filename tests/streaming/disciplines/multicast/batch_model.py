@@ -26,8 +26,8 @@ class Count:
 class Model:
     """``out``, ``rejects``: (key, value, headers, timestamp); ``events``: dictionaries."""
 
-    def __init__(self, retire_after_ms):
-        self.retire_after_ms = retire_after_ms
+    def __init__(self, retire_after_ms, input_commands=()):
+        self.retire_after_ms, self.input_commands = retire_after_ms, input_commands
         self.clock = 0
         self.nodes, self.peers = {}, {}
         self.out, self.rejects, self.events = [], [], []
@@ -45,6 +45,11 @@ class Model:
             self.events.append(self.answer(command, now_ms) | place)
         for record in records:
             self.clock += 1
+            op = (dict(record.headers).get("op") or b"").decode()
+            if op in self.input_commands:
+                place = dict(zip(("topic", "partition", "offset"), record.place, strict=True))
+                self.events.append(self.answer(record, now_ms, op) | place)
+                continue
             reason = self.message(record, now_ms)
             if reason:
                 added = (
@@ -78,14 +83,18 @@ class Model:
             return node
         return node if node.destroyed_ms >= now_ms - self.retire_after_ms else None
 
-    def answer(self, command, now_ms):
+    def answer(self, command, now_ms, asked=None):
         try:
             value = json.loads(command.value)
-            op = value["op"]
+            op = asked or value["op"]
+            value["node"]
         except (ValueError, KeyError, TypeError):
             return refused("unreadable")
         if op not in ("create-node", "destroy-node", "release"):
             return refused("unknown-op")
+        role = {"create-node": "owner", "release": "peer"}.get(op, "node")
+        if role not in value:
+            return refused(f"bad-{role}")
         name = value["node"].encode()
         node = self.find(name, now_ms)
         done = {"event": "command-done", "op": op, "node": value["node"]}
@@ -103,6 +112,8 @@ class Model:
             if count is not None:
                 done |= {"incarnation": count.incarnation, "sequence": count.sequence}
             return done
+        if asked and node.owner != command.key:
+            return refused("not-owner")
         if node.destroyed_ms is not None:
             return refused("destroyed-node")
         node.destroyed_ms = now_ms

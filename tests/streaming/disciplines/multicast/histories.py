@@ -34,21 +34,29 @@ def random_record(rng, topics, at):
     topics.put("in", rng.randrange(3), 1000 + at, key, value, headers)
 
 
-def random_command(rng, topics, at):
+def random_command(rng, topics, at, *, in_input=False):
     op = rng.choice(["create-node", "create-node", "destroy-node", "release", "release"])
     value = {"op": op, "node": rng.choice(NODES), "id": f"c{at}"}
     value |= {"owner": rng.choice(PEERS[:6]).decode(), "peer": rng.choice(PEERS[:6]).decode()}
     text = json.dumps(value).encode()
     bad = [b"{", b"", None, b"7", b'{"op": "grow", "node": "n1"}']
     text = rng.choice(bad) if rng.random() < 0.1 else text
-    topics.put("commands", rng.randrange(2), 2000 + at, None, text)
+    if in_input:
+        key = rng.choice([*PEERS[:3], b"p1", None])
+        topics.put("in", rng.randrange(3), 2000 + at, key, text, [("op", op.encode())])
+    else:
+        topics.put("commands", rng.randrange(2), 2000 + at, None, text)
 
 
-def history(seed, steps=120):
+def history(seed, steps=120, *, in_input=0.0):
+    """``in_input``: how many of the commands are records of an input."""
     rng, topics = random.Random(seed), Topics()
     for name in NODES[:3]:
         value = {"op": "create-node", "node": name, "owner": "p1"}
         topics.put("commands", 0, 1, None, json.dumps(value).encode())
     for at in range(steps):
-        (random_command if rng.random() < 0.2 else random_record)(rng, topics, at)
+        if rng.random() < 0.2:
+            random_command(rng, topics, at, in_input=bool(in_input) and rng.random() < in_input)
+        else:
+            random_record(rng, topics, at)
     return topics

@@ -1,83 +1,22 @@
 """Multicast in the order of the batch: random histories against one record at a time."""
 
 import json
-from collections import Counter, defaultdict
 
 import pytest
 
 from streaming.arrow.key_text import key_from_json
-from streaming.disciplines.multicast import batched
-from streaming.disciplines.multicast.batched import BatchOperator
+from streaming.disciplines.multicast import batched, slices
 from streaming.disciplines.multicast.describe import of_batch
-from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from tests.seeds import seeds
-from tests.streaming.broadcast_harness import Stage, broadcast_plan
-from tests.streaming.disciplines.multicast.batch_model import Model
+from tests.streaming.disciplines.multicast.batched_stages import (
+    assert_same,
+    by_key,
+    plain,
+    run_both,
+    stage_for,
+)
 from tests.streaming.disciplines.multicast.histories import history
 from tests.streaming.verify.worlds import Topics
-
-
-def stage_for(topics, seed, *, shards=2, **more):
-    plan = broadcast_plan(BatchMulticastPlan, shards=shards, **more)
-    return Stage(plan, BatchOperator(plan), topics, seed)
-
-
-def some_of(topics, before, after, topic):
-    """What a batch took of a topic, in order of arrival."""
-    return [
-        record
-        for place, there in sorted(topics.records.items())
-        if place[0] == topic
-        for record in there[before.get(place, 0) : after.get(place, 0)]
-    ]
-
-
-def run_both(seed, *, whole=False, wait_ms=None, shards=2, **more):
-    """The service's records and the model's, worked through in the same batches."""
-    topics = history(seed)
-    stage = stage_for(topics, seed, shards=shards, **more)
-    model = Model(stage.plan.retire_after_ms)
-    while stage.left():
-        before = dict(stage.read)
-        stage.batch(whole=whole, wait_ms=wait_ms)
-        taken = [some_of(topics, before, stage.read, name) for name in ("commands", "in")]
-        model.batch(*taken, stage.now_ms)
-    return stage, model
-
-
-def by_key(records):
-    found = defaultdict(list)
-    for record in records:
-        found[record[0]].append(record)
-    return found
-
-
-def plain(records):
-    return [(r.key, r.value, r.headers, r.timestamp) for r in records]
-
-
-def counted(events, names):
-    """Events without what the model does not say."""
-    return Counter(json.dumps({n: e[n] for n in names if n in e}) for e in events)
-
-
-def assert_same(stage, model):
-    topics = stage.topics
-    assert by_key(plain(topics.all("out"))) == by_key(model.out)
-    assert Counter(map(str, plain(topics.all("rejects")))) == Counter(map(str, model.rejects))
-    events = [json.loads(record.value) for record in topics.all("events")]
-    assert len({each["id"] for each in events}) == len(events)
-    names = {name for each in model.events for name in each}
-    assert counted(events, sorted(names)) == counted(model.events, sorted(names))
-    totals = stage.totals()
-    notices = [headers for _, _, headers, _ in model.out if "notice" in dict(headers)]
-    assert totals.seen == len(topics.all("in"))
-    assert totals.notices == len(notices)
-    assert totals.delivered == len(model.out) - len(notices)
-    assert totals.undelivered == sum(e["event"] == "undelivered" for e in events)
-    assert sum(totals.rejected.values()) == len(model.rejects)
-    assert totals.held == totals.blocked == totals.transit == 0
-    return len(notices)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -108,7 +47,8 @@ def test_peers_retire_and_let_go(seed):
 def test_the_order_does_not_depend_on_shards_or_slices(seed, monkeypatch):
     found = []
     for shards in (1, 2, 3, 5):
-        monkeypatch.setattr(batched, "SLICE_MAX", [500_000, 3, 1, 7][shards % 4])
+        for module in (batched, slices):
+            monkeypatch.setattr(module, "SLICE_MAX", [500_000, 3, 1, 7][shards % 4])
         stage = run_both(seed, whole=True, shards=shards)[0]
         found.append(sorted(map(str, by_key(plain(stage.topics.all("out"))).items())))
     assert found[1:] == found[:-1]
