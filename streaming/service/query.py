@@ -223,7 +223,6 @@ class Carrier:
         if self._schemas is None or not isinstance(asked, SchemasNeeded):
             raise error
         found = self._schemas.find(ids_needed(asked), context.batch)
-        crash_point("schemas-kept")
         return replace(context, decisions={**context.decisions, **found})
 
     def _wait_for(self, what: str) -> None:
