@@ -1,0 +1,36 @@
+"""docs/events.md: every reason of the code, and no event that the code has not."""
+
+import re
+from pathlib import Path
+
+from streaming.disciplines import DISCIPLINES
+
+ROOT = Path(__file__).parents[1]
+EVENTS, REJECTS = (ROOT / "docs" / "events.md").read_text().split("## Rejects")
+
+
+def first_cells(text):
+    return {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        for name in re.findall(r"`([a-z-]+)`", row)
+    }
+
+
+def test_every_reason_is_explained():
+    known = {reason for each in DISCIPLINES.values() for reason in each.reasons}
+    assert first_cells(REJECTS) == known
+
+
+def test_no_event_is_made_up():
+    sources = [*ROOT.glob("sequencer/**/*.py"), *ROOT.glob("streaming/**/*.py")]
+    words = set(
+        re.findall(r'"([a-z]+(?:-[a-z]+)*)"', "".join(path.read_text() for path in sources))
+    )
+    named = {
+        each
+        for row in re.findall(r"^\| (`[^:|]*)", EVENTS, re.MULTILINE)
+        for each in re.findall(r"`([a-z-]+)`", row)
+    }
+    assert len(named) >= 10
+    assert named <= words
