@@ -23,6 +23,7 @@ from streaming.service.checkpoint import Checkpoint
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline, state_partitions
+from streaming.service.wall_clock import WallClock
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
 from streaming.spark.jvm import Jvm
@@ -147,12 +148,16 @@ class Service:
             pipelines=self.names,
         )
         failures = dict.fromkeys(self.names, 0)
-        reported = time.monotonic()
+        reported, clock = time.monotonic(), WallClock()
         while not self.stopping.is_set():
             self.health.beat()
+            if set_back := clock.set_back():
+                _say_set_back(set_back)
             for pipeline in pipelines:
                 before = failures[pipeline.name]
-                failures[pipeline.name] = self._look_after(pipeline, pipelines, before)
+                failures[pipeline.name] = self._look_after(
+                    pipeline, pipelines, before, again=set_back > 0
+                )
             if all(pipeline.ended for pipeline in pipelines):
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
@@ -165,15 +170,20 @@ class Service:
             self.stopping.wait(POLL_SECONDS)
         _require_unharmed(pipelines)
 
-    def _look_after(self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int) -> int:
-        """Restart a pipeline that failed for a passing reason; the number of failures in a row."""
+    def _look_after(
+        self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int, *, again: bool
+    ) -> int:
+        """Restart a pipeline that failed for a passing reason; the number of failures in a row.
+
+        ``again``: restart its query between two batches if it runs.
+        """
         if pipeline.ended:
             return failures
         if pipeline.observe():
             if self.once and all(each.ended for each in pipeline.upstream(pipelines)):
                 with contextlib.suppress(KafkaUnavailable):  # asked again at the next look
                     pipeline.finish_when_through()
-            if not pipeline.finished and pipeline.changes_pace():
+            if not pipeline.finished and (pipeline.changes_pace() or again):
                 pipeline.stop()
                 self._with_kafka(pipeline.start, pipeline.name)
             return 0 if pipeline.progressed else failures
@@ -248,6 +258,15 @@ class Service:
             pipeline.ask_to_stop()
         for pipeline in pipelines:
             pipeline.wait_stopped(deadline)
+
+
+def _say_set_back(seconds: float) -> None:
+    say(
+        f"The clock of this host was set back by {seconds:,.0f} s, which Spark would wait for: the "
+        "queries begin again. Nothing is lost.",
+        event="clock-set-back",
+        level="warning",
+    )
 
 
 def _pause(failures: int) -> int:

@@ -96,15 +96,30 @@ def progress_missing(plan: Plan, partition: int, batch: int) -> ProgressMissing:
     )
 
 
+def overwritten(plan: Plan, partition: int, batch: int) -> ProgressMissing:
+    """Another checkpoint's progress is where ours was."""
+    return ProgressMissing(
+        f"Another service of the name {plan.service!r}, on another checkpoint, wrote to pipeline "
+        f"{plan.pipeline!r} (its progress is in group {plan.progress_group(partition)!r}), and "
+        f"nobody can tell whether batch {batch} of this one was written before.",
+        "Nothing was written.",
+        "Stop the other one, or give it a name and topics of its own. Then start with "
+        "--accept-repeats: the batch is written again if need be, with the same (key, incarnation, "
+        "sequence).",
+    )
+
+
 def behind(plan: Plan, partition: int, written: int) -> CheckpointBehind:
     """The progress is that of another history: the checkpoint was restored, or lost its end."""
     return CheckpointBehind(
         f"The checkpoint of pipeline {plan.pipeline!r} is older than its output: by the progress "
         f"in Kafka (group {plan.progress_group(partition)!r}) it wrote a batch {written} that is "
-        "not in the checkpoint, which was restored from a backup, or lost its end with the power.",
+        "not in the checkpoint, which was restored from a backup, or lost its end with the power; "
+        "or another copy of this service works on it.",
         "Nothing was written.",
-        "Restore the newest checkpoint that there is. If this is it, start with --accept-repeats: "
-        "what the lost batches read is read again, and delivered once more (docs/backup.md).",
+        "Stop that copy, if there is one. Restore the newest checkpoint that there is. If this is "
+        "it, start with --accept-repeats: what the lost batches read is read again, and delivered "
+        "once more (docs/backup.md).",
     )
 
 

@@ -171,7 +171,9 @@ class Sink:
             with writer.batch(context):
                 while row is not None:
                     if context.in_doubt and writer.forgotten and row["wrote_before"]:
-                        raise failures.progress_missing(self.plan, partition, context.batch)
+                        missing = failures.progress_missing
+                        why = failures.overwritten if writer.overwritten else missing
+                        raise why(self.plan, partition, context.batch)
                     parts.write(row["shard"], row["topic"], from_ipc(row["rows"]))
                     row = _next_output(rows, totals)
                 parts.finish()

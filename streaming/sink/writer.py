@@ -34,7 +34,7 @@ class Writer:
     """Writes for one state partition. Use :meth:`batch` around what belongs to one batch.
 
     ``part``: what of its batch others wrote. ``forgotten``: Kafka knew of no batch that was written
-    before.
+    before; ``overwritten``: because it had another checkpoint's progress.
     """
 
     def __init__(self, plan: Plan, partition: int) -> None:
@@ -42,6 +42,7 @@ class Writer:
         self.partition = partition
         self.last_batch = -1
         self.forgotten = False
+        self.overwritten = False
         self.part: Part | None = None
         self.producer = make_producer(plan, partition)
 
@@ -64,7 +65,8 @@ class Writer:
                 return False
             crash_point("3-init")
             progress = BatchProgress.from_text(*self.producer.progress())
-        self.forgotten = progress is None or progress.query != context.query
+        self.overwritten = progress is not None and progress.query != context.query
+        self.forgotten = progress is None or self.overwritten
         if progress is None or self.forgotten or progress.digest == NOTHING:
             return False
         if progress.batch > context.batch or (

@@ -1,24 +1,31 @@
-"""Clocks that are wrong: that of the service's processes, by libfaketime."""
+"""Clocks that are wrong: that of the service's processes, by a library that is loaded before libc.
 
-import os
+(libfaketime's makes every sleep by the monotonic clock fail where only the wall clock is to be off.)
+"""
+
+import shutil
+import subprocess
 from contextlib import contextmanager
-from ctypes.util import find_library
 from pathlib import Path
 
 from tests.chaos.fault import Fault
 
-LIBRARY = "SEQUENCER_FAKETIME"
-"""Names libfaketimeMT.so.1 where it is not in its usual place."""
-USUAL = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+SOURCE = Path(__file__).with_name("clock.c")
 HOURS = 2 * 3600
 """Further ahead than topics take records by default."""
-NEEDS = "libfaketime"
+NEEDS = "a C compiler"
 
 
-def library():
-    """The library that fakes clocks, None where it is not installed."""
-    path = Path(os.environ.get(LIBRARY, USUAL))
-    return path if path.exists() else find_library("faketimeMT")
+def library(folder):
+    """Compile the library that puts clocks wrong; its path."""
+    made = folder / "clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, SOURCE, "-ldl"], check=True)
+    return made
+
+
+def is_there():
+    """Whether clocks can be put wrong here."""
+    return shutil.which("cc") is not None
 
 
 def leaps(*seconds):
@@ -26,16 +33,11 @@ def leaps(*seconds):
 
     @contextmanager
     def act(place):
-        found = library()
-        assert found, f"libfaketime is not installed; {LIBRARY} may name it"
+        assert is_there(), f"there is no {NEEDS}"
         clock = place.config.with_name("clock")
         clock.write_text("+0")
-        environment = {
-            "LD_PRELOAD": str(found),
-            "FAKETIME_TIMESTAMP_FILE": str(clock),
-            "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
+        found = library(place.config.parent)
+        environment = {"LD_PRELOAD": str(found), "FAKE_CLOCK": str(clock)}
         assert place.service.stop() == 0, place.service.said()
         place.start(environment=environment)
         place.next_deliveries()

@@ -1,6 +1,7 @@
 """Where faults happen: brokers, proxies before them, users, and one service that is looked after."""
 
 import random
+import sys
 import time
 from collections import defaultdict
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ DELIVERY_SECONDS_MAX = 300
 END_SECONDS_MAX = 600
 CLIENT = "chaos"
 """What the service calls itself to brokers."""
+LAST_WORDS = 1_500
 ENDINGS_MAX = 5
 """So often a fault may end the service: more often, and nobody would go on starting it."""
 
@@ -24,12 +26,12 @@ class Place:
     ``kafka``: what has an address, `bootstrap`, and perhaps one that asks for names, `guarded`. A service that ends is started again, as whoever looks
     after one would do. ``endings`` are its exit statuses since the last `forget`, ``remarks`` what
     else a fault saw. ``spoiled``: pipelines whose input is not what it was, so that nobody can tell what
-    had to come of it.
+    had to come of it; ``repeated``: repeats were accepted.
     """
 
     def __init__(self, kafka, folder, names, seed):
         self.kafka, self.rng = kafka, random.Random(seed)
-        self.endings, self.remarks, self.spoiled = [], [], set()
+        self.endings, self.remarks, self.spoiled, self.repeated = [], [], set(), False
         self._stack = ExitStack()
         self.proxies = self._stack.enter_context(
             Proxies(getattr(kafka, "guarded", kafka.bootstrap))
@@ -72,6 +74,7 @@ class Place:
         if ended is None:
             return
         self.endings.append(ended)
+        print(f"it ended with {ended}: ...{self.service.said()[-LAST_WORDS:]}", file=sys.stderr)
         assert len(self.endings) <= ENDINGS_MAX, self.service.said()
         self.start()
 
@@ -134,4 +137,5 @@ class Place:
             numbers = int(record.header("incarnation")), int(record.header("sequence"))
             found[record.key, numbers[0]].append(numbers[1])
         for key, numbers in found.items():
-            assert numbers == list(range(len(numbers))), (topic, key, numbers)
+            once = list(dict.fromkeys(numbers)) if self.repeated else numbers
+            assert once == list(range(len(once))), (topic, key, numbers)

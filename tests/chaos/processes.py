@@ -167,6 +167,28 @@ def beside(config_of, sentence):
     return act
 
 
+@contextmanager
+def another_checkpoint(place):
+    """A second service of the same name, whose checkpoint is elsewhere; the outputs are both theirs.
+
+    Whichever finds the other's progress where it wrote last does not go on.
+    """
+    place.spoiled.update(place.traffic.names)
+    with Service(same_name(place)) as second:
+        both = (place.service, second)
+        loser = one_that_ends(both)
+        assert loser.poll() == 1, loser.said()
+        said = loser.said()
+        assert "nother service of the name" in said or "nother copy" in said, said
+        assert "Traceback" not in loser.said(), loser.said()
+        place.remarks.append(f"the {'second' if loser is second else 'first'} one ends with 1")
+        second.stop()
+        place.service.stop()
+    place.repeated = True
+    place.start("--accept-repeats")
+    yield
+
+
 def same_checkpoint(place):
     return place.config
 
@@ -195,5 +217,9 @@ FAULTS = (
     ),
     Fault("zombie", zombie, seconds=5, words="one of the two goes on, the other ends with 1"),
     Fault("a second copy on its checkpoint", beside(same_checkpoint, "Another copy"), words=SECOND),
-    Fault("a second copy of its name, elsewhere", beside(same_name, "older than"), words=SECOND),
+    Fault(
+        "a second service of its name, elsewhere",
+        another_checkpoint,
+        words="one of the two ends with 1; what both wrote is there twice",
+    ),
 )

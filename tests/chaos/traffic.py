@@ -22,6 +22,7 @@ COMMANDS_EVERY = 6
 """Turns between two commands of a pipeline."""
 SOME = {"channel": 2, "groups": 20, "multicasts": 5}
 """Of each channel, and of each pipeline, in a turn."""
+WAITING_BYTES = 40_000
 
 
 class Traffic:
@@ -54,6 +55,7 @@ class Traffic:
         self.config = write_config(folder, bootstrap, made, **service)
 
     def __enter__(self):
+        self._wait_for_label([1, 2, 3])
         self.thread.start()
         return self
 
@@ -61,9 +63,11 @@ class Traffic:
         self.stop()
 
     def stop(self):
-        """Send no more."""
-        self.stopping.set()
-        self.thread.join()
+        """Send no more, but the label that the others of its channel wait for."""
+        if not self.stopping.is_set():
+            self.stopping.set()
+            self.thread.join()
+            self._wait_for_label([0])
         assert self.failure is None, self.failure
 
     @contextmanager
@@ -110,6 +114,16 @@ class Traffic:
             self.multicasts.multicast(SOME["multicasts"])
         if "channel" in self.names:
             self._to_channels(commands=commands)
+
+    def _wait_for_label(self, labels):
+        """Send messages of one channel, so large that those which wait become a file."""
+        if "channel" in self.names:
+            some = [
+                Record(b"waits", self.rng.randbytes(WAITING_BYTES), [("label", b"%d" % label)])
+                for label in labels
+            ]
+            produce(self.bootstrap, self.pipelines["channel"]["input"], some)
+            self.sent_to_channels += len(some)
 
     def _to_channels(self, *, commands):
         topics = self.pipelines["channel"]

@@ -4,25 +4,24 @@ import argparse
 import math
 import sys
 import time
+from pathlib import Path
 
-from tests.simulated import planted_mends, planted_reading, planted_writing
-from tests.simulated.planting import PLANTS, planted
+from tests.simulated import table
+from tests.simulated.finding import PLANTS, found
 from tests.simulated.run import run, shrink
 
 
-def found(name, first, seeds):
-    """Print which seed finds a planted fault, and how; 1 where none does."""
-    with planted(name):
-        for seed in range(first, first + seeds):
-            try:
-                faults, _ = run(seed)
-            except Exception as error:  # noqa: BLE001  (a plant may break anything)
-                faults = [f"{type(error).__name__}: {error}"]
-            if faults:
-                print(f"{name}: seed {seed}: {faults[0][:120]}", flush=True)
-                return 0
-    print(f"{name}: not found by {seeds} seeds", flush=True)
-    return 1
+def planted(options):
+    """Look for planted faults; status 1 where one is not found."""
+    names = sorted(PLANTS) if options.planted == "all" else [options.planted]
+    missing = 0
+    for name in names:
+        each = found(name, options.first, options.seeds, options.seconds)
+        print(f"{name}: seed {each['seed']} of {each['seeds']}: {each['said']}", flush=True)
+        missing += each["seed"] is None
+        if options.json:
+            table.add(options.json, name, each)
+    return int(missing > 0)
 
 
 def main():
@@ -35,10 +34,10 @@ def main():
     asked.add_argument(
         "--planted", help="a fault to plant (all: each of them), until a seed finds it"
     )
+    asked.add_argument("--json", type=Path, help="note in this file what found a plant")
     options = asked.parse_args()
     if options.planted:
-        names = sorted(PLANTS) if options.planted == "all" else [options.planted]
-        return max(found(name, options.first, options.seeds) for name in names)
+        return planted(options)
     if options.show is not None:
         keep = shrink(options.show)
         faults, history = run(options.show, keep)
@@ -58,9 +57,6 @@ def main():
     print(f"{count} seeds, {len(failed)} failed, {minutes:.1f} minutes")
     return int(bool(failed))
 
-
-ALL = (planted_mends, planted_reading, planted_writing)
-"""Modules whose plants are among `PLANTS`."""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -149,10 +149,48 @@ def late_request(history, rng):
     return f"a late {name}", lambda: history.kafka.faults.append(fault)
 
 
+def late_into_next(history, rng):
+    """One request of a transaction arrives in the middle of the next one of the same id."""
+    name, held, cut_s = rng.choice(LATE), [], rng.random() * 0.02
+    moment = rng.choice([0.001, 0.01, 0.05])
+    first = []
+
+    def fault(_connection, request, fate):
+        kind = type(request).__name__.removesuffix("Request")
+        of = getattr(request, "transactional_id", None)
+        if kind == name and not first and of is not None:
+            first.append(of)
+            fate.held_s, fate.cut_s, fate.held = HELD_SECONDS, cut_s, held
+        elif kind == "Produce" and held and of == first[0] and history.world.now > since[0]:
+            history.world.at(rng.expovariate(1 / moment), held.pop())
+        elif kind == "AddPartitionsToTxn" and first:
+            since[0] = history.world.now
+
+    since = [float("inf")]
+    return f"a {name} arrives in the next transaction", lambda: history.kafka.faults.append(fault)
+
+
+def coordinator_moves_within(history, rng):
+    """A coordinator moves while a transaction is open."""
+    left, moment = [rng.choice([1, 3])], rng.choice([0.005, 0.05])
+
+    def fault(_connection, request, _fate):
+        if type(request).__name__ == "ProduceRequest" and request.transactional_id and left[0]:
+            left[0] -= 1
+            key = (1, request.transactional_id)
+            history.world.at(
+                rng.expovariate(1 / moment), lambda: history.kafka.move_coordinator(key)
+            )
+
+    return "coordinators move within transactions", lambda: history.kafka.faults.append(fault)
+
+
+HELD_SECONDS = 8.0
 LATE = ("EndTxn", "EndTxn", "AddPartitionsToTxn", "TxnOffsetCommit", "Produce", "InitProducerId")
 
 FAULTS = (
     *(kill_driver, kill_worker, kill_busy, kill_busy, pause),
     *(move_leader, restart_broker, move_coordinator, bad_network, bad_network),
     *(slow_answer_and_move, slow_answer_and_move, late_request, late_request),
+    *(late_into_next, late_into_next, coordinator_moves_within),
 )

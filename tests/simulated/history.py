@@ -95,14 +95,13 @@ class History:
 
     def read(self):
         """The offsets that batches have read, by topic and partition: pairs of first and stop."""
-        found, start = {}, {}
-        for _, (end, _) in sorted(self.storage.offsets.items()):
+        found = {}
+        for start, end in self.storage.ever:
             begin = begin_of(start, end)
             for topic, of in offsets_in(end).items():
                 for at, stop in of.items():
                     first = begin.get(topic, {}).get(at, 0)
                     found.setdefault((topic, int(at)), []).append((first, stop))
-            start = end
         return found
 
     def _send(self, topic, partition, records, transaction):

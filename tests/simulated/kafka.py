@@ -12,6 +12,8 @@ from tests.simulated.partitions import DENIED_TOPIC, Partitions, View, new_id
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 DENIED_GROUP, DENIED_ID = 30, 53
+BEHIND_SHARE, BEHIND_SECONDS = 0.3, (0.05, 1.0, 8.0)
+"""How many new leaders do not know at first what is committed, and for how long."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,10 @@ class Kafka(Partitions):
         others = [b.number for b in self._usable() if b.number != log.leader]
         if others:
             log.lead(self.world.rng.choice(others) if node is None else node)
+            if log.entries and self.world.rng.random() < BEHIND_SHARE:
+                log.behind = self.world.rng.choice(log.entries).first
+                seconds = self.world.rng.choice(BEHIND_SECONDS)
+                self.world.at(seconds, lambda: setattr(log, "behind", None))
             self.world.note(f"broker {log.leader} leads {place[0]}-{place[1]}")
 
     def stop(self, number):

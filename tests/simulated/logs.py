@@ -43,6 +43,8 @@ class Log:
         self.leader, self.leader_epoch = leader, 0
         self.entries, self.first, self.end = [], 0, 0
         self.lost, self.epochs = [], [(0, 0)]
+        self.behind = None
+        """What the leader takes for committed as long as it is new: an offset, if it is less."""
         self.producers = {}
         self.open = {}
         self.aborted = []
@@ -59,7 +61,7 @@ class Log:
 
     def delete_before(self, offset):
         """Delete batches that end before an offset."""
-        while self.entries and self.entries[0].last < min(offset, self.stable):
+        while self.entries and self.entries[0].last < min(offset, self.decided):
             entry = self.entries.pop(0)
             self.lost.append(entry)
             self.first = entry.last + 1
@@ -135,6 +137,11 @@ class Log:
 
     @property
     def stable(self):
+        """The last stable offset, as readers are told."""
+        return self.decided if self.behind is None else min(self.behind, self.decided)
+
+    @property
+    def decided(self):
         """The last stable offset."""
         return min(self.open.values(), default=self.end)
 
@@ -154,7 +161,7 @@ class Log:
 
     def committed(self, *, lost=False):
         """The data of committed batches, each with its first offset, in order; ``lost`` ones first."""
-        there = [entry for entry in self.entries if entry.first < self.stable]
+        there = [entry for entry in self.entries if entry.first < self.decided]
         for entry in [*self.lost, *there] if lost else there:
             if entry.kind != "data":
                 continue

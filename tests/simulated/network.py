@@ -20,6 +20,8 @@ REQUEST_SECONDS = 30.0
 DELAYS = (0.0005, 0.005, 0.02)
 """Seconds that a message is on its way, on the average; one of them in each history."""
 DOWN_SECONDS = 0.05
+STAYS_SHARE = 0.8
+"""Of requests to any broker: to one that is connected, as kafka-python sends them."""
 
 
 class Connection:
@@ -42,7 +44,10 @@ class Connection:
         self.asked[number] = future
         fate = self.kafka.fate(self, request)
         self.arrives = max(self.arrives, self.world.now) + self._delay() + fate.held_s
-        self.world.at(self.arrives - self.world.now, lambda: self._arrived(number, request, fate))
+        arrive = once(lambda: self._arrived(number, request, fate))
+        self.world.at(self.arrives - self.world.now, arrive)
+        if fate.held is not None:
+            fate.held.append(arrive)
         self.network.process.post(REQUEST_SECONDS, lambda: self._late(number))
         if fate.cut_s is not None:
             self.world.at(fate.cut_s, lambda: self.close("the connection was cut"))
@@ -177,7 +182,9 @@ class Manager:
             up = [number for number, broker in enumerate(network.kafka.brokers) if broker.up]
             if not up:
                 return Future().failure(NodeNotReadyError("no broker"))
-            node = network.process.world.rng.choice(up)
+            known = [number for number in network.connections if number in up]
+            stays = known and network.process.world.rng.random() < STAYS_SHARE
+            node = network.process.world.rng.choice(known if stays else up)
         if node not in network.connections:
             network.connections[node] = Connection(network, node)
         return network.connections[node].ask(request)
@@ -222,4 +229,15 @@ class Cluster:
 
 def no_fate():
     """What becomes of a request where no fault is: nothing."""
-    return SimpleNamespace(held_s=0.0, slow_s=0.0, lost=False, cut_s=None)
+    return SimpleNamespace(held_s=0.0, slow_s=0.0, lost=False, cut_s=None, held=None)
+
+
+def once(act):
+    """Call it the first time only."""
+    left = [act]
+
+    def called():
+        if left:
+            left.pop()()
+
+    return called

@@ -36,6 +36,32 @@ def cut_off(history, rng):
     return f"cut off broker {number} for {seconds} s", act
 
 
+def cut_off_with_us(history, rng):
+    """A broker and the service are cut off from the other brokers."""
+    number, seconds, killed = rng.randrange(3), rng.choice([5, 15]), rng.random() < 0.5
+
+    def fault(connection, _request, fate):
+        if connection.node != number:
+            fate.held_s, fate.cut_s = seconds, 0.01
+
+    def act():
+        others = [b for b in history.kafka.brokers if b.up and not b.cut_off and b.number != number]
+        if others and history.kafka.brokers[number].up:
+            history.heal_after(seconds)
+            history.kafka.cut_off(number)
+            history.kafka.faults.append(fault)
+            history.world.at(seconds, back)
+            if killed:
+                history.service.driver.kill()
+
+    def back():
+        history.kafka.start(number)
+        if fault in history.kafka.faults:
+            history.kafka.faults.remove(fault)
+
+    return f"cut off broker {number} and the service for {seconds} s", act
+
+
 def denied(history, rng):
     """Rights are withdrawn, and given back."""
     what, seconds = rng.choice(["topics", "ids", "groups"]), rng.random() * 2
@@ -161,7 +187,7 @@ def made_again(history, _rng):
 
 
 OUTAGES = (
-    *(away, cut_off, cut_off, denied, disk_full, disk_full),
+    *(away, cut_off, cut_off, cut_off_with_us, denied, disk_full, disk_full),
     *(power_cut, power_cut, clock_jump, another_copy, another_copy),
-    *(restore_backup, retention, unclean_election, made_again),
+    *(restore_backup, restore_backup, retention, unclean_election, made_again),
 )

@@ -13,10 +13,10 @@ from streaming.sink.producer import BatchProducer
 from streaming.source.watching import TopicWatch
 from streaming.wire.leaders import PartitionRequests
 from tests.simulated import spark, storage, world
-from tests.simulated.planting import plant
+from tests.simulated.planting import plant_in
 
 
-@plant
+@plant_in(needs="kill")
 def a_stream_that_is_cut_has_ended(put):
     """Rows that did not come are taken for rows that are not there, and no shard's end is asked for."""
     end = world.Pipe.end
@@ -28,7 +28,7 @@ def a_stream_that_is_cut_has_ended(put):
     put(sink, "_whole_shards", lambda rows: rows)
 
 
-@plant
+@plant_in(needs="slow Produce|bad network")
 def two_acknowledgements_count_for_one_batch(put):
     """A partition has several requests in flight, and an answer takes off whatever is first."""
 
@@ -47,13 +47,13 @@ def two_acknowledgements_count_for_one_batch(put):
     put(Outbox, "_is_first", lambda self, place, _data: bool(self.waiting.get(place)))
 
 
-@plant
+@plant_in(needs="late EndTxn|EndTxn arrives")
 def a_session_goes_on_after_a_request_without_an_answer(put):
     """EndTxn and its kin are repeated in the same epoch."""
     put(BatchProducer, "is_reusable", property(lambda self: True))
 
 
-@plant
+@plant_in(needs="kill a sink|pause sink|kill a operator")
 def a_writer_is_kept_one_batch_too_long(put):
     """It is used for a batch that it has written, too."""
     writer_for = writer.writer_for
@@ -68,13 +68,13 @@ def a_writer_is_kept_one_batch_too_long(put):
     put(sink, "writer_for", wrong)
 
 
-@plant
+@plant_in(needs="InitProducerId")
 def a_fence_ends_the_service(put):
     """A service that is fenced by its own past does not go on."""
     put(Fences, "judged", lambda self, failure, *, is_alone: failure)
 
 
-@plant
+@plant_in(needs="is restored")
 def an_older_checkpoint_counts_as_the_newest(put):
     """Progress is compared by numbers alone."""
     begin_session = writer.Writer.begin_session
@@ -92,20 +92,20 @@ def an_older_checkpoint_counts_as_the_newest(put):
     put(writer.Writer, "begin_session", wrong)
 
 
-@plant
+@plant_in(needs="power cut")
 def nothing_is_synced(put):
     """What a batch rests on is left in memory."""
     put(storage.Storage, "_sync", lambda self, *_names: None)
     put(storage.Storage, "sync", lambda self, _path: None)
 
 
-@plant
+@plant_in(needs="are deleted|is lost|made again")
 def lost_input_is_passed_over(put):
     """What is no longer there is not missed."""
     put(TopicWatch, "_losses", lambda self, _start, _ends: [])
 
 
-@plant
+@plant_in("channel", needs="operator worker")
 def files_that_are_not_whole_share_a_name(put):
     """A file has the same name in every process until it is whole."""
     put(shard_files, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="0" * 32)))

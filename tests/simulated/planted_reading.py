@@ -17,7 +17,7 @@ from streaming.disciplines.multicast.batched import BatchCore as MulticastCore
 from streaming.source import fetching, reader
 from streaming.source.fetching import Fetching
 from tests.simulated import spark, world
-from tests.simulated.planting import plant
+from tests.simulated.planting import plant, plant_in
 
 # --- The way in ---
 
@@ -63,12 +63,11 @@ def an_answer_without_records_is_the_end(put):
     """What has not come is taken for what is not there."""
     answered = Fetching._answered
 
-    def wrong(self, answer):
-        for topic in answer.responses:
-            for each in topic.partitions:
-                if not each.records:
-                    self.left.pop((topic.topic, each.partition_index), None)
-        answered(self, answer)
+    def wrong(self, asked, parts, answer):
+        for place, each in fetching.results(answer, parts):
+            if not each.records:
+                self.left.pop(place, None)
+        answered(self, asked, parts, answer)
 
     put(Fetching, "_answered", wrong)
 
@@ -85,7 +84,7 @@ def a_share_is_left_out(put):
     put(reader.KafkaReader, "shares", wrong)
 
 
-@plant
+@plant_in(needs="kill|bad network")
 def a_start_goes_on_behind_what_was_planned(put):
     """A batch that was planned but not done is not repeated."""
     begin = spark.Driver._next_batch
@@ -107,7 +106,7 @@ def a_start_goes_on_behind_what_was_planned(put):
 # --- The step ---
 
 
-@plant
+@plant_in(needs="kill")
 def a_worker_trusts_the_state_that_it_knows(put):
     """A kept core is used whatever the state store says."""
     take = shards.ShardOperator.take
@@ -132,14 +131,14 @@ def a_batch_has_the_time_of_its_run(put):
     put(spark.GroupState, "__init__", wrong)
 
 
-@plant
+@plant_in("channel")
 def records_are_taken_as_packs_come(put):
     """Order of arrival is that of the packs."""
     order = channel_operator.order_of_arrival
     put(channel_operator, "order_of_arrival", lambda rows: channel_operator.np.sort(order(rows)))
 
 
-@plant
+@plant_in("group")
 def shards_take_records_as_packs_come(put):
     """The same where all shards see every record."""
     put(
@@ -147,7 +146,7 @@ def shards_take_records_as_packs_come(put):
     )
 
 
-@plant
+@plant_in("channel")
 def the_last_held_record_is_forgotten(put):
     """What waits at the end of a shard's table is not in its state."""
     encode = channel_operator.encode_shard
@@ -167,7 +166,7 @@ def the_last_held_record_is_forgotten(put):
     put(channel_operator, "encode_shard", wrong)
 
 
-@plant
+@plant_in("channel")
 def sequences_begin_again(put):
     """A channel's `sequence` is not kept."""
     encode = channel_operator.encode_shard
@@ -181,13 +180,13 @@ def sequences_begin_again(put):
     put(channel_operator, "encode_shard", wrong)
 
 
-@plant
+@plant_in("channel")
 def rejects_are_not_written(put):
     """Records that are rejected are lost."""
     put(channel_operator, "_rejects", lambda *_arguments: iter(()))
 
 
-@plant
+@plant_in("channel", needs="kill")
 def a_file_is_removed_a_batch_early(put):
     """A file that this batch leaves without a use goes before the batch is done."""
     after = HeldRecords.after
@@ -201,7 +200,7 @@ def a_file_is_removed_a_batch_early(put):
     put(HeldRecords, "after", wrong)
 
 
-@plant
+@plant_in("channel")
 def files_share_a_name(put):
     """A shard's files have a name without a number or a checksum."""
     put_file, get = ShardFiles.put, ShardFiles.get
@@ -219,7 +218,7 @@ def files_share_a_name(put):
     put(ShardFiles, "get", wrong_get)
 
 
-@plant
+@plant_in("group")
 def a_command_takes_effect_behind_the_records_in_one_shard(put):
     """Members of a group do not switch at one point."""
     step = BatchCore.step
@@ -234,7 +233,7 @@ def a_command_takes_effect_behind_the_records_in_one_shard(put):
     put(BatchCore, "step", wrong)
 
 
-@plant
+@plant_in("group")
 def a_shard_does_not_count_a_batch_that_has_one_record(put):
     """Shards do not count alike."""
     for kind in (BatchCore, MulticastCore):
@@ -247,7 +246,7 @@ def a_shard_does_not_count_a_batch_that_has_one_record(put):
         put(kind, "step", wrong)
 
 
-@plant
+@plant_in("network")
 def chunks_are_numbered_anew(put):
     """What a shard has sent to another is not in its state."""
     from_json = exchange.Links.from_json
@@ -259,7 +258,7 @@ def chunks_are_numbered_anew(put):
     put(exchange.Links, "from_json", staticmethod(wrong))
 
 
-@plant
+@plant_in("network")
 def chunks_are_taken_twice(put):
     """What was taken from a shard is not in the state, and its number is not asked for."""
 

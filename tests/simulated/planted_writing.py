@@ -1,4 +1,4 @@
-# ruff: noqa: ARG001  (what replaces a function takes its arguments)
+# ruff: noqa: ARG001, ARG005  (what replaces a function takes its arguments)
 """Faults planted behind the step: between stages, in the sink, in what brokers are asked."""
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from streaming.sink.outbox import Outbox
 from streaming.sink.parts import Parts
 from streaming.sink.producer import BatchProducer
 from streaming.wire import brokers
+from streaming.wire.topology import Topology
 from tests.simulated import spark, world
-from tests.simulated.planting import plant
+from tests.simulated.planting import plant, plant_in
 
 # --- The stream between operator and sink ---
 
@@ -32,32 +33,27 @@ def a_row_in_a_hundred_is_lost_between_stages(put):
     put(world.Pipe, "put", wrong)
 
 
-@plant
+@plant_in("channel")
 def only_the_first_row_of_a_shard_is_written(put):
     """A shard's rows are taken for one."""
-    next_output = sink._next_output
+    whole_shards = sink._whole_shards
 
-    def wrong(rows, totals):
-        row, seen = next_output(rows, totals), set()
-        while row is not None and (row["shard"], row["topic"]) in seen:
-            row = next_output(rows, totals)
-        return row
-
-    def rows_of(batch, rows=sink._rows):
+    def wrong(rows):
         seen = set()
-        for row in rows(batch):
-            if (row["shard"], row["topic"]) not in seen:
+        for row in whole_shards(rows):
+            if not row["topic"] or (row["shard"], row["topic"]) not in seen:
                 seen.add((row["shard"], row["topic"]))
                 yield row
+            elif row["totals"]:
+                yield {**row, "topic": ""}
 
-    put(sink, "_next_output", wrong)
-    put(sink, "_rows", rows_of)
+    put(sink, "_whole_shards", wrong)
 
 
 # --- Steps 3 and 4 ---
 
 
-@plant
+@plant_in(needs="pause|kill the driver")
 def progress_is_read_before_fencing(put):
     """The two halves of step 3 are swapped."""
 
@@ -71,7 +67,7 @@ def progress_is_read_before_fencing(put):
     put(writer.Writer, "begin_session", wrong)
 
 
-@plant
+@plant_in(needs="kill a sink|pause sink|kill a operator")
 def a_writer_is_kept_whoever_wrote_since(put):
     """A producer is used for a batch that is not the next one of its own."""
     writer_for = writer.writer_for
@@ -85,7 +81,7 @@ def a_writer_is_kept_whoever_wrote_since(put):
     put(sink, "writer_for", wrong)
 
 
-@plant
+@plant_in(needs="kill")
 def a_batch_that_is_written_is_written_again(put):
     """Progress is not looked at."""
     begin_session = writer.Writer.begin_session
@@ -114,7 +110,7 @@ def progress_is_not_sent(put):
     put(BatchProducer, "send_progress", lambda self, *_more: self._send())
 
 
-@plant
+@plant_in(needs="kill")
 def a_part_is_taken_for_all_of_the_batch(put):
     """The progress of a part does not say how far the batch is."""
     send_progress = writer.Writer._send_progress
@@ -125,7 +121,7 @@ def a_part_is_taken_for_all_of_the_batch(put):
     put(writer.Writer, "_send_progress", wrong)
 
 
-@plant
+@plant_in(needs="kill")
 def parts_are_written_again(put):
     """Where a part ended is not looked at."""
     put(Parts, "_pass_over", lambda *_unit: 0)
@@ -133,7 +129,7 @@ def parts_are_written_again(put):
     put(Parts, "_leave", lambda _self: None)
 
 
-@plant
+@plant_in(needs="kill")
 def a_part_ends_one_record_late(put):
     """What a part says was written includes the record behind it."""
     end_part = writer.Writer.end_part
@@ -181,7 +177,7 @@ def partitions_share_a_transactional_id(put):
     put(Plan, "transactional_id", wrong)
 
 
-@plant
+@plant_in(needs="pause|kill the driver")
 def nobody_is_fenced(put):
     """Each attempt has a transactional id of its own."""
     init = BatchProducer.__init__
@@ -208,19 +204,19 @@ def without(put, error):
     put(writer.Writer, "batch", wrong)
 
 
-@plant
+@plant_in(needs="pause|kill the driver")
 def a_fenced_writer_says_it_has_written(put):
     """Who is fenced takes the successor for itself."""
     without(put, Fenced)
 
 
-@plant
+@plant_in(needs="kill|bad network")
 def a_failed_batch_is_taken_for_written(put):
     """An error of Kafka's ends the writing, not the batch."""
     without(put, SequencerError)
 
 
-@plant
+@plant_in(needs="coordinator")
 def errors_of_a_commit_are_passed_over(put):
     """Codes of EndTxn are not looked at."""
     ask = BatchProducer._ask
@@ -236,7 +232,7 @@ def errors_of_a_commit_are_passed_over(put):
 # --- What brokers are asked ---
 
 
-@plant
+@plant_in(needs="slow Produce|bad network")
 def a_lost_answer_counts_as_an_acknowledgement(put):
     """A batch whose fate is not known is taken for written."""
     lost = Outbox._lost
@@ -250,7 +246,7 @@ def a_lost_answer_counts_as_an_acknowledgement(put):
     put(Outbox, "_lost", wrong)
 
 
-@plant
+@plant_in(needs="slow Produce|bad network")
 def every_answer_counts_as_an_acknowledgement(put):
     """Error codes of Produce are not looked at."""
     answered = Outbox._answered
@@ -277,9 +273,9 @@ def numbers_of_batches_begin_again_with_each_transaction(put):
     put(BatchProducer, "begin", wrong)
 
 
-@plant
+@plant_in(needs="move the leader|restart broker|leaders move")
 def leaders_are_looked_for_once(put):
-    """Who is told that it asks the wrong broker asks it again."""
+    """Who is told that it asks the wrong broker asks it again, also over new connections."""
     find = brokers.Brokers._find_leaders
 
     async def wrong(self, topics):
@@ -287,6 +283,7 @@ def leaders_are_looked_for_once(put):
             await find(self, topics)
 
     put(brokers.Brokers, "_find_leaders", wrong)
+    put(Topology, "clear", lambda self: None)
 
 
 # --- What Spark and the driver do ---
@@ -322,7 +319,7 @@ def a_batch_is_done_when_one_partition_is(put):
     put(spark.Driver, "all_of", wrong)
 
 
-@plant
+@plant_in(needs="kill|bad network")
 def a_failed_batch_is_logged_as_done(put):
     """What foreachBatch raises is lost."""
     call = query.Carrier.__call__

@@ -8,15 +8,30 @@ is taken back.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 
 PLANTS = {}
+PIPELINE = {}
+"""The pipeline that histories run to find a plant, where only one has what it concerns."""
+NEEDED = {}
+"""What a history's faults must have, as a regular expression, for a plant to show: others are left out."""
 INHERITED = object()
 
 
-def plant(make):
+def plant(make, pipeline=None, needs=None):
     """Have a function among the plants, under its name."""
-    PLANTS[make.__name__.replace("_", "-")] = make
+    name = make.__name__.replace("_", "-")
+    PLANTS[name] = make
+    if pipeline is not None:
+        PIPELINE[name] = pipeline
+    if needs is not None:
+        NEEDED[name] = needs
     return make
+
+
+def plant_in(pipeline=None, needs=None):
+    """The same; what it concerns is in this pipeline only, or shows under these faults only."""
+    return partial(plant, pipeline=pipeline, needs=needs)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from streaming.disciplines.channels import shard_files
+from streaming.disciplines.channels import held_records, shard_files
 from streaming.service import query
 from streaming.sink import producer
 from streaming.wire import brokers, record_batch
@@ -15,6 +15,8 @@ from tests.simulated.network import Manager, Network
 
 BODY_BYTES_MAX = 100
 """So that a few records are several batches and several requests."""
+PIECE_BYTES = 400
+"""So that a shard gives several rows, and holds several segments."""
 FILE_BYTES_MIN = 150
 """So that a few held records are files."""
 
@@ -26,9 +28,12 @@ def on_simulated_machines():
         (brokers, "NetworkSelector"): Network,
         (brokers, "_Connections"): Manager,
         (query, "collected"): lambda frame: frame.collect(),
+        (query, "say_commands"): lambda *_arguments, **_more: None,
         (producer, "SENT_BYTES_MIN"): 1,
         (record_batch, "BODY_BYTES_MAX"): BODY_BYTES_MAX,
         (shard_files, "FILE_BYTES_MIN"): FILE_BYTES_MIN,
+        (held_records, "PIECE_BYTES"): PIECE_BYTES,
+        (held_records, "SEGMENT_BYTES"): 2 * PIECE_BYTES,
     }
     before = {place: getattr(*place) for place in new}
     for place, value in new.items():
@@ -46,6 +51,12 @@ def run(seed, keep=None, pipeline=None):
         history = History(seed, folder, keep=keep, pipeline=pipeline)
         history.run()
         return faults_of(history), history
+
+
+def faults_in(seed, pipeline=None):
+    """What happens in a history, as texts; it is not run."""
+    with TemporaryDirectory() as folder:
+        return [text for _, (text, _) in History(seed, folder, pipeline=pipeline).faults]
 
 
 def shrink(seed):

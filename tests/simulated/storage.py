@@ -18,11 +18,14 @@ FLUSHED_SECONDS = 5.0
 """What is older is on the disk, synced or not."""
 TORN = "torn"
 LOST_SHARE = 0.5
-SYNCING_SECONDS = 0.001
+SYNCING_SECONDS = (0.001, 0.001, 0.05)
+"""On the average; one of them in each history."""
 
 
 class Storage:
     """What outlives processes; ``state`` by partition and version.
+
+    ``ever``: begin and end of each batch that was planned, also of those that were lost since.
 
     ``lockable``: a folder, else an object store, where Kafka keeps two copies apart. ``synced``:
     whether the service has its disk write what later steps rest on.
@@ -35,8 +38,10 @@ class Storage:
         self.totals, self.kept = {}, "{}"
         self.written = {}
         self.named = {}
+        self.ever = []
         self.broken_until = 0.0
         self.disk = Disk(self.folder)
+        self.syncing_s = world.rng.choice(SYNCING_SECONDS)
 
     # --- What the service asks (`streaming.service.checkpoint.Checkpoint`).
 
@@ -111,6 +116,8 @@ class Storage:
     def log_offsets(self, batch, entry):
         """Plan a batch; who comes second fails."""
         self._log("offsets", self.offsets, batch, entry)
+        start, _ = self.offsets.get(batch - 1, ({}, 0))
+        self.ever.append((start, entry[0]))
 
     def log_commit(self, batch):
         """Note that a batch is done."""
@@ -186,7 +193,7 @@ class Storage:
 
     def sync(self, path):
         """Stand in for `streaming.durable.sync`."""
-        wait(self.world.rng.expovariate(1 / SYNCING_SECONDS))
+        wait(self.world.rng.expovariate(1 / self.syncing_s))
         if self.world.now < self.broken_until and self.world.rng.random() < LOST_SHARE:
             raise OSError(28, "No space left on device")
         self.disk.sync(Path(path))

@@ -50,8 +50,12 @@ class Pool:
             table = table.select(columns_in(table.schema, names))
         return table.take(pa.array(self.at[records]))
 
-    def pieces(self, records: Int64s, most: int = PIECE_BYTES) -> Iterator[slice]:
-        """Stretches of some records, none of more bytes, but that one record may have more."""
+    def pieces(self, records: Int64s, most: int = 0) -> Iterator[slice]:
+        """Stretches of some records, none of more bytes, but that one record may have more.
+
+        By default PIECE_BYTES.
+        """
+        most = most or PIECE_BYTES
         if not len(records):
             return
         if self.table.nbytes <= most:

@@ -134,6 +134,8 @@ def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
     assert read_all(broker.bootstrap, plan.output) == []
     run(plan, [row(3, plan.output, 0, 5, totals="{}")], BatchContext("q", 7, True))
     assert len(read_all(broker.bootstrap, plan.output)) == 5, "who never wrote is not in doubt"
+    with pytest.raises(ProgressMissing, match="Another service of the name .* on another check"):
+        run(plan, rows, BatchContext("another", 7, True))
 
 
 @pytest.mark.parametrize("transactional", [True, False])

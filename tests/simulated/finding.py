@@ -1,0 +1,44 @@
+"""Which seed finds a planted fault."""
+
+import math
+import re
+import time
+
+from tests.simulated import planted_mends, planted_reading, planted_starts, planted_writing
+from tests.simulated.planting import NEEDED, PIPELINE, PLANTS, planted
+from tests.simulated.run import faults_in, run
+
+ALL = (planted_mends, planted_reading, planted_starts, planted_writing)
+"""Modules whose plants are among `PLANTS`."""
+BROKEN = re.compile("TypeError|AttributeError|NameError")
+"""What a plant raises that was written for another service."""
+SAID_MAX = 100
+
+
+def found(name, first, seeds, seconds=math.inf):
+    """The ``seed`` that finds a plant (None: none does) of so many ``seeds``, and what it ``said``.
+
+    A plant that needs certain faults is looked for in histories that have them.
+    """
+    began, pipeline, needed = time.monotonic(), PIPELINE.get(name), NEEDED.get(name)
+    seed = first
+    with planted(name):
+        for seed in range(first, first + seeds):
+            if time.monotonic() - began > seconds:
+                break
+            if needed and not re.search(needed, "; ".join(faults_in(seed, pipeline))):
+                continue
+            faults, history = run(seed, pipeline=pipeline)
+            broken = [line for line in history.world.log if BROKEN.search(line)]
+            assert not broken, f"{name} does not fit to the service any more: {broken[0]}"
+            if faults:
+                return {"seed": seed, "seeds": seed + 1 - first, "said": short(faults[0])}
+    return {"seed": None, "seeds": seed + 1 - first, "said": ""}
+
+
+def short(text):
+    """The beginning of what was found."""
+    return text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]}…"
+
+
+__all__ = ["NEEDED", "PIPELINE", "PLANTS", "found"]
