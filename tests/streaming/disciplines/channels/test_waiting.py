@@ -1,6 +1,7 @@
 """Who waits: told only when it changed, and what was told last is always how it is."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -72,3 +73,17 @@ def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
         "since": "1970-01-01T00:00:01.000Z",
         "held": 1,
     }
+
+
+def test_who_waits_is_listed_with_the_rule_of_the_channel():
+    own = Rules(LABELS)
+    rules = replace(own, others=(("vip.*", own), ("?", own)))
+    after = step(
+        ShardState.empty(), arrivals([(b"vip.a", 2), (b"k", 2), (b"kk", 2)]), 5, rules
+    ).state
+    listed = describe_waiting([told_waiting(ShardState.empty(), after)], rules)
+    assert [(each["channel"], each["rule"]) for each in listed] == [
+        ("k", "?"),
+        ("kk", None),
+        ("vip.a", "vip.*"),
+    ]
