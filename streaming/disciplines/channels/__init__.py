@@ -78,9 +78,7 @@ def _rows(settings: ChannelPipeline) -> bool:
 
 
 def _operators(settings: ChannelPipeline) -> tuple[str, ...]:
-    from streaming.disciplines.channels.fields import fields_of  # noqa: PLC0415
-
-    encodings = {each.encoding for each in fields_of(settings.channel, settings.label).values()}
+    encodings = {each.encoding for each in settings.value_fields.values()}
     return (
         "streaming.disciplines.channels.operator",
         *(f"streaming.values.{encoding}_values" for encoding in sorted(encodings)),

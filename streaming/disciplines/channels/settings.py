@@ -25,7 +25,7 @@ from sequencer.channels.rules import (
 )
 from sequencer.channels.rules import GapPolicy as Policy
 from sequencer.labels import CUSTOM_LABELS_MAX
-from streaming.disciplines.channels.fields import fields_of, need_schemas
+from streaming.disciplines.channels.fields import Fields, fields_of, need_schemas
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
 from streaming.settings.fields import PROTOBUF, Expression, ValueField
@@ -119,6 +119,26 @@ class ByChannel(Pipeline):
             raise ValueError(wrong)
         return value
 
+    @property
+    def value_fields(self) -> Fields:
+        """The channel, where it is a field of values."""
+        return fields_of(self.channel, "key")
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether there are fields of values that take a schema."""
+        return need_schemas(self.value_fields)
+
+    def try_out(self) -> None:
+        """Look for packages that fields of values take."""
+        for name, each in self.value_fields.items():
+            if each.encoding == PROTOBUF and (missing := missing_packages()):
+                raise fault(
+                    f"needs {' and '.join(missing)}; pip install 'spark-sequencer[protobuf]'",
+                    name,
+                    PROTOBUF,
+                )
+
 
 class ChannelPipeline(ByChannel):
     """Discipline ``channel``: each channel's messages in the order of their labels."""
@@ -159,20 +179,14 @@ class ChannelPipeline(ByChannel):
         return value
 
     @property
-    def needs_registry(self) -> bool:
-        """Whether channel or label are in values that take a schema."""
-        return need_schemas(fields_of(self.channel, self.label))
+    def value_fields(self) -> Fields:
+        """The channel and the label, as far as they are fields of values."""
+        return fields_of(self.channel, self.label)
 
     def try_out(self) -> None:
         """Import the function of custom labels, and ask it for labels; look for packages."""
         self.all_rules()
-        for name, each in fields_of(self.channel, self.label).items():
-            if each.encoding == PROTOBUF and (missing := missing_packages()):
-                raise fault(
-                    f"needs {' and '.join(missing)}; pip install 'spark-sequencer[protobuf]'",
-                    name,
-                    PROTOBUF,
-                )
+        super().try_out()
 
     def understood(self) -> dict[str, Any]:
         """The settings with their defaults; the window is the one that will be used.

@@ -86,6 +86,13 @@ def test_a_field_is_kept_as_it_was_written():
     assert "streaming.values.json_values" in modules
 
 
+@pytest.mark.parametrize("discipline", ["channel", "label"])
+@pytest.mark.parametrize("encoding", ["avro", "protobuf"])
+def test_a_channel_that_takes_schemas_takes_a_registry(discipline, encoding):
+    (fault,) = faults_of(f'channel = {{ {encoding} = "id" }}', discipline)
+    assert fault.startswith("pipelines.p: reads fields of values in Avro or Protobuf, which takes")
+
+
 def test_without_fields_no_worker_imports_what_reads_them():
     settings = channel("").pipelines["p"]
     assert DISCIPLINES["channel"].operators(settings) == (
