@@ -11,7 +11,7 @@ had to be rejected), `invented` (no such input, or altered), `reject-altered`, `
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
-neither the event `retired` nor a reset explains).
+neither the event `retired` nor a reset explains), `misplaced-command` (a reset in an input).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sequencer.labels import Labels
 from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
-from streaming.verify.channel_commands import judge_commands
+from streaming.verify.channel_commands import judge_commands, judge_resets, own_commands
 from streaming.verify.channel_notices import ChannelNotice, Notices, read_notice
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
@@ -53,6 +53,7 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     ``due``: how far commands must be answered by now.
     """
     verdict = Verdict(settings.pipeline)
+    own, material = own_commands(material, settings)
     verdict.looked_at = {
         "inputs": len(material.inputs),
         "deliveries": len(material.outputs),
@@ -63,13 +64,14 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     readings = with_unknown_schemas(read_all(material.inputs, settings), material, settings)
     _note_gaps(work)
     repeats = settings.repeats_allowed
-    work.asked = judge_commands(verdict, material, due, repeats=repeats)
+    work.asked = judge_commands(verdict, material, own, due, repeats=repeats)
     work.retired = {
         (key_from_json(event["channel"]), event["incarnation"])
         for event in material.events
         if event["event"] == "retired"
     }
     delivered = _judge_outputs(work)
+    judge_resets(work, own)
     tally = Tally(readings)
     rejected = judge_rejects(work, readings, tally)
     _judge_endings(work, readings, delivered, rejected, tally)

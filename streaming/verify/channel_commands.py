@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass
+from bisect import bisect
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from streaming.arrow.key_text import escaped, key_from_json
 from streaming.disciplines.commands import own_id
-from streaming.verify.channel_readings import Asked, Material
+from streaming.verify.added import Place
+from streaming.verify.channel_readings import (
+    Asked,
+    ChannelSettings,
+    Judging,
+    Material,
+    read_all,
+)
 from streaming.verify.commands import DONE, Command, Event, answer, unanswered
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
 
 OPS = ("skip", "seed", "reset")
+Own = tuple[Record, str, bytes | None]
+"""A record of an input that is a command: the operation, and its channel."""
 
 
 @dataclass(slots=True)
@@ -31,9 +42,70 @@ class ChannelCommand(Command):
         return self.done and not self.dry_run
 
 
-def judge_commands(verdict: Verdict, material: Material, due: Ends, *, repeats: bool) -> Asked:
-    """Whether each command was answered once and truly; what commands explain."""
+def own_commands(material: Material, settings: ChannelSettings) -> tuple[list[Own], Material]:
+    """The commands in the inputs, and the material without them."""
+    if not settings.input_commands:
+        return [], material
+    ops = [(each.header("op")[1] or b"").decode(errors="replace") for each in material.inputs]
+    chosen = [op in settings.input_commands for op in ops]
+    commands = [each for each, is_one in zip(material.inputs, chosen, strict=True) if is_one]
+    rest = [each for each, is_one in zip(material.inputs, chosen, strict=True) if not is_one]
+    named = [op for op, is_one in zip(ops, chosen, strict=True) if is_one]
+    channels = [reading.channel for reading in read_all(commands, settings)]
+    return [*zip(commands, named, channels, strict=True)], replace(material, inputs=rest)
+
+
+Source = tuple[bytes, str, int]
+"""A channel's records in one partition of an input."""
+
+
+def _resets(work: Judging, own: list[Own]) -> dict[Source, list[int]]:
+    """The offsets of those that forgot a channel, ascending."""
+    done = {event["id"] for event in work.material.events if event.get("channels") == 1}
+    resets: defaultdict[Source, list[int]] = defaultdict(list)
+    for record, op, channel in own:
+        name = ":".join(map(str, (work.settings.pipeline, "command", *record.place)))
+        dry = b"dry_run" in (record.value or b"")
+        if op == "reset" and channel is not None and name in done and not dry:
+            resets[channel, record.topic, record.partition].append(record.offset)
+    return {source: sorted(offsets) for source, offsets in resets.items()}
+
+
+def judge_resets(work: Judging, own: list[Own]) -> None:
+    """A reset in an input stands between the incarnations of what lies before and behind it.
+
+    Inputs with equal bytes are left out, as nothing says which of them was delivered.
+    """
+    resets = _resets(work, own)
+    if not resets:
+        return
+    places: defaultdict[int, list[Place]] = defaultdict(list)
+    for each in work.material.inputs:
+        places[hash(each.content)].append(each.place)
+    born: defaultdict[Source, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for (channel, incarnation, _), content in work.contents.items():
+        if len(places[content]) == 1:
+            ((topic, partition, offset),) = places[content]
+            source = (channel, topic, partition)
+            if source in resets:
+                born[source][bisect(resets[source], offset)].add(incarnation)
+    for source, stretches in born.items():
+        for (_, before), (nth, behind) in pairwise(sorted(stretches.items())):
+            if max(before) >= min(behind):
+                place = f"{source[1]}/{source[2]}@{resets[source][nth - 1]}"
+                witness = f"{place}, a reset, is in the middle of an incarnation"
+                work.verdict.find("misplaced-command", witness)
+
+
+def judge_commands(
+    verdict: Verdict, material: Material, own: list[Own], due: Ends, *, repeats: bool
+) -> Asked:
+    """Whether each command was answered once and truly; what commands explain.
+
+    ``own``: those in the inputs.
+    """
     commands = [_read(record) for record in material.commands]
+    commands += [_read_own(*each) for each in own]
     answers = _answers(material.events, repeats=repeats)
     answer(verdict, list(commands), answers)
     verdict.looked_at["commands"] = len(commands)
@@ -60,6 +132,20 @@ def _read(record: Record) -> ChannelCommand:
         return command
     if said.get("op") in OPS and ("channel" in said) != ("blocked" in said):
         command.op, command.channel = said["op"], channel
+        command.dry_run = said.get("dry_run") is True
+    return command
+
+
+def _read_own(record: Record, op: str, channel: bytes | None) -> ChannelCommand:
+    """A command of an input's record, which is to its own channel."""
+    try:
+        said = json.loads(record.value or b"")
+    except (ValueError, RecursionError):
+        said = None
+    said = said if isinstance(said, dict) else {}
+    command = ChannelCommand(str(record), record.place, own_id(said))
+    if channel is not None:
+        command.op, command.channel = op, channel
         command.dry_run = said.get("dry_run") is True
     return command
 

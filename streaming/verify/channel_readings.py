@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -52,6 +53,7 @@ class ChannelSettings:
     repeats_allowed: bool = False
     output_partitions: int = 1
     held_max: int = 10_000
+    input_commands: Collection[str] = ()
     pass_unlabelled: bool = False
     gives_labels: bool = False
     rules: tuple[ChannelRule, ...] = ()

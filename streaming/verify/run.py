@@ -248,13 +248,14 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         held_max=rules.held_max,
         pass_unlabelled=rules.pass_unlabelled,
         gives_labels=pipeline.discipline == "label",
+        input_commands=getattr(pipeline, "input_commands", ()),
         rules=tuple(
             channel.ChannelRule(glob, each.window, each.held_max, each.drop_duplicates)
             for glob, each in rules.others
         ),
     )
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
-    ends = {(record.topic, record.partition): record.offset + 1 for record in commands}
+    ends = {each.place[:2]: each.offset + 1 for each in (*commands, *inputs)}
     verdict = channel.judge(settings, material, asked.due)
     extras.finish(verdict)
     return verdict, ends

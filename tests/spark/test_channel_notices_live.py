@@ -1,4 +1,4 @@
-"""Notices of channels through the running service, whose workers die between any two steps."""
+"""Notices of channels, and commands in their input, through a service whose workers die."""
 
 import json
 
@@ -20,28 +20,37 @@ def labelled(label, *more):
 def test_a_channel_s_events_are_in_its_stream(broker, topic_prefix, tmp_path):
     topics = channel_topics(topic_prefix)
     create_topics(broker.bootstrap, {topics["input"]: 1, topics["commands"]: 1})
-    pipeline = {**topics, "notices": True}
+    pipeline = {**topics, "notices": True, "input_commands": ["skip", "reset"]}
     config = write_config(tmp_path, broker.bootstrap, {"p": pipeline})
     epoch = ("epoch", b"1")
-    records = [labelled(0), labelled(2), labelled(0, epoch), labelled(1, epoch, ("fin", None))]
-    produce(broker.bootstrap, topics["input"], records)
+    skip = Record(b"k", b'{"id": "s"}', [("op", b"skip")])
+    reset = Record(b"k", b'{"id": "r", "by": "me"}', [("op", b"reset")])
+    records = [
+        labelled(0),
+        labelled(2),
+        skip,
+        labelled(0, epoch),
+        labelled(1, epoch, ("fin", None)),
+    ]
+    produce(broker.bootstrap, topics["input"], [*records, labelled(2, epoch), reset, labelled(0)])
     faults = ",".join(f"{point}:{tmp_path}/died-{point}" for point in POINTS)
     run_once(config, within="tests.faults.dying:workers", environment={FAULTS: faults})
     assert all((tmp_path / f"died-{point}").exists() for point in POINTS)
-    reset = json.dumps({"op": "reset", "channel": "k", "id": "r", "by": "me"}).encode()
-    produce(broker.bootstrap, topics["commands"], [Record(None, reset)])
-    run_once(config)
     events = [json.loads(each.value) for each in read_all(broker.bootstrap, topics["events"])]
+    answers = [each["command"] for each in events if each["event"] == "command-done"]
+    assert answers == ["s", "r"]
     kafka = {"bootstrap.servers": broker.bootstrap}
     streamed = []
     with OrderedConsumer(kafka, [topics["output"]], group=topic_prefix) as reader:
-        while len(streamed) < 8 and (each := reader.poll(60)) is not None:
+        while len(streamed) < 9 and (each := reader.poll(60)) is not None:
             notice = isinstance(each, ChangeNotice)
             streamed.append(each.word if notice else each.value)
             assert not notice or each.detail in events
         assert not reader.holes
-    assert streamed == [b"0", "gap", b"2", "epoch", b"0", b"1", "fin", "reset"]
+    assert streamed == [b"0", "gap", b"2", "epoch", b"0", b"1", "fin", "reset", b"0"]
     figures = status(config)["p"]
-    assert [figures[name] for name in ("in", "delivered", "notices", "held")] == [4, 4, 4, 0]
+    names = ("in", "delivered", "notices", "commands", "held")
+    assert [figures[name] for name in names] == [6, 5, 4, 2, 0]
+    assert figures["rejected"] == {"after-fin": 1}
     code, said = verify(config)
     assert code == 0, said

@@ -2,8 +2,8 @@
 
 `settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in, `fields`
 what it reads from values;
-`commands` what operators ask for; `operator` the step of a shard; `deliveries` what leaves for the
-output, `events` what is told of; `codec` its state as bytes, large
+`commands` what operators ask for, `input_commands` what records do; `operator` the step of a shard;
+`deliveries` what leaves for the output, `events` of channels; `codec` its state as bytes, large
 parts of it in `shard_files`; `describe` the same for people; `waiting` who waits, for a quick look.
 """
 
@@ -40,6 +40,7 @@ def _plan(
         rules=settings.all_rules(),
         channel=settings.channel,
         label=settings.label,
+        input_commands=[*settings.input_commands],
     )
 
 
@@ -111,7 +112,7 @@ CHANNEL = Discipline(
         "too-large",
         "refused",
     ),
-    counted=("passed", "notices"),
+    counted=("passed", "notices", "commands"),
     shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
     fixed={
         "labels": Fixed("set the pipeline's labels back"),

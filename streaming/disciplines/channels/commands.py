@@ -11,9 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from sequencer.channels import Answer, ChannelCommand, Op
 from streaming.arrow import output
-from streaming.arrow.key_text import key_from_json
+from streaming.arrow.key_text import key_from_json, key_to_json
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.commands import Refused, is_unicode, own_id, read_object, signature
+from streaming.disciplines.commands import read_request as read_named
 from streaming.disciplines.state_keys import shard_of_name
 from streaming.settings.values import Duration
 
@@ -75,6 +76,28 @@ def read_request(value: bytes | None, ops: Sequence[Op] = tuple(Op)) -> Request:
     except Refused as refused:
         return Request(own_name, None, repeated, refused.reason, refused.detail)
     return Request(own_name, command, repeated)
+
+
+def read_own_request(value: bytes | None, op: str, channel: bytes | None) -> Request:
+    """Read a command of a record of an input, to its own channel; its header names ``op``."""
+    own_name: str | None = None
+    repeated: dict[str, Any] = {}
+    try:
+        request = read_named(value, op)
+        own_name = own_id(request)
+        command = _read(_about(channel, request), tuple(Op), repeated)
+    except Refused as refused:
+        return Request(own_name, None, repeated, refused.reason, refused.detail)
+    return Request(own_name, command, repeated)
+
+
+def _about(channel: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
+    if channel is None:
+        raise Refused("bad-channel", "the record has no channel")
+    own = key_to_json(channel)
+    if "blocked" in request or request.get("channel", own) != own:
+        raise Refused("bad-channel", "a record of an input can name its own channel only")
+    return {**request, "channel": own}
 
 
 def _read(
@@ -146,6 +169,9 @@ class Asked:
             place["topic"] = plan.reads[place["topic"]]
         requests = [read_request(value, plan.ops) for value in rows["value"].to_pylist()]
         return cls(requests, places, plan.pipeline)
+
+    def __add__(self, others: Asked) -> Asked:
+        return Asked(self.requests + others.requests, self.places + others.places, self.pipeline)
 
     @property
     def commands(self) -> list[ChannelCommand]:

@@ -38,6 +38,7 @@ from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, not
 from streaming.disciplines.channels.events import event_id, event_of
 from streaming.disciplines.channels.fields import unreadable
 from streaming.disciplines.channels.held_records import HeldRecords, Pool
+from streaming.disciplines.channels.input_commands import apart
 from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.refused import without_refused
@@ -147,6 +148,7 @@ def step_shard(
     order = order_of_arrival(batch)
     records_count = np.count_nonzero(batch["topic"].to_numpy() < len(plan.inputs))
     arrived, commands = np.split(order, [records_count])
+    arrived, placed, asked_among = apart(batch, arrived, plan)
     asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
     arrivals = _arrivals(batch, arrived, plan)
     records = shard.records
@@ -156,7 +158,7 @@ def step_shard(
         return records.pool(records.among(rows), given, arrived).take(rows, DELIVERED)
 
     outcome, details = without_refused(
-        partial(step, shard.state, arrivals, now_ms, plan.rules, asked.commands),
+        partial(step, shard.state, arrivals, now_ms, plan.rules, asked.commands, placed=placed),
         refused,
         records_of,
     )
@@ -170,7 +172,7 @@ def step_shard(
     outdated = records.outdated(outcome.held_row)
     pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
     after = records.after(outcome.held_row, outdated, pool, timed=bool(plan.progress))
-    answers, parts, acted = asked.answers(outcome.answers, now_ms)
+    answers, parts, acted = (asked + asked_among).answers(outcome.answers, now_ms)
     notice_rows = notices(outcome, acted, plan, now_ms)
     writes = [(plan.output, table) for table in deliveries(pool, outcome, notice_rows, plan)]
     writes += [
@@ -179,6 +181,7 @@ def step_shard(
     ]
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
+    totals.commands += len(asked_among.requests)
     totals.parts = parts
     totals.read_ms, totals.oldest_ms = _times(shard.totals, batch, outcome, after, plan)
     totals.shared += len(totals.parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -49,16 +49,19 @@ class ChannelPlan(Plan):
     ``label`` and ``channel`` are SQL expressions, or fields of the value; the two defaults
     (``header('label')`` and ``key``) and fields take a faster way. ``gives_labels``: what records
     say of labels, epochs and FIN is not read, and deliveries have their numbers as labels.
-    ``ops``: the commands that operators may give.
+    ``ops``: the commands that operators may give. ``input_commands``: what records of inputs may
+    ask for.
     """
 
     discipline: ClassVar[str] = "channel"
+    decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
     gives_labels: ClassVar[bool] = False
     ops: ClassVar[tuple[Op, ...]] = tuple(Op)
     commands: str
     rules: Rules
     channel: str | ValueField = "key"
     label: str | ValueField = "header('label')"
+    input_commands: Sequence[str] = ()
 
     def decisions(self) -> dict[str, Any]:
         """Return the rules but for the labels, which a checkpoint fixes."""

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from pydantic import Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from sequencer.channels.delays import Quantile
 from sequencer.channels.globs import matches
@@ -29,7 +37,7 @@ from streaming.disciplines.channels.fields import Fields, fields_of, need_schema
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
 from streaming.settings.fields import PROTOBUF, Expression, ValueField
-from streaming.settings.pipeline import Pipeline
+from streaming.settings.pipeline import Pipeline, once
 from streaming.settings.table import Number, Table
 from streaming.settings.values import TOPIC_MAX, Duration, PositiveDuration, Text, fault
 from streaming.values.schemas import missing_packages
@@ -151,6 +159,9 @@ class ChannelPipeline(ByChannel):
     duplicates: Literal["reject", "drop"] = "reject"
     unlabelled: Literal["reject", "pass"] = "reject"
     notices: Annotated[bool, Field(strict=True)] = False
+    input_commands: Annotated[
+        tuple[Literal["skip", "seed", "reset"], ...], AfterValidator(once)
+    ] = ()
     rules: Annotated[tuple[ChannelRule, ...], Field(max_length=RULES_MAX)] = ()
 
     @field_validator("buffer")

@@ -23,6 +23,10 @@ CHANGED = {
         "buffer": {"held": 7, "window": 9, "full": "skip"},
         "duplicates": "drop",
         "retire_after": "1 s",
+        "unlabelled": "pass",
+        "notices": True,
+        "input_commands": ["reset"],
+        "rules": [{"channel": "a*", "retire_after": "2 s"}],
     },
     "group": {"stamps": False, "retire_after": "1 s"},
     "multicast": {"retire_after": "1 s"},
@@ -44,7 +48,9 @@ def shown(plan):
     """All that is in a plan; labels have no equality of their own."""
     fields = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
     if "rules" in fields:
-        fields["rules"] = dataclasses.replace(fields["rules"], labels=LABELS)
+        rules = dataclasses.replace(fields["rules"], labels=LABELS)
+        others = ((glob, dataclasses.replace(each, labels=LABELS)) for glob, each in rules.others)
+        fields["rules"] = dataclasses.replace(rules, others=tuple(others))
     return fields
 
 

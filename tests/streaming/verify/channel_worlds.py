@@ -29,8 +29,8 @@ def command(rng, labels, keys=KEYS):
     return named
 
 
-def history(seed, labels, count=80):
-    """Records of the input and of the commands, in order of arrival."""
+def history(seed, labels, count=80, own=0):
+    """Records of the input and of the commands, in order of arrival; ``own``: commands among them."""
     rng = random.Random(seed)
     places = dict.fromkeys((0, 1), -1)
     for n in range(count):
@@ -40,6 +40,13 @@ def history(seed, labels, count=80):
         if topic:
             value = json.dumps(command(rng, labels)).encode()
             yield record | {"key": None, "value": value, "headers": None}
+            continue
+        if rng.random() < own:
+            key = rng.choice([*KEYS, *KEYS, None])
+            said = command(rng, labels, [key or b"a"])
+            value = json.dumps({k: v for k, v in said.items() if k not in ("op", "channel")})
+            headers = [{"key": "op", "value": said["op"].encode()}]
+            yield record | {"key": key, "value": value.encode(), "headers": headers}
             continue
         position = max(0, n // 8 + rng.randrange(-3, 5))
         headers = [("label", b"%d" % labels.at(position))]
@@ -104,5 +111,5 @@ class World:
         rules = self.plan.rules
         return ChannelSettings(
             "p", rules.labels, rules.window, output_partitions=PARTITIONS,
-            held_max=rules.held_max, **more,
+            held_max=rules.held_max, input_commands=self.plan.input_commands, **more,
         )  # fmt: skip
