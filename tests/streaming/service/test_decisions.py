@@ -19,7 +19,7 @@ from tests.checkpoints import MemoryCheckpoint
 LABELS = LinearLabels()
 CHANGED = {
     "channel": {
-        "gap": {"policy": "skip", "after": "5 s"},
+        "gap": {"policy": "skip", "after": {"quantile": 0.999, "least": "1 s", "most": "60 s"}},
         "buffer": {"held": 7, "window": 9, "full": "skip"},
         "duplicates": "drop",
         "retire_after": "1 s",
@@ -31,6 +31,11 @@ CHANGED = {
     "group": {"stamps": False, "retire_after": "1 s"},
     "multicast": {"retire_after": "1 s"},
 }
+BY_THE_BATCH = {
+    "group": {"notices": True, "input_commands": ["join"]},
+    "multicast": {"input_commands": ["release"]},
+}
+"""What only the default order has."""
 
 
 def planned(discipline, prefix="", **settings):
@@ -66,8 +71,7 @@ def shown(plan):
 )
 def test_every_setting_that_may_change_is_a_decision(discipline, more):
     before = planned(discipline, **more)
-    only_by_the_batch = {"notices": True, "input_commands": ["join"]}
-    other = only_by_the_batch if (discipline, more) == ("group", {}) else more
+    other = more or BY_THE_BATCH.get(discipline, {})
     after = planned(discipline, "x-", origin=True, **CHANGED[discipline], **other)
     changed = {n for n, value in after.decisions().items() if value != before.decisions()[n]}
     assert changed == after.decisions().keys()
