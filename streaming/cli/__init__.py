@@ -36,6 +36,7 @@ from streaming.cli.status import status
 from streaming.cli.tail import tail
 from streaming.cli.topics import topics
 from streaming.cli.verify import verify
+from streaming.cli.why import why
 from streaming.errors import SequencerError
 from streaming.terminal import printable
 
@@ -60,7 +61,7 @@ SAME = {
 # Each command's module imports what it needs when it is called, so that --help is quick.
 for command in (
     demo, init, run, check, topics, pack, status, inspect, skip, seed, reset, resend, advise,
-    replay, verify, graph, send, tail, broker, rescale, backup, simulate, console,
+    replay, verify, why, graph, send, tail, broker, rescale, backup, simulate, console,
     bench,
 ):  # fmt: skip
     app.command(context_settings=also_called(**SAME.get(command.__name__, {})))(command)

@@ -138,11 +138,12 @@ class Topics:
                 count += len(messages)
                 for message in messages:
                     if message.offset < ends[place]:
-                        yield _record(message)
+                        yield as_record(message)
             self.progress(topic, count)
 
 
-def _record(message: Any) -> Record:
+def as_record(message: Any) -> Record:
+    """A message of kafka-python."""
     return Record(
         message.topic,
         message.partition,

@@ -10,6 +10,7 @@ from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import (
     WarmService,
     called,
+    called_json,
     channel_topics,
     run_once,
     verify,
@@ -35,7 +36,9 @@ def followed(broker, tmp_path_factory):
     prefix = f"followed-{tmp_path_factory.mktemp('f').name}."
     topics = channel_topics(prefix)
     table = {**topics, "origin": True, "progress": f"{prefix}progress"}
-    config = write_config(tmp_path_factory.mktemp("service"), broker.bootstrap, {"p": table})
+    other = {**channel_topics(f"{prefix}q."), "input": topics["input"]}
+    tables = {"p": table, "q": other}
+    config = write_config(tmp_path_factory.mktemp("service"), broker.bootstrap, tables)
     create_topics(broker.bootstrap, {topics["input"]: 1})
     first = [labelled(b"a", n) for n in (1, 0, 3)]
     produce(broker.bootstrap, topics["input"], [*first, labelled(b"b", 0), labelled(b"b", 0)])
@@ -89,6 +92,56 @@ def test_marks_and_origins_through_a_gap_and_a_restart(followed):
     assert code == 0, said
     code, said, error = called("topics", config)
     assert code == 0, (said, error)
+
+
+def why(place, config, *more):
+    return called_json("why", place, config, *more)
+
+
+def test_why(followed):
+    """After the test above: label 3 had waited for label 2."""
+    _, prefix, config = followed
+    life = why(f"{prefix}in/0@2", config)
+    by_header, by_bytes = life["pipelines"]
+    assert [each["state"] for each in life["pipelines"]] == ["delivered"] * 2
+    assert by_header["waited"]["until"] == f"{prefix}in/0@5"
+    for each in (by_header, by_bytes):
+        assert each["waited"]["for"]["label"] == "2"
+        assert each["waited"]["since_ms"] == life["record"]["timestamp_ms"]
+        assert [d["sequence"] for d in each["deliveries"]] == ["3"]
+    assert {span["topic"] for span in life["looked_at"]} >= {f"{prefix}out", f"{prefix}q.out"}
+    for of, found_by in ((by_header, "origin"), (by_bytes, "content")):
+        back = why(of["deliveries"][0]["place"], config)
+        assert (back["found_by"], back["input"]["place"]) == (found_by, f"{prefix}in/0@2")
+    repeat = why(f"{prefix}in/0@4", config)
+    for each in repeat["pipelines"]:
+        assert (each["state"], each["reject"]["reject-reason"]) == ("rejected", "duplicate")
+        assert why(each["reject"]["place"], config)["input"]["place"] == f"{prefix}in/0@4"
+    code, said, _ = called("why", f"{prefix}in/0@2", config)
+    assert (code, "for label 2" in said) == (0, True), said
+
+
+def test_why_of_what_is_held(followed):
+    bootstrap, prefix, config = followed
+    produce(bootstrap, f"{prefix}in", [labelled(b"a", 9)])
+    (place,) = [r.offset for r in read_all(bootstrap, f"{prefix}in") if r.value == b"a-9"]
+    unread = why(f"{prefix}in/0@{place}", config)
+    assert [each["state"] for each in unread["pipelines"]] == ["waiting", "unknown"]
+    run_once(config)
+    held = why(f"{prefix}in/0@{place}", config)
+    assert [each["state"] for each in held["pipelines"]] == ["held", "unknown"]
+    for each in held["pipelines"]:
+        assert each["waited"]["last_delivery"]["label"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("in/0@999", "no record at"), ("nowhere/0@0", "no record at"), ("in@3", "names no record")],
+)
+def test_why_of_what_is_not_there(followed, place, said):
+    code, _, error = called("why", followed[1] + place, followed[2])
+    assert code == 2
+    assert said in error
 
 
 def test_without_marks_a_reader_says_so(broker, topic_prefix):

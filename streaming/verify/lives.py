@@ -1,0 +1,325 @@
+"""The life of one record, from topics alone: where it went, what it waited for, who gave up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.arrow.key_text import key_to_json
+from streaming.config import Config
+from streaming.disciplines.channels.pack import header_name
+from streaming.errors import ConfigError
+from streaming.verify import origins
+from streaming.verify.added import REJECT_HEADERS, Place, reject
+from streaming.verify.origins import content_of, read_origin
+from streaming.verify.records import Record
+from streaming.verify.seeking import Seeker, Span
+
+NAMING = {
+    "channel": origins.of_channel,
+    "group": origins.of_group,
+    "multicast": origins.of_multicast,
+}
+PLACE = ("topic", "partition", "offset")
+BEHIND_MAX = 20_000
+"""Copies of a message lie together: farther than this from one of them, none is looked for."""
+BEFORE_MAX = 20_000
+"""Offsets before a delivery in which those before it in its channel are looked for."""
+NUMBERS = ("sequence", "incarnation", "group-version", "group-sequence", "timestamp", "destination")
+
+
+@dataclass(slots=True)
+class Life:
+    """What became of an input record in one pipeline.
+
+    ``state``: "delivered", "rejected", "undelivered", "held", "waiting" (not read yet), "unknown".
+    """
+
+    pipeline: str
+    discipline: str
+    state: str = "unknown"
+    deliveries: list[dict[str, Any]] = field(default_factory=list)
+    reject: dict[str, Any] | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    waited: dict[str, Any] | None = None
+
+
+class Lives:
+    """Looks for records of a configuration's topics."""
+
+    def __init__(self, config: Config, seeker: Seeker) -> None:
+        self.config = config
+        self.seeker = seeker
+        self.prefix = config.service.header_prefix
+
+    def of(self, place: Place) -> dict[str, Any]:
+        """Return the life of the record at a place, as JSON has it; ConfigError for no record."""
+        record = self.seeker.one(place)
+        if record is None:
+            raise ConfigError(
+                f"There is no record at {text_of(place)}.",
+                "Nothing was looked for.",
+                "Look at topic, partition and offset; Kafka may have deleted it since.",
+            )
+        source, via = self._input_of(record)
+        lives = (
+            [] if source is None else [self._life(source, *each) for each in self._reads(source)]
+        )
+        spans = [each for span in self.seeker.spans if (each := span.to_json())]
+        return {
+            "record": shown(record),
+            "input": None if source is None else shown(source),
+            "found_by": via,
+            "pipelines": [_as_json(each) for each in lives],
+            "looked_at": spans,
+        }
+
+    # --- Back to the input.
+
+    def _input_of(self, record: Record) -> tuple[Record | None, str]:
+        """The input that a record is, and how that was found."""
+        for name, pipeline in self.config.pipelines.items():
+            if record.topic == pipeline.rejects and (found := reject(record, self.prefix)):
+                return self.seeker.one(found.origin), "reject headers"
+            output = pipeline.output.partition("{")[0]
+            if record.topic == pipeline.output or (output and record.topic.startswith(output)):
+                found_by_header = read_origin(record.header(self.prefix + "origin")[1])
+                if found_by_header is not None:
+                    return self.seeker.one(found_by_header), "origin"
+                return self._input_by_content(record, name), "content"
+        if any(record.topic in pipeline.input for pipeline in self.config.pipelines.values()):
+            return record, "itself"
+        raise ConfigError(
+            f"{record.topic} is no input, output or rejects topic of {self.config.source}.",
+            "Nothing was looked for.",
+            "Name a record of one of these.",
+        )
+
+    def _input_by_content(self, record: Record, name: str) -> Record | None:
+        pipeline = self.config.pipelines[name]
+        named = NAMING[pipeline.discipline](record, self.prefix)
+        if named is None:
+            return None
+        content = content_of(record, len(record.headers) - named[0])
+        for topic in pipeline.input:
+            for span in self.seeker.behind(topic, record.timestamp):
+                for each in self.seeker.newest_first(span):
+                    if content_of(each, len(each.headers)) == content:
+                        return each
+        return None
+
+    # --- Forward from the input.
+
+    def _reads(self, record: Record) -> list[tuple[str, Any]]:
+        pipelines = self.config.pipelines.items()
+        return [(name, each) for name, each in pipelines if record.topic in each.input]
+
+    def _life(self, record: Record, name: str, pipeline: Any) -> Life:
+        life = Life(name, pipeline.discipline)
+        self._find_deliveries(record, life, pipeline)
+        if not life.deliveries:
+            self._find_reject(record, life, pipeline)
+        self._find_events(record, life, pipeline)
+        if life.deliveries:
+            life.state = "delivered"
+        elif life.reject is not None:
+            life.state = "rejected"
+        elif any(event.get("event") == "undelivered" for event in life.events):
+            life.state = "undelivered"
+        else:
+            life.state = self._by_marks(record, pipeline)
+        if pipeline.discipline == "channel" and life.state in ("delivered", "held", "unknown"):
+            life.waited = self._waited(record, life, pipeline)
+        return life
+
+    def _find_deliveries(self, record: Record, life: Life, pipeline: Any) -> None:
+        is_channel = pipeline.discipline == "channel"
+        matches = self._matcher(record, pipeline)
+        for topic in self._outputs(pipeline):
+            for span in self.seeker.behind(topic, record.timestamp):
+                records = (
+                    self.seeker.oldest_first(span)
+                    if pipeline.origin
+                    else self.seeker.newest_first(span)
+                )
+                last: int | None = None
+                for each in records:
+                    if last is not None and abs(each.offset - last) > BEHIND_MAX:
+                        break
+                    if matches(each):
+                        last = each.offset
+                        life.deliveries.append(self._shown_delivery(each, pipeline))
+                        if is_channel:
+                            return
+
+    def _outputs(self, pipeline: Any) -> list[str]:
+        members = pipeline.subscribers() or [""]
+        return sorted({pipeline.output.replace("{subscriber}", member) for member in members})
+
+    def _matcher(self, record: Record, pipeline: Any) -> Callable[[Record], bool]:
+        """Whether a record of the output is this input: by its header, else by its bytes."""
+        name, wanted = self.prefix + "origin", str(text_of(record.place)).encode()
+        content, naming = content_of(record, len(record.headers)), NAMING[pipeline.discipline]
+
+        def matches(each: Record) -> bool:
+            if each.headers and each.headers[-1][0] == name:
+                return each.headers[-1][1] == wanted
+            if each.timestamp != record.timestamp or each.value != record.value:
+                return False
+            named = naming(each, self.prefix)
+            return named is not None and content_of(each, len(each.headers) - named[0]) == content
+
+        return matches
+
+    def _shown_delivery(self, record: Record, pipeline: Any) -> dict[str, Any]:
+        """A delivery with its numbers, and with the label that a header gave it."""
+        found = {name: record.header(self.prefix + name)[1] for name in NUMBERS}
+        label = getattr(pipeline, "label", None)
+        name = header_name(label) if isinstance(label, str) else None
+        found |= {"label": record.header(name)[1] if name else None}
+        texts = {name: value.decode(errors="replace") for name, value in found.items() if value}
+        return shown(record) | texts
+
+    def _find_reject(self, record: Record, life: Life, pipeline: Any) -> None:
+        for span in self.seeker.behind(pipeline.rejects, record.timestamp):
+            for each in self.seeker.oldest_first(span):
+                found = reject(each, self.prefix)
+                if found is not None and found.origin == record.place:
+                    headers = {
+                        key.removeprefix(self.prefix): (value or b"").decode(errors="replace")
+                        for key, value in each.headers
+                        if key.removeprefix(self.prefix).startswith("reject-")
+                        and key.removeprefix(self.prefix) not in REJECT_HEADERS[1:]
+                    }
+                    life.reject = shown(each) | headers
+                    return
+
+    def _find_events(self, record: Record, life: Life, pipeline: Any) -> None:
+        """Events that name the record, and those that gave up what it waited for, or its label."""
+        wanted = (life.reject or {}).get("reject-gap")
+        channel = self._channel(record, pipeline)
+        label = next((each.get("label") for each in life.deliveries), None)
+        for span in self.seeker.behind(pipeline.events, record.timestamp):
+            for each in self.seeker.newest_first(span):
+                event = _event(each)
+                is_named = tuple(event.get(name) for name in PLACE) == record.place
+                if is_named or (wanted is not None and event.get("id") == wanted):
+                    life.events.append(event)
+                elif event.get("event") == "gap" and each.key == channel and label is not None:
+                    life.events += [event] if _is_below(event, label) else []
+        life.events.reverse()
+
+    def _channel(self, record: Record, pipeline: Any) -> bytes | None:
+        if pipeline.discipline != "channel":
+            return None
+        if pipeline.channel == "key":
+            return record.key
+        name = header_name(pipeline.channel) if isinstance(pipeline.channel, str) else None
+        return record.header(name)[1] if name else None
+
+    def _by_marks(self, record: Record, pipeline: Any) -> str:
+        """Whether a record that went nowhere was read, by the progress marks."""
+        if not pipeline.progress:
+            return "unknown"
+        read = -1
+        for span in self.seeker.behind(pipeline.progress, 0):
+            newest = next(self.seeker.newest_first(span), None)
+            of = _event(newest).get("inputs", {}).get(record.topic, {}) if newest else {}
+            read = max(read, int(of.get(str(record.partition), -1)))
+        return "held" if read > record.offset else "waiting"
+
+    # --- What it waited for.
+
+    def _waited(self, record: Record, life: Life, pipeline: Any) -> dict[str, Any] | None:
+        """The delivery before it in its channel that came last, if that came after the record."""
+        channel = self._channel(record, pipeline)
+        if channel is None:
+            return None
+        before = list(self._before(channel, life, pipeline))
+        if not life.deliveries:
+            last = next(iter(before), None)
+            return {
+                "since_ms": record.timestamp,
+                "last_delivery": last and self._shown_delivery(last, pipeline),
+            }
+        later = [each for each in before if self._came(each, record) > self._came(record, record)]
+        if not later:
+            return None
+        blocker = max(later, key=lambda each: self._came(each, record))
+        return {
+            "since_ms": record.timestamp,
+            "for": self._shown_delivery(blocker, pipeline),
+            "waited_ms": blocker.timestamp - record.timestamp,
+            "until": text_of(read_origin(blocker.header(self.prefix + "origin")[1])),
+        }
+
+    def _before(self, channel: bytes, life: Life, pipeline: Any) -> Iterator[Record]:
+        """Deliveries of the channel before the record's, the newest first."""
+        for span in self._spans_before(life, pipeline):
+            for each in self.seeker.newest_first(span):
+                if self._channel(each, pipeline) == channel:
+                    yield each
+
+    def _spans_before(self, life: Life, pipeline: Any) -> Iterable[Span]:
+        if not life.deliveries:
+            spans = self.seeker.behind(pipeline.output, 0)
+            return [
+                Span(each.topic, each.partition, max(each.first, each.stop - BEFORE_MAX), each.stop)
+                for each in spans
+            ]
+        (topic, partition, offset), first = _place(life.deliveries[0]), BEFORE_MAX
+        span = Span(topic, partition, max(0, offset - first), offset)
+        self.seeker.spans.append(span)
+        return [span]
+
+    def _came(self, each: Record, record: Record) -> tuple[int, int]:
+        """When a record came as an input: by its offset in the same partition, else by its time."""
+        origin = read_origin(each.header(self.prefix + "origin")[1])
+        if each is record:
+            return (record.offset, 0)
+        if origin is not None and origin[:2] == record.place[:2]:
+            return (origin[2], 0)
+        is_later = each.timestamp > record.timestamp
+        return (record.offset + is_later, each.timestamp if is_later else 0)
+
+
+def _is_below(gap: dict[str, Any], label: str) -> bool:
+    """Whether a gap ends at a label or below it, as far as labels are numbers."""
+    stop = str(gap.get("to"))
+    return int(stop) <= int(label) if stop.isdecimal() and label.isdecimal() else stop == label
+
+
+def _place(delivery: dict[str, Any]) -> Place:
+    return delivery["topic"], delivery["partition"], delivery["offset"]
+
+
+def _event(record: Record) -> dict[str, Any]:
+    try:
+        found = json.loads(record.value or b"")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _as_json(life: Life) -> dict[str, Any]:
+    return {name: getattr(life, name) for name in Life.__slots__}
+
+
+def shown(record: Record) -> dict[str, Any]:
+    """A record as JSON has it, without its value."""
+    topic, partition, offset = record.place
+    return {
+        "place": text_of(record.place),
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "timestamp_ms": record.timestamp,
+        "key": None if record.key is None else key_to_json(record.key),
+    }
+
+
+def text_of(place: Place | None) -> str | None:
+    """A place as people write it."""
+    return None if place is None else f"{place[0]}/{place[1]}@{place[2]}"
