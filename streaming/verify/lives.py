@@ -118,9 +118,9 @@ class Lives:
 
     def _life(self, record: Record, name: str, pipeline: Any) -> Life:
         life = Life(name, pipeline.discipline)
-        self._find_deliveries(record, life, pipeline)
-        if not life.deliveries:
-            self._find_reject(record, life, pipeline)
+        self._find_reject(record, life, pipeline)
+        if life.reject is None:  # a reject names its input; deliveries may only look like it
+            self._find_deliveries(record, life, pipeline)
         self._find_events(record, life, pipeline)
         if life.deliveries:
             life.state = "delivered"

@@ -1,0 +1,131 @@
+"""What became of a record, by topics in memory."""
+
+import json
+
+import pytest
+
+from streaming.config import parse_config
+from streaming.errors import ConfigError
+from streaming.verify.lives import Lives
+from streaming.verify.seeking import Span
+from tests.streaming.verify.worlds import Topics
+
+
+class Seeker:
+    """Reads topics in memory."""
+
+    def __init__(self, topics):
+        self.topics, self.spans = topics, []
+
+    def one(self, place):
+        topic, partition, offset = place
+        there = self.topics.records.get((topic, partition), [])
+        return next((each for each in there if each.offset == offset), None)
+
+    def behind(self, topic, time_ms):
+        spans = []
+        for (name, partition), there in sorted(self.topics.records.items()):
+            if name == topic:
+                later = (each.offset for each in there if each.timestamp >= time_ms)
+                stop = there[-1].offset + 1
+                spans.append(Span(topic, partition, next(later, stop), stop))
+        self.spans += spans
+        return spans
+
+    def oldest_first(self, span):
+        span.look(span.first, span.stop)
+        there = self.topics.records.get((span.topic, span.partition), [])
+        return iter([each for each in there if span.first <= each.offset < span.stop])
+
+    def newest_first(self, span):
+        return reversed(list(self.oldest_first(span)))
+
+
+def config_of(**pipeline):
+    table = {"discipline": "channel", **pipeline}
+    return parse_config({"pipelines": {"p": table}}, {}, "c.toml")
+
+
+def delivered(topics, record, sequence, *, origin):
+    headers = [*record.headers, ("sequence", b"%d" % sequence), ("incarnation", b"7")]
+    if origin:
+        place = f"{record.topic}/{record.partition}@{record.offset}"
+        headers.append(("origin", place.encode()))
+    return topics.put("p.out", 0, record.timestamp, record.key, record.value, headers)
+
+
+def worked(*, origin):
+    """Labels 0, 2, 1 of a channel; then 4, for which 3 was given up; 1 once more; 9 is held."""
+    topics = Topics(holes=False)
+    sent = [
+        topics.put(
+            "p.in",
+            0,
+            102 if at == 4 else 100 + at,
+            b"k",
+            b"v%d" % label,
+            [("label", b"%d" % label)],
+        )
+        for at, label in enumerate([0, 2, 1, 4, 1, 9])
+    ]
+    for sequence, at in enumerate([0, 2, 1, 3]):
+        delivered(topics, sent[at], sequence, origin=origin)
+    gap = {"event": "gap", "id": "g", "channel": "k", "from": 3, "to": 4, "reason": "timeout"}
+    topics.put("p.events", 0, 900, b"k", json.dumps(gap).encode())
+    said = {"reason": b"duplicate", "topic": b"p.in", "partition": b"0", "offset": b"4"}
+    added = [(f"reject-{name}", value) for name, value in said.items()]
+    repeat = sent[4]
+    topics.put("p.rejects", 0, repeat.timestamp, b"k", repeat.value, [*repeat.headers, *added])
+    return topics
+
+
+def life(topics, *place, **settings):
+    found = Lives(config_of(**settings), Seeker(topics)).of(place)
+    return found, found["pipelines"][0]
+
+
+@pytest.mark.parametrize("origin", [False, True])
+def test_what_a_delivery_waited_for(origin):
+    topics = worked(origin=origin)
+    found, one = life(topics, "p.in", 0, 1, origin=origin)
+    assert one["state"] == "delivered"
+    assert [each["sequence"] for each in one["deliveries"]] == ["2"]
+    assert one["waited"]["for"]["label"] == "1"
+    assert (one["waited"]["since_ms"], one["waited"]["waited_ms"]) == (101, 1)
+    assert one["waited"]["until"] == ("p.in/0@2" if origin else None)
+    assert one["events"] == []
+    assert {span["topic"] for span in found["looked_at"]} >= {"p.out"}
+    _, first = life(topics, "p.in", 0, 0, origin=origin)
+    assert first["waited"] is None
+
+
+def test_who_gave_up_what_it_waited_for():
+    _, one = life(worked(origin=True), "p.in", 0, 3, origin=True)
+    assert [event["reason"] for event in one["events"]] == ["timeout"]
+
+
+@pytest.mark.parametrize(("origin", "found_by"), [(False, "content"), (True, "origin")])
+def test_from_an_output_back(origin, found_by):
+    topics = worked(origin=origin)
+    found, one = life(topics, "p.out", 0, 2)
+    assert (found["found_by"], found["input"]["place"]) == (found_by, "p.in/0@1")
+    assert one["deliveries"][0]["place"] == "p.out/0@2"
+
+
+def test_a_reject_and_what_is_held():
+    topics = worked(origin=True)
+    found, one = life(topics, "p.rejects", 0, 0)
+    assert found["input"]["place"] == "p.in/0@4"
+    assert (one["state"], one["reject"]["reject-reason"]) == ("rejected", "duplicate")
+    _, held = life(topics, "p.in", 0, 5)
+    assert (held["state"], held["waited"]["last_delivery"]["label"]) == ("unknown", "4")
+    for read, state in ((5, "waiting"), (6, "held")):
+        mark = {"inputs": {"p.in": {"0": read}}}
+        topics.put("p.progress", 0, 950 + read, b"0", json.dumps(mark).encode())
+        assert life(topics, "p.in", 0, 5, progress=True)[1]["state"] == state
+
+
+@pytest.mark.parametrize("place", [("p.in", 0, 77), ("other", 0, 0)])
+def test_what_is_not_there(place):
+    with pytest.raises(ConfigError):
+        life(worked(origin=True), *place)
