@@ -113,35 +113,6 @@ def test_why(followed):
     for of, found_by in ((by_header, "origin"), (by_bytes, "content")):
         back = why(of["deliveries"][0]["place"], config)
         assert (back["found_by"], back["input"]["place"]) == (found_by, f"{prefix}in/0@2")
-    repeat = why(f"{prefix}in/0@4", config)
-    for each in repeat["pipelines"]:
-        assert (each["state"], each["reject"]["reject-reason"]) == ("rejected", "duplicate")
-        assert why(each["reject"]["place"], config)["input"]["place"] == f"{prefix}in/0@4"
-    code, said, _ = called("why", f"{prefix}in/0@2", config)
-    assert (code, "for label 2" in said) == (0, True), said
-
-
-def test_why_of_what_is_held(followed):
-    bootstrap, prefix, config = followed
-    produce(bootstrap, f"{prefix}in", [labelled(b"a", 9)])
-    (place,) = [r.offset for r in read_all(bootstrap, f"{prefix}in") if r.value == b"a-9"]
-    unread = why(f"{prefix}in/0@{place}", config)
-    assert [each["state"] for each in unread["pipelines"]] == ["waiting", "unknown"]
-    run_once(config)
-    held = why(f"{prefix}in/0@{place}", config)
-    assert [each["state"] for each in held["pipelines"]] == ["held", "unknown"]
-    for each in held["pipelines"]:
-        assert each["waited"]["last_delivery"]["label"] == "3"
-
-
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [("in/0@999", "no record at"), ("nowhere/0@0", "no record at"), ("in@3", "names no record")],
-)
-def test_why_of_what_is_not_there(followed, place, said):
-    code, _, error = called("why", followed[1] + place, followed[2])
-    assert code == 2
-    assert said in error
 
 
 def test_without_marks_a_reader_says_so(broker, topic_prefix):
