@@ -54,7 +54,15 @@ def story(seed):
         where = {"topic": "out", "partition": place, "offset": ends[place]}
         outputs.append(replace(inputs[row], headers=headers, **where))
         ends[place] += 1
-    rejects = [reject(inputs[row], at, reason) for at, (row, reason) in enumerate(model.rejects)]
+    # A gap is known by its key, incarnation, epoch and first label.
+    ids = {
+        (each[0], born, each[1], each[2]): f"g{n}"
+        for n, (born, each) in enumerate(zip(lives, model.gaps, strict=True))
+    }
+    rejects = [
+        reject(inputs[row], at, reason, model.places[row], ids)
+        for at, (row, reason) in enumerate(model.rejects)
+    ]
     settings = ChannelSettings(
         "p", LinearLabels(), 1000, output_partitions=PARTITIONS, held_max=1000
     )
@@ -93,8 +101,11 @@ def gap(number, born, key, epoch, first, stop, waited, why):
     return {"event": "gap", "id": f"g{number}", **told}
 
 
-def reject(record, offset, reason):
+def reject(record, offset, reason, place, ids):
+    behind, its_gap = place
     where = {"reason": reason, "topic": "in", "partition": 0, "offset": record.offset}
+    where |= {} if behind is None else {"after": "/".join(map(str, behind))}
+    where |= {} if its_gap is None else {"gap": ids[its_gap]}
     added = tuple((f"reject-{name}", str(value).encode()) for name, value in where.items())
     return replace(record, topic="rejects", offset=offset, headers=record.headers + added)
 
