@@ -42,8 +42,6 @@ class Everything:
             **groups.pipelines(broker, self.prefix, mine, network=("triple",)),
             **multicasts.pipelines(self.multicasts),
         }
-        for name, pipeline in made.items():
-            pipeline |= {"origin": True, "progress": f"{self.prefix}{name}.progress"}
         channels.make_topics(broker, self.prefix)
         self.config = write_config(folder, broker.bootstrap, made, batch_records_max=500)
         for node in multicasts.NODES:
