@@ -37,7 +37,7 @@ from streaming.wire.bounds import LATEST, Bounds, BoundsReader
 
 EVERY_SECONDS, IDLE_SECONDS = 1.0, 10.0
 """A mark at most so often, and again while nothing comes."""
-END_SECONDS_MAX = 5.0
+END_SECONDS_MAX = 15.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What may be followed from topics alone: origins, progress marks, on a broker and Spark."""
 
 import json
+import time
 
 import pytest
 
@@ -28,6 +29,17 @@ OUT = Record(b"a", b"", [("sequence", b"0"), ("incarnation", b"5")])
 def marks_of(bootstrap, topic):
     """The last mark of each output partition."""
     return {int(r.key): json.loads(r.value) for r in read_all(bootstrap, topic)}
+
+
+def settled(bootstrap, topic, inputs):
+    """The marks, when they tell of all these inputs: they are written by the way."""
+    deadline = time.monotonic() + 120
+    while True:
+        found = marks_of(bootstrap, topic)
+        if found and all(each["inputs"] == inputs for each in found.values()):
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +82,7 @@ def test_marks_and_origins_through_a_gap_and_a_restart(followed):
     places = {r.header("origin"): r.value for r in out}
     assert places == {f"{prefix}in/0@{n}".encode(): sent[n].value for n in (0, 1, 3)}
     held, newest = sent[2].timestamp, sent[4].timestamp
-    found = marks_of(bootstrap, f"{prefix}progress")
+    found = settled(bootstrap, f"{prefix}progress", {f"{prefix}in": {"0": 5}})
     (home,) = {r.partition for r in out if r.key == b"a"}
     for partition, each in found.items():
         assert each["inputs"] == {f"{prefix}in": {"0": 5}}
