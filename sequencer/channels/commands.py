@@ -177,12 +177,18 @@ def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
     stop = _stop(channel, command)
     if isinstance(stop, Refusal):
         return Answer(refused=stop)
-    if stop == channel.frontier:
+    held, first = bool(channel.held), channel.frontier
+    settles = channel.start == NONE and (held or command.op is Op.SEED)
+    if settles:
+        first = min(stop, first) if held else stop
+    elif stop == first:
         return Answer()
-    answer = Answer(1, channel.missing_below(stop))
+    answer = Answer(1, channel.missing_below(stop, first))
     if not command.dry_run:
         if not channel.exists:
             channel.begin(now_ms)
+        if settles:
+            channel.begin_at(first, now_ms)
         channel.pass_by(stop, now_ms)
     return answer
 
@@ -196,7 +202,7 @@ def _stop(channel: Channel, command: ChannelCommand) -> int | Refusal:
         return channel.skip_to(in_cycle)
     # Of a channel that nobody knows no label is in the past, not even in a cycle.
     stop = channel.position(in_cycle, channel.frontier) if channel.exists else in_cycle
-    if stop <= channel.frontier:
+    if stop <= channel.frontier and channel.start != NONE:
         return Refusal.NOT_AHEAD
     return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
 

@@ -57,6 +57,8 @@ class Results:
 class Channel:
     """State of one channel. ``exists`` is False until its first record is accepted.
 
+    ``start``: see `state.ShardState`; while it is not known, the channel *settles*.
+
     ``rules`` are the channel's own; ``rule``: their number.
 
     ``refused``: rows that cannot be delivered, with the reason; see `step`. ``since_ms``: what
@@ -77,6 +79,7 @@ class Channel:
     active_ms: int = 0
     trailing: int = 0
     since_ms: int = 0
+    start: int = 0
     held: dict[int, Waiting] = field(default_factory=dict)
     skipped: list[Range] = field(default_factory=list)
 
@@ -92,7 +95,8 @@ class Channel:
             self.reject(row, reason)
             if reason is Reason.LATE:
                 self._note_lost(row, position)
-                self._measure(min(g.since_ms for g in self._gaps_at(position)), now_ms)
+                for gap in self._gaps_at(position)[:1]:
+                    self._measure(gap.since_ms, now_ms)
             return
         if not self.exists:
             self.begin(now_ms)
@@ -159,27 +163,32 @@ class Channel:
             return Reason.STALE_EPOCH
         if not fresh and self.fin != NONE and position > self.fin:
             return Reason.AFTER_FIN
+        settles = self.rules.settle_ms is not None and (fresh or self.start == NONE)
+        if settles:  # nothing is in the past yet
+            frontier = min(position, frontier) if self.held and not fresh else position
         if position - frontier > self.rules.window:
             return Reason.OUTSIDE_WINDOW
         if position < frontier:
-            late = not fresh and bool(self._gaps_at(position))
-            return Reason.LATE if late else Reason.DUPLICATE
+            late = not fresh and (position < self.start or bool(self._gaps_at(position)))
+            return Reason.LATE if late and position >= 0 else Reason.DUPLICATE
         if fresh:
             return None
         if position in self.held:
             return Reason.DUPLICATE
-        full = position != frontier and len(self.held) >= self.rules.held_max
+        full = (settles or position != frontier) and len(self.held) >= self.rules.held_max
         return Reason.BUFFER_FULL if full and self.rules.full is Full.REJECT else None
 
     def _take_over(self, epoch: int, now_ms: int) -> None:
         """Begin a higher epoch: what is held of the old one goes out, its holes are announced."""
+        if self.held and self.start == NONE:
+            self.begin_at(self.frontier, now_ms)
         while self.held:
             self._give_up(min(self.held), "epoch", now_ms)
         self._announce(
             ChannelEvent("epoch", self.key, self.incarnation, epoch, 0, {"previous": self.epoch})
         )
         self.epoch = epoch
-        self.frontier = 0
+        self.frontier, self.start = 0, self.rules.first_start
         self.fin = NONE
         self.skipped = []
 
@@ -193,7 +202,13 @@ class Channel:
             for beyond in sorted(self.held):
                 if beyond > position:
                     self.reject(self.held.pop(beyond).row, Reason.AFTER_FIN)
-        self._deliver_run(now_ms)
+        if self.start == NONE:
+            alone = len(self.held) == 1
+            self.frontier = position if alone else min(self.frontier, position)
+            if len(self.held) > self.rules.held_max and self.rules.full is Full.SKIP:
+                self.begin_at(self.frontier, now_ms)
+        else:
+            self._deliver_run(now_ms)
         # With REJECT there are more only where the rules changed; nothing is given up for that.
         while len(self.held) > self.rules.held_max and self.rules.full is Full.SKIP:
             self._give_up(min(self.held), "overflow", now_ms)
@@ -257,8 +272,12 @@ class Channel:
                 self.results.gaps[row] = name
 
     def expire(self, now_ms: int) -> None:
-        """Apply the gap policy to gaps that are old enough at ``now_ms``."""
-        policy = self.rules.gap
+        """Begin where the time to settle is over; apply the gap policy to gaps that are due."""
+        policy, settle_ms = self.rules.gap, self.rules.settle_ms
+        if self.start == NONE and settle_ms is not None:
+            if not self.held or self._waited_ms(now_ms) < settle_ms:
+                return
+            self.begin_at(self.frontier, now_ms)
         while self.held and policy.after_ms is not None:
             if self._waited_ms(now_ms) < policy.after_ms:
                 return
@@ -288,9 +307,21 @@ class Channel:
             stop = stop if self.fin == NONE else min(stop, self.fin + 1)
         return max(stop, self.frontier) if self.exists else self.frontier
 
-    def missing_below(self, stop: int) -> int:
-        """How many labels between the frontier and ``stop`` are not there."""
-        return stop - self.frontier - sum(position < stop for position in self.held)
+    def begin_at(self, start: int, now_ms: int) -> None:
+        """Stop settling: ``start`` is the first label; deliver what it frees."""
+        self.start = self.frontier = start
+        fields: dict[str, int | str] = {
+            "label": self.rules.labels.at(start),
+            "waited_ms": self._waited_ms(now_ms),
+        }
+        self.results.events.append(
+            ChannelEvent("started", self.key, self.incarnation, self.epoch, start, fields)
+        )
+        self._deliver_run(now_ms)
+
+    def missing_below(self, stop: int, first: int) -> int:
+        """How many labels from ``first`` up to ``stop`` are not there."""
+        return stop - first - sum(position < stop for position in self.held)
 
     def pass_by(self, stop: int, now_ms: int) -> None:
         """Give up what is missing below ``stop``, by an operator's command."""
@@ -314,5 +345,5 @@ class Channel:
         self.exists = False
         self.since_ms = self.incarnation + 1
         self.epoch = self.frontier = self.sequence = self.trailing = 0
-        self.fin = NONE
+        self.fin, self.start = NONE, self.rules.first_start
         self.held, self.skipped = {}, []

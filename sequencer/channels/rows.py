@@ -11,17 +11,22 @@ import pyarrow.compute as pc
 
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Int64s, ShardState
+from sequencer.labels import LABEL_MAX
 from sequencer.sorting import order_by
 
 
 @dataclass(slots=True)
 class Table:
-    """The channel table while a step works on it; rows from ``known`` on are new in this batch."""
+    """The channel table while a step works on it; rows from ``known`` on are new in this batch.
+
+    ``base``: each channel's frontier; where it settles, the lowest position held or arriving.
+    """
 
     keys: pa.Array
     known: int
     columns: dict[str, Int64s]
     exists: Bools
+    base: Int64s
 
     @classmethod
     def of(cls, state: ShardState, new_keys: pa.Array, rules: Rules) -> Table:
@@ -32,9 +37,25 @@ class Table:
             for name, column in state.columns().items()
         }
         columns["fin"][known:] = NONE
+        columns["start"][known:] = rules.first_start
         columns["rule"][known:] = rules.numbers_of(new_keys)
         exists = np.arange(known + more) < known
-        return cls(pa.concat_arrays([state.keys, new_keys]), known, columns, exists)
+        keys = pa.concat_arrays([state.keys, new_keys])
+        return cls(keys, known, columns, exists, columns["frontier"])
+
+    def find_bases(
+        self, rules: Rules, code: Int64s, position: Int64s, held_channel: Int64s
+    ) -> None:
+        """Set ``base`` where channels settle; arrivals are at these rows of the table."""
+        if rules.settle_ms is None:
+            return
+        frontier, settles = self.columns["frontier"], self.columns["start"] == NONE
+        empty = settles.copy()
+        empty[held_channel] = False
+        base = np.where(empty, LABEL_MAX, frontier)
+        of = settles[code]
+        np.minimum.at(base, code[of], position[of])
+        self.base = np.where(base == LABEL_MAX, frontier, base)
 
     def limit(self, rules: Rules, name: str, channel: Int64s) -> Int64s:
         """The number ``name`` in the rules of some channels (see `Rules.limit`)."""

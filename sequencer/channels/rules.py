@@ -127,6 +127,7 @@ class Rules:
     ``held_max`` bounds the messages held for one channel, ``window`` how far ahead of the frontier
     a label may be. ``search`` is how many labels past the frontier a custom sequence is searched
     for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only counted.
+    ``settle_ms``: not None where a channel begins with the lowest label that came within so long.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
     ``notices``: channels are told of events in their streams.
     """
@@ -140,6 +141,7 @@ class Rules:
     pass_unlabelled: bool = False
     drop_duplicates: bool = False
     notices: bool = False
+    settle_ms: int | None = None
     others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:
@@ -153,6 +155,8 @@ class Rules:
             )
         if self.retire_after_ms < 1:
             raise ValueError("retire_after_ms must be 1 or more")
+        if self.settle_ms is not None and (self.settle_ms < 0 or self.labels.cycle is not None):
+            raise ValueError("settle_ms must be 0 or more, and labels without a cycle")
         if len(self.others) > RULES_MAX or any(rules.others for _, rules in self.others):
             raise ValueError(f"others: at most {RULES_MAX} rules, which have no others")
         first_match(pa.array([b""]), self.globs)
@@ -161,6 +165,11 @@ class Rules:
     def search(self) -> int:
         """Labels past the frontier that are looked at to recognise a label of a custom sequence."""
         return 2 * self.window + CUSTOM_SEARCH_MIN
+
+    @property
+    def first_start(self) -> int:
+        """Where a new channel begins: position 0; -1 where its first label is not known yet."""
+        return 0 if self.settle_ms is None else -1
 
     @property
     def globs(self) -> tuple[str, ...]:

@@ -86,7 +86,9 @@ class ShardState:
     ``frontier`` (position below which everything is delivered or given up), ``sequence`` (number of
     the next delivery), ``incarnation`` (batch time at which the channel's state began), ``fin``
     (position of the FIN, -1 before one came), ``active_ms`` (batch time of the last record),
-    ``trailing`` (notices behind the last delivery, which took a sequence each).
+    ``trailing`` (notices behind the last delivery, which took a sequence each), ``start``: the
+    position at which its epoch began, -1 where that is not known yet (see `Rules.settle_ms`): then
+    ``frontier`` is the lowest position that is held.
     ``rule``: the number of the channel's rules among those whose globs are ``globs``.
     ``delays`` counts them by rule (`sequencer.channels.delays`), where rules measure; else no rows.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
@@ -99,6 +101,7 @@ class ShardState:
     incarnation: Int64s
     fin: Int64s
     active_ms: Int64s
+    start: Int64s
     rule: Int64s
     trailing: Int64s
     held: Held
@@ -175,9 +178,22 @@ class ShardState:
             due.append(int((self.active_ms[idle] + retire_ms).min()))
         if len(self.held):
             wait_ms = rules.limit("wait_ms", self.rule[self.held.channel])
+            if rules.settle_ms is not None:
+                settles = self.start[self.held.channel] == NONE
+                wait_ms = np.where(settles, rules.settle_ms, wait_ms)
             due.append(int((self.held.since_ms + wait_ms).min()))
         return min((at_ms for at_ms in due if at_ms < NEVER_MS), default=None)
 
 
-COLUMNS = ("epoch", "frontier", "sequence", "incarnation", "fin", "active_ms", "rule", "trailing")
+COLUMNS = (
+    "epoch",
+    "frontier",
+    "sequence",
+    "incarnation",
+    "fin",
+    "active_ms",
+    "start",
+    "rule",
+    "trailing",
+)
 assert {each.name for each in fields(ShardState)} >= set(COLUMNS)  # noqa: S101  (a typo guard)

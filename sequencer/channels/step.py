@@ -107,8 +107,8 @@ def _take(
         alive, passes = np.flatnonzero(reasons >= PASSES), np.flatnonzero(reasons == PASSES)
         passing = Passing(passes + held_count, codes[passes])
     _begin_new(table, codes[alive], epoch[alive], now_ms)
-
     fin = arrivals.fin[good]
+    table.find_bases(rules, code, in_cycle[good], state.held.channel)
     position, unusual_row = _positions(table, code, in_cycle[good], epoch[good], fin, state, rules)
     unusual = np.zeros(len(table.keys), dtype=np.bool_)
     unusual[code[unusual_row]] = True
@@ -212,7 +212,7 @@ def _positions(
 ) -> tuple[Int64s, Bools]:
     """Positions of the good rows, and which rows make their channel unusual."""
     columns = table.columns
-    frontier = columns["frontier"][code]
+    frontier = table.base[code]
     ahead = in_cycle - frontier
     new = code >= table.known
     unusual = fin | (epoch != columns["epoch"][code]) | (columns["fin"][code] != NONE)
@@ -228,7 +228,7 @@ def _positions(
         unusual |= ((ahead > window) & ~past) | (reach >= cycle)
         ahead -= np.where(past, cycle, 0)
     past = ahead < 0
-    remembers = np.zeros(len(table.keys), dtype=np.bool_)
+    remembers = columns["start"] > 0
     remembers[state.skipped.channel] = True
     unusual |= (ahead > window) | (past & (new | remembers[code]))
     return frontier + ahead, unusual
@@ -260,7 +260,7 @@ def _disorder(
         return Disorder()
     its_epoch = table.columns["epoch"][rows.channel[held_count:]]
     same = np.concatenate([np.ones(held_count, dtype=np.bool_), epoch == its_epoch])
-    ahead = rows.position[of] - table.columns["frontier"][rows.channel[of]]
+    ahead = rows.position[of] - table.base[rows.channel[of]]
     window = table.limit(rules, "window", rows.channel[of])
     of_epoch = same[of] & (ahead >= 0) & (ahead <= window)
     of, ahead = of[of_epoch], ahead[of_epoch]

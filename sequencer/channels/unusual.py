@@ -15,7 +15,7 @@ from sequencer.channels.outcome import Reason
 from sequencer.channels.plain import Channel, Range, Results, Waiting
 from sequencer.channels.rows import Rows, Table, of_channel
 from sequencer.channels.rules import Rules
-from sequencer.channels.state import COLUMNS, Bools, Int64s, Skipped
+from sequencer.channels.state import COLUMNS, NONE, Bools, Int64s, Skipped
 from sequencer.sorting import order_by
 
 FAULTLESS, PASSES = np.uint8(255), np.uint8(254)
@@ -80,17 +80,23 @@ class PlainChannels:
         return self._open(code, of_channel(self.old, code)) if channel is None else channel
 
     def expire(self, quiet: Rows) -> Bools:
-        """Apply the gap policy; ``quiet`` are the held messages of the channels not opened yet.
+        """Begin channels and apply the gap policy, where it is time.
+
+        ``quiet`` are the held messages of the channels not opened yet.
 
         Returns a mask of the channels that were opened for it.
         """
         due = np.zeros(len(self.table.keys), dtype=np.bool_)
-        if all(rules.gap.after_ms is None for rules in self.rules.each):
+        settle_ms = self.rules.settle_ms
+        if settle_ms is None and all(rules.gap.after_ms is None for rules in self.rules.each):
             return due
         for code, channel in self.channels.items():
             channel.expire(self.now_ms)
             self.tag(code)
         wait_ms = self.rules.limit("wait_ms", self.table.columns["rule"][quiet.channel])
+        if settle_ms is not None:
+            settles = self.table.columns["start"][quiet.channel] == NONE
+            wait_ms = np.where(settles, settle_ms, wait_ms)
         old_enough = quiet.since_ms <= self.now_ms - wait_ms
         due[quiet.channel[old_enough]] = True
         for code in np.flatnonzero(due).tolist():
@@ -108,6 +114,7 @@ class PlainChannels:
         rule = int(table.columns["rule"][code])
         rules = self.rules.each[rule]
         channel = Channel(table.keys[code].as_py(), rules, self.results, self.refused, rule)
+        channel.start = rules.first_start
         channel.exists = bool(table.exists[code])
         if channel.exists:
             for name in COLUMNS:

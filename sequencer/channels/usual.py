@@ -57,7 +57,7 @@ def settle(
     columns = table.columns
     which = np.flatnonzero((touched & ~unusual)[rows.channel])
     channel = rows.channel[which]
-    ahead = np.maximum(rows.position[which] - columns["frontier"][channel], -1)
+    ahead = np.maximum(rows.position[which] - table.base[channel], -1)
     order = order_by(channel, ahead)
     which, channel, ahead = which[order], channel[order], ahead[order]
     keep = ahead >= 0
@@ -71,6 +71,9 @@ def settle(
     sizes = np.diff(starts, append=len(which))
     rank = np.arange(len(which)) - np.repeat(starts, sizes)
     ready = ahead == rank
+    settles = columns["start"] == NONE if rules.settle_ms is not None else None
+    if settles is not None:
+        ready &= ~settles[channel]
 
     held_max = table.limit(rules, "held_max", channel[starts])
     over = _overfull(rows.row[which], starts, sizes, ready, held_count, held_max)
@@ -84,6 +87,9 @@ def settle(
     delivered_row, delivered, rank = rows.row[which[ready]], channel[ready], rank[ready]
     count = np.bincount(delivered, minlength=len(touched))
     columns["frontier"] = columns["frontier"] + count
+    if settles is not None:
+        moved = settles & touched & ~unusual
+        columns["frontier"][moved] = table.base[moved]
     passing = passing.take(~unusual[passing.channel])
     if len(passing.row):
         delivered_row, delivered, rank = _among(passing, delivered_row, delivered, held_count)

@@ -229,7 +229,7 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
             waited = now - datetime.fromisoformat(each["since"]).timestamp()
             table.add_row(
                 Text(word_of(each["channel"]), overflow="fold"),
-                str(each["next"]),
+                "its start" if each["next"] is None else str(each["next"]),
                 str(each["epoch"]),
                 f"{each['held']:,}",
                 _utc(each["since"]),

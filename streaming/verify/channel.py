@@ -3,11 +3,11 @@
 Faults by name: `bad-output` (the service's headers are missing or no numbers, or a label that
 discipline `label` gave is not the `sequence`, its epoch not the incarnation), `wrong-partition`,
 `hole` (in `sequence`), `repeat`, `rewritten` (one (key, incarnation, sequence) with two contents),
-`disorder` (labels or epochs go back), `overtaken` (a record without a label, by what came after
-it), `unannounced-gap`, `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (a record that
-had to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`,
-`wrong-reason`, `wrong-after` and `wrong-gap` (the headers of a reject),
-`wrong-notice` (of no event, of another one, or in another place), `lost`.
+`unannounced-start` (with labels that begin anywhere: no event says where), `disorder` (labels or
+epochs go back), `overtaken` (a record without a label, by what came after it), `unannounced-gap`,
+`given-up-delivered`, `after-fin-delivered`, `bad-delivered` (it had to be rejected),
+`invented` (no such input, or altered), `reject-altered`, `reject-repeat`, `wrong-reason`,
+`wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere), `lost`.
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -20,7 +20,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from sequencer.labels import Labels
 from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
@@ -36,6 +35,7 @@ from streaming.verify.channel_readings import (
     Reading,
     announced,
     read_all,
+    starts_in,
     with_unknown_schemas,
 )
 from streaming.verify.channel_rejects import Tally, judge_rejects
@@ -63,6 +63,7 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     work = Judging(settings, material, verdict)
     readings = with_unknown_schemas(read_all(material.inputs, settings), material, settings)
     _note_gaps(work)
+    work.starts = starts_in(material.events, settings)
     repeats = settings.repeats_allowed
     work.asked = judge_commands(verdict, material, own, due, repeats=repeats)
     work.retired = {
@@ -166,7 +167,7 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
         verdict.find("disorder", f"{record}: epoch {reading.epoch} follows {life.epoch}")
         return
     if reading.epoch > life.epoch:
-        life.epoch, life.expected, life.fin = reading.epoch, 0, None
+        _begin_epoch(work, record, reading, life)
     ahead = reading.position - life.expected
     if labels.cycle is not None and life.expected:  # at the beginning nothing is past
         ahead %= labels.cycle
@@ -177,6 +178,7 @@ def _follow(work: Judging, record: Record, reading: Reading, added: tuple[int, i
     if life.fin is not None:
         verdict.find("after-fin-delivered", f"{record} comes after the FIN of its epoch")
     _check_gap(work, record, reading, life, ahead)
+    life.begins = False
     life.expected += ahead + 1
     if reading.fin:
         life.fin = life.expected - 1
@@ -190,6 +192,16 @@ def _count(work: Judging, record: Record, life: ChannelLife, sequence: int) -> N
     if life.ended:
         work.verdict.find("wrong-notice", f"{record} is behind the notice of its channel's reset")
     life.sequence = max(sequence, life.sequence)
+
+
+def _begin_epoch(work: Judging, record: Record, reading: Reading, life: ChannelLife) -> None:
+    start = work.start(reading.channel or b"", reading.epoch, life.incarnation)
+    if start is None:
+        start = reading.position
+        what = f"label {work.settings.labels.at(start)} begins epoch {reading.epoch}"
+        work.verdict.find("unannounced-start", f"{record}: {what}, and no event says so")
+    life.epoch, life.expected, life.fin = reading.epoch, start, None
+    life.begins = work.settings.first_seen
 
 
 def _life(work: Judging, record: Record, channel: bytes, incarnation: int) -> ChannelLife | None:
@@ -219,7 +231,7 @@ def _check_gap(
     """Labels left out must be announced, and announced ones must not be delivered."""
     channel = reading.channel or b""
     ranges = work.gaps.get((channel, life.incarnation, life.epoch), [])
-    if not ahead:
+    if not ahead and not life.begins:
         work.adjacent.add((channel, life.incarnation, life.sequence))
     cycle = work.settings.labels.cycle
     first = life.expected if cycle is None else life.expected % cycle
@@ -254,7 +266,7 @@ def _judge_endings(
         life = work.lives.get(channel)
         lives = [life, None] if life and _may_begin_again(work, channel, life) else [life]
         drops = settings.of(channel).drop_duplicates
-        held_back = _any_of([_may_be_held(tried, records, settings.labels) for tried in lives])
+        held_back = _any_of([_may_be_held(work, tried, records) for tried in lives])
         for record, reading in records:
             again = tally.copies[channel, reading.epoch, reading.position] > 1
             if reading.passes:
@@ -298,15 +310,17 @@ def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]
 
 
 def _may_be_held(
-    life: ChannelLife | None, records: list[tuple[Record, Reading]], labels: Labels
+    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]]
 ) -> Callable[[Reading], bool]:
     """Which of a channel's records may wait: of its epoch, with the next label missing."""
-    cycle = labels.cycle
+    cycle = work.settings.labels.cycle
     # A higher epoch takes over at its arrival, also where its first label is missing.
     labelled = [reading for _, reading in records if not reading.passes]
     epochs = [reading.epoch for reading in labelled if reading.reason is None]
     epoch = max([life.epoch if life else 0, *epochs])
-    expected = life.expected if life and life.epoch == epoch else 0
+    expected = life.expected if life and life.epoch == epoch else _first(work, life, records, epoch)
+    if expected is None:
+        return lambda reading: reading.epoch == epoch
     following = expected if cycle is None else expected % cycle
     missing = following not in {r.position for _, r in records if r.epoch == epoch}
 
@@ -315,6 +329,16 @@ def _may_be_held(
         return distance > 0 if cycle is None else 0 < distance % cycle <= cycle // 2
 
     return lambda reading: missing and reading.epoch == epoch and ahead(reading)
+
+
+def _first(
+    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]], epoch: int
+) -> int | None:
+    if not work.settings.first_seen:
+        return 0
+    starts = work.starts.get((records[0][1].channel or b"", epoch), {-1: -1})
+    latest = max(starts)
+    return starts[latest] if latest > (life.incarnation - 1 if life else -1) else None
 
 
 def _added(record: Record, settings: ChannelSettings) -> tuple[int, int] | None:

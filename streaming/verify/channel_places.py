@@ -131,6 +131,7 @@ def _fault_of_gap(work: Judging, claim: Claim, gaps: dict[bytes, dict[str, Any]]
     if named is None:
         lives = work.given_up.get((reading.channel or b"", reading.epoch), ())
         forgotten = any(len(ranges) > SKIPPED_RANGES_MAX for ranges in lives)
+        forgotten |= work.begins_behind(reading)
         return "" if forgotten and reason == "late" else "it does not name the gap of its label"
     event = gaps.get(named)
     what = f"{named.decode(errors='replace')} is"

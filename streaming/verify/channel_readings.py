@@ -56,6 +56,7 @@ class ChannelSettings:
     input_commands: Collection[str] = ()
     pass_unlabelled: bool = False
     gives_labels: bool = False
+    first_seen: bool = False
     rules: tuple[ChannelRule, ...] = ()
 
     @property
@@ -108,7 +109,10 @@ class Reading:
 
 @dataclass(slots=True)
 class ChannelLife:
-    """One channel during one incarnation, as its deliveries show it; ``ended`` by a reset."""
+    """One channel during one incarnation, as its deliveries show it; ``ended`` by a reset.
+
+    ``begins``: the next delivery is that of a first label, which others were waited for to show.
+    """
 
     incarnation: int
     sequence: int = -1
@@ -116,6 +120,7 @@ class ChannelLife:
     expected: int = 0
     fin: int | None = None
     ended: bool = False
+    begins: bool = False
 
 
 @dataclass(slots=True)
@@ -146,7 +151,7 @@ class Judging:
     explain. ``retired``: channels and incarnations that ended. ``refused``: labels (channel, epoch,
     position, reason) that were given up as the output refused the record. ``contents``: hashes of
     the inputs that deliveries are of. ``adjacent``: deliveries before which no label is missing.
-    ``first_lives``: each channel's first incarnation.
+    ``first_lives``: each channel's first incarnation. ``starts``: see :func:`starts_in`.
     """
 
     settings: ChannelSettings
@@ -162,6 +167,18 @@ class Judging:
     contents: dict[Name, int] = field(default_factory=dict)
     adjacent: set[Name] = field(default_factory=set)
     first_lives: dict[bytes, int] = field(default_factory=dict)
+    starts: dict[tuple[bytes, int], dict[int, int]] = field(default_factory=dict)
+
+    def start(self, channel: bytes, epoch: int, incarnation: int) -> int | None:
+        """The first position of an epoch; None where no event tells it."""
+        if not self.settings.first_seen:
+            return 0
+        return self.starts.get((channel, epoch), {}).get(incarnation)
+
+    def begins_behind(self, reading: Reading) -> bool:
+        """Whether the epoch began behind a label, in any life of its channel."""
+        starts = self.starts.get((reading.channel or b"", reading.epoch), {})
+        return any(reading.position < start for start in starts.values())
 
 
 def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
@@ -196,6 +213,18 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
         fin = record.header("fin")[0] and not passes
         readings.append(Reading(channel, position, epoch, fin, reason, passes))
     return readings
+
+
+def starts_in(
+    events: list[dict[str, Any]], settings: ChannelSettings
+) -> dict[tuple[bytes, int], dict[int, int]]:
+    """By channel and epoch, the first position in each incarnation, as events `started` tell it."""
+    starts: dict[tuple[bytes, int], dict[int, int]] = defaultdict(dict)
+    for event in events:
+        if event.get("event") == "started":
+            name = (key_from_json(event["channel"]), event["epoch"])
+            starts[name][event["incarnation"]] = settings.labels.position(event["label"])
+    return starts
 
 
 def announced(

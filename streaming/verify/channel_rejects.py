@@ -93,7 +93,7 @@ def _possible(work: Judging, reason: str, reading: Reading, tally: Tally) -> boo
         "after-fin": lambda: fin is not None and (cyclic or reading.position > fin),
         # The frontier is 0 or above.
         "outside-window": lambda: cyclic or reading.position > bounds.window,
-        "late": lambda: _given_up(work, reading),
+        "late": lambda: work.begins_behind(reading) or _given_up(work, reading),
         "duplicate": lambda: cyclic or tally.copies[channel, epoch, reading.position] > 1,
         **dict.fromkeys(REFUSALS, lambda: work.refused[_label(reading, reason)] > 0),
         "reset": lambda: work.asked.may_have_reset(channel),

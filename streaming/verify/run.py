@@ -249,6 +249,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         pass_unlabelled=rules.pass_unlabelled,
         gives_labels=pipeline.discipline == "label",
         input_commands=getattr(pipeline, "input_commands", ()),
+        first_seen=rules.settle_ms is not None,
         rules=tuple(
             channel.ChannelRule(glob, each.window, each.held_max, each.drop_duplicates)
             for glob, each in rules.others

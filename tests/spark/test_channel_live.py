@@ -32,12 +32,13 @@ def labelled(key, label, value):
 def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
     broker, topic_prefix, tmp_path
 ):
-    topics = {f"{topic_prefix}{name}.in": 1 for name in ("skip", "retire")}
+    topics = {f"{topic_prefix}{name}.in": 1 for name in ("skip", "retire", "start")}
     create_topics(broker.bootstrap, topics)
-    names = {n: f"{topic_prefix}{n}" for n in ("skip", "retire")}
+    names = {n: f"{topic_prefix}{n}" for n in ("skip", "retire", "start")}
     pipelines = {n: channel_topics(f"{t}.") for n, t in names.items()}
     pipelines["skip"]["gap"] = {"policy": "skip", "after": "3 s"}
     pipelines["retire"]["retire_after"] = "3 s"
+    pipelines["start"]["labels"] = {"kind": "linear", "start": "first-seen", "settle": "1 s"}
     metrics = f"127.0.0.1:{free_port()}"
     config = write_config(tmp_path, broker.bootstrap, pipelines, metrics=metrics)
     produce(
@@ -55,6 +56,7 @@ def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
             ("gap", 3, 5, "timeout"),
         ]
         assert all(e["waited_ms"] >= 3000 for e in told)
+        begin_in_mid_stream(broker.bootstrap, names["start"])
         produce(broker.bootstrap, f"{names['skip']}.in", [labelled(b"k", 3, b"late")])
         rejected = wait_for_records(broker.bootstrap, f"{names['skip']}.rejects", 1)
         assert rejected[0].header("reject-reason") == b"late"
@@ -77,6 +79,20 @@ def test_timers_fire_a_second_copy_is_refused_and_sigterm_stops_the_service(
         assert answers.keys() <= {200, 503}, "the last known figures, or none"
         assert "Traceback" not in service.said()
     judge_log(service.said().splitlines(), set(names))
+
+
+def begin_in_mid_stream(bootstrap, name):
+    """The first label that is seen is the start; what comes below it then is late."""
+    produce(bootstrap, f"{name}.in", [labelled(b"k", 50, b"first")])
+    wait_for_records(bootstrap, f"{name}.out", 1, limit_s=SECONDS_MAX)
+    (told,) = [json.loads(r.value) for r in read_all(bootstrap, f"{name}.events")]
+    assert (told["event"], told["label"]) == ("started", 50)
+    assert told["waited_ms"] >= 1000
+    produce(bootstrap, f"{name}.in", [labelled(b"k", 49, b"low"), labelled(b"k", 51, b"next")])
+    out = wait_for_records(bootstrap, f"{name}.out", 2, limit_s=SECONDS_MAX)
+    assert [r.value for r in out] == [b"first", b"next"]
+    (rejected,) = wait_for_records(bootstrap, f"{name}.rejects", 1)
+    assert (rejected.value, rejected.header("reject-reason")) == (b"low", b"late")
 
 
 @contextmanager
@@ -115,6 +131,7 @@ def judge_log(lines, pipelines):
     assert {name: (r["in"], r["delivered"], r["rejected"]) for name, r in last.items()} == {
         "skip": (4, 3, 1),
         "retire": (2, 2, 0),
+        "start": (3, 2, 1),
     }
 
 

@@ -41,6 +41,7 @@ PIPELINES = {
     "named": {"channel": "header('c')"},
     "hashed": {"channel": "cast(hash(cast(cast(value as string) as int)) as string)"},
     "passing": {"unlabelled": "pass"},
+    "settling": {"labels": {"kind": "linear", "start": "first-seen", "settle": "1h"}},
     "labelled": {"discipline": "label"},
     "ordered": {"input": "labelled.out"},
     "ruled": {
@@ -118,6 +119,7 @@ def inputs():
             labelled(b"k", 1, b"none"),
         ],
         "hashed": [labelled(None, 0, b"%d" % number) for number in HASHED],
+        "settling": [labelled(b"k", n, b"%d" % n) for n in (8, 7)],
         "passing": [
             labelled(b"k", 2, b"2"),
             Record(b"k", b"none", [("fin", b""), ("epoch", b"x")]),
@@ -241,6 +243,15 @@ def test_what_has_no_label_passes_where_it_arrives(ran):
     figures = status(ran.config)["passing"]
     assert (figures["in"], figures["delivered"], figures["passed"]) == (7, 5, 2)
     assert verify(ran.config, "--pipeline", "passing")[0] == 0
+
+
+def test_once_leaves_held_what_settles(ran):
+    assert ran("settling") == []
+    figures = status(ran.config)["settling"]
+    assert (figures["in"], figures["held"], figures["blocked"]) == (2, 2, 1)
+    (channel,) = inspect(ran.config, "--pipeline", "settling")["channels"]
+    assert (channel["next"], channel["missing"], channel["held"]) == (None, [], 2)
+    assert verify(ran.config, "--pipeline", "settling")[0] == 0
 
 
 def test_labels_by_order_of_arrival(ran):

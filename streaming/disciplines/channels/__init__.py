@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _identity(settings: ChannelPipeline) -> dict[str, Any]:
-    labels = settings.labels.model_dump(mode="json")
+    labels = settings.labels.model_dump(mode="json", exclude={"settle"})
     channel = settings.model_dump(mode="json", include={"channel"})
     return {"labels": labels, **channel}
 

@@ -21,7 +21,8 @@ Range = tuple[int | str, int | str]
 def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
-    ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next.
+    ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next,
+    None while the first one is waited for.
     ``missing``: ranges that held messages wait for. ``given_up``: ranges that were skipped and are
     remembered. ``held_since``, ``active``: RFC 3339. ``rule``: the glob of the channel's rules,
     None for those of the pipeline; ``gap_after_ms``: how long its gaps are waited for now, None for
@@ -39,7 +40,7 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
         yield {
             "channel": key_to_json(key),
             "epoch": columns["epoch"][row],
-            "next": labels.at(frontier),
+            "next": None if columns["start"][row] == NONE else labels.at(frontier),
             "sequence": columns["sequence"][row],
             "incarnation": columns["incarnation"][row],
             "held": len(waiting),

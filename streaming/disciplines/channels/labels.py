@@ -5,31 +5,67 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
 from sequencer.labels import LABEL_MAX, CustomLabels, CyclicLabels, Labels, LinearLabels
 from streaming.settings.table import Number, Table
+from streaming.settings.values import Duration, fault
+
+FIRST_SEEN = "first-seen"
+
+
+def _start(value: Any) -> int | str:
+    if value == FIRST_SEEN:
+        return FIRST_SEEN
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f'must be a whole number, without quotes, or "{FIRST_SEEN}"')  # noqa: TRY004  (what a user wrote is wrong, not a call of ours)
+    if not 0 <= value <= LABEL_MAX:
+        raise ValueError(f"must be {'0 or more' if value < 0 else f'{LABEL_MAX} or less'}")
+    return value
 
 
 class Linear(Table):
-    """Labels start, start + step, …"""
+    """Labels start, start + step, …
+
+    With ``start`` "first-seen" they are multiples of ``step``, and a channel begins with the lowest
+    one that came within ``settle``.
+    """
 
     kind: Literal["linear"] = "linear"
-    start: Annotated[Number, Field(ge=0, le=LABEL_MAX)] = 0
+    start: Annotated[int | str, PlainValidator(_start)] = 0
     step: Annotated[Number, Field(ge=1, le=LABEL_MAX)] = 1
+    settle: Duration | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_settle(cls, values: Any) -> Any:
+        is_open = isinstance(values, dict) and values.get("start") == FIRST_SEEN
+        return {"settle": "2 s", **values} if is_open else values
+
+    @model_validator(mode="after")
+    def _settle_fits(self) -> Linear:
+        if self.settle is not None and self.start != FIRST_SEEN:
+            raise fault(f'has no meaning without start = "{FIRST_SEEN}"; leave it out', "settle")
+        return self
 
     def sequence(self) -> Labels:
         """The label sequence."""
-        return LinearLabels(self.start, self.step)
+        return LinearLabels(0 if isinstance(self.start, str) else self.start, self.step)
+
+
+def _not_open(value: Any) -> Any:
+    if value == FIRST_SEEN:
+        raise ValueError("no label of a cycle is the lowest; write the one that comes first")
+    return value
 
 
 class Cyclic(Table):
     """The same modulo a cycle."""
 
     kind: Literal["cyclic"]
-    start: Annotated[Number, Field(ge=0)] = 0
+    start: Annotated[Number, Field(ge=0), BeforeValidator(_not_open)] = 0
     step: Annotated[Number, Field(ge=1)] = 1
     modulus: Annotated[Number, Field(ge=4, le=2**62)]
 

@@ -26,13 +26,14 @@ def _decided(rules: Rules) -> dict[str, Any]:
         "drop_duplicates": rules.drop_duplicates,
         "pass_unlabelled": rules.pass_unlabelled,
         "notices": rules.notices,
+        "settle_ms": rules.settle_ms,
     }
 
 
 def _under(rules: Rules, decided: Mapping[str, Any]) -> Rules:
     """The inverse of :func:`_decided`; the labels are those of ``rules``."""
     by = None if decided["gap_by"] is None else Quantile(*decided["gap_by"])
-    flags = ("drop_duplicates", "pass_unlabelled", "notices")
+    flags = ("drop_duplicates", "pass_unlabelled", "notices", "settle_ms")
     same = ("held_max", "window", "retire_after_ms", *flags)
     return replace(
         rules,

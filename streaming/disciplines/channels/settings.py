@@ -224,6 +224,7 @@ class ChannelPipeline(ByChannel):
         default = CUSTOM_WINDOW_DEFAULT if labels.searched else WINDOW_DEFAULT
         window = min(default, limit) if self.buffer.window is None else self.buffer.window
         _check_window(window, limit, "buffer", "window")
+        settle = getattr(self.labels, "settle", None)
         own = Rules(
             labels=labels,
             gap=_policy(self.gap),
@@ -234,6 +235,7 @@ class ChannelPipeline(ByChannel):
             pass_unlabelled=self.unlabelled == "pass",
             drop_duplicates=self.duplicates == "drop",
             notices=self.notices,
+            settle_ms=settle.ms if settle else None,
         )
         return replace(own, others=tuple((rule.channel, _other(rule, own)) for rule in self.rules))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels import Rules, ShardState
-from sequencer.channels.state import Int64s
+from sequencer.channels.state import NONE, Int64s
 from sequencer.sorting import order_by, starts_of
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
@@ -77,6 +77,7 @@ def _waiting(state: ShardState) -> pa.RecordBatch:
     count = np.diff(starts, append=len(held))
     longest = order_by(since_ms - since_ms.min(initial=NEVER))[:WAITING_MAX]
     rows = rows[longest]
-    numbers = (state.epoch[rows], state.frontier[rows], since_ms[longest], count[longest])
+    frontier = np.where(state.start[rows] == NONE, NONE, state.frontier[rows])
+    numbers = (state.epoch[rows], frontier, since_ms[longest], count[longest])
     columns = [state.keys.take(pa.array(rows)), *map(pa.array, numbers)]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -100,6 +100,9 @@ class Runner:
                 self.others.append(("fin", e.channel, e.position))
             elif e.kind == "epoch":
                 self.others.append(("epoch", e.channel, e.epoch))
+            elif e.kind == "started":
+                self.others.append(("started", e.channel, e.epoch, e.position))
+                assert f["label"] == self.rules.labels.at(e.position)
             else:
                 self.others.append(("retired", e.channel, f["sequence"]))
 
@@ -117,6 +120,12 @@ def judge(runner, model):
     assert sorted(runner.others) == sorted(model.others)
     assert sorted(runner.held) == model.held_rows()
     assert runner.passed == len(model.passed)
+
+
+def timeless(rules):
+    """Rules by which nothing happens for the time of a batch: there its split matters."""
+    settle_ms = None if rules.settle_ms is None else 10**9
+    return replace(rules, gap=WAIT, retire_after_ms=10**9, settle_ms=settle_ms)
 
 
 def numeric_place(labels, start, step_, modulus=None):
@@ -160,6 +169,7 @@ def setups(draw):
         full=full,
         retire_after_ms=draw(st.sampled_from([25, 10_000])),
         pass_unlabelled=draw(st.booleans()),
+        settle_ms=draw(st.sampled_from([None, 0, 15, 40])) if kind == "linear" else None,
     )
     model = NaiveChannels(
         cycle=labels.cycle,
@@ -171,6 +181,7 @@ def setups(draw):
         retire_after=rules.retire_after_ms,
     )
     model.searched, model.passes = kind == "custom", rules.pass_unlabelled
+    model.settle = rules.settle_ms
     return labels, rules, model
 
 

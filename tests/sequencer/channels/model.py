@@ -12,6 +12,7 @@ from sequencer.channels.delays import Quantile
 class NaiveChannels:
     searched = False
     passes = False
+    settle = None  # how long the first labels of a channel are waited for
     ruled = ()  # (glob, what differs there)
 
     def __init__(self, *, cycle, to_place, window, held_max, full, gap_after, retire_after):
@@ -78,18 +79,22 @@ class NaiveChannels:
             return
         if reason[0] == "late":
             self.reject(row, "late", self.channels[key], reason[1])
-            self.measure(key, self.channels[key]["lost_since"][reason[2]], now)
+            if len(reason) > 2:  # below the channel's start nobody waited
+                self.measure(key, self.channels[key]["lost_since"][reason[2]], now)
             return
         at, number = reason
         c = self.channels.get(key)
         if c is None:
             c = self.channels[key] = self.blank(number, max(now, self.born_after.get(key, 0)))
         elif number > c["epoch"]:
+            if c["start"] is None and c["held"]:
+                self.begin(key, c, min(c["held"]))
             while c["held"]:
                 self.skip(key, c, now, "epoch")
             self.others.append(("epoch", key, number))
             self.tell(key, c, "epoch", 0)
-            c.update(epoch=number, frontier=0, fin=None, done=set(), lost={})
+            start = 0 if self.settle is None else None
+            c.update(epoch=number, start=start, frontier=0, fin=None, done=set(), lost={})
         c["active"] = now
         self.measure(key, min([h[1] for p, h in c["held"].items() if p > at], default=now), now)
         c["held"][at] = (row, now, fin)
@@ -97,7 +102,11 @@ class NaiveChannels:
             c["fin"] = at
             for other in [x for x in c["held"] if x > at]:
                 self.reject(c["held"].pop(other)[0], "after-fin", c)
-        self.flow(key, c)
+        full = len(c["held"]) > self.rule(key, "held_max") and self.rule(key, "full") == "skip"
+        if c["start"] is None and full:
+            self.begin(key, c, min(c["held"]))
+        elif c["start"] is not None:
+            self.flow(key, c)
         while self.rule(key, "full") == "skip" and len(c["held"]) > self.rule(key, "held_max"):
             self.skip(key, c, now, "overflow")
 
@@ -138,6 +147,7 @@ class NaiveChannels:
     def blank(self, epoch, now):
         return dict(
             epoch=epoch,
+            start=0 if self.settle is None else None,
             frontier=0,
             fin=None,
             done=set(),
@@ -186,8 +196,12 @@ class NaiveChannels:
                     at -= 1
         if c["fin"] is not None and at > c["fin"]:
             return "after-fin"
+        if c["start"] is None:
+            return self.refuse_unsettled(key, c, at, window) or (at, number)
         if at - c["frontier"] > window:
             return "outside-window"
+        if 0 <= at < c["start"]:
+            return "late", None
         if at in c["lost"]:
             return "late", c["lost"][at], at
         if at < c["frontier"] or at in c["held"]:
@@ -196,6 +210,20 @@ class NaiveChannels:
         if at != c["frontier"] and full and self.rule(key, "full") == "reject":
             return "buffer-full"
         return at, number
+
+    def refuse_unsettled(self, key, c, at, window):
+        """Nothing is known of where the channel begins: no label is in the past."""
+        if at - min(c["held"], default=at) > window:
+            return "outside-window"
+        if at in c["held"]:
+            return "duplicate"
+        full = len(c["held"]) >= self.rule(key, "held_max")
+        return "buffer-full" if full and self.rule(key, "full") == "reject" else None
+
+    def begin(self, key, c, start):
+        c["start"] = c["frontier"] = start
+        self.others.append(("started", key, c["epoch"], start))
+        self.flow(key, c)
 
     @staticmethod
     def number(text):
@@ -265,25 +293,33 @@ class NaiveChannels:
         new = c is None
         if new:
             c = self.blank(0, max(self.clock, self.born_after.get(key, 0)))
-        stop = place
+        stop, lowest = place, min(c["held"], default=c["frontier"])
+        settles = c["start"] is None and bool(c["held"] or op == "seed")
         if place is None:
-            stop = min(c["held"], default=c["frontier"])
+            stop = lowest
         elif self.cycle and not new:
             ahead = [c["frontier"] + d for d in range(self.rule(key, "window") + 1)]
             stop = next((p for p in ahead if p % self.cycle == place), -1)
         if op == "seed":
-            if stop <= c["frontier"]:
+            if stop <= c["frontier"] and not settles:
                 return 0, 0, "not-ahead"
             if c["fin"] is not None and stop > c["fin"]:
                 return 0, 0, "after-fin"
         elif c["fin"] is not None:
             stop = min(stop, c["fin"] + 1)
-        if stop <= c["frontier"]:
+        if settles:
+            stop = max(stop, lowest) if op == "skip" else stop
+            first = min([*c["held"], stop])
+        elif stop <= c["frontier"]:
             return 0, 0, None
-        missing = [p for p in range(c["frontier"], stop) if p not in c["held"]]
+        else:
+            first = c["frontier"]
+        missing = [p for p in range(first, stop) if p not in c["held"]]
         if not dry:
             self.channels[key] = c
             c["active"] = self.clock
+            if settles:
+                self.begin(key, c, first)
             self.pass_by(key, c, stop)
         return 1, len(missing), None
 
@@ -302,6 +338,10 @@ class NaiveChannels:
         for key in list(self.channels):
             c = self.channels[key]
             after = self.after(key)
+            if c["start"] is None and c["held"]:
+                if now - min(held[1] for held in c["held"].values()) < self.settle:
+                    continue
+                self.begin(key, c, min(c["held"]))
             while (
                 after is not None
                 and c["held"]

@@ -1,15 +1,21 @@
 """Records that cannot be delivered, against the naive model: their labels are given up in place."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.channels import WAIT, ChannelCommand, Op, Rules, Skip
+from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import LinearLabels
-from tests.sequencer.channels.histories import Runner, as_command, commands, judge, stories
+from tests.sequencer.channels.histories import (
+    Runner,
+    as_command,
+    commands,
+    judge,
+    stories,
+    timeless,
+)
 
 WHY = ("too-large", "refused")
 
@@ -48,7 +54,7 @@ def test_agree_with_the_naive_model(story, data):
 @given(stories_with_refused())
 def test_any_split_into_batches_gives_the_same(story):
     rules, model, rows, bounds, _ = story
-    rules = replace(rules, gap=WAIT, retire_after_ms=10**9)
+    rules = timeless(rules)
     whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
     whole.refused = parts.refused = single.refused = model.refused
     whole.batch(7, rows)

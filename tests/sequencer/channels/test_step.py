@@ -31,6 +31,7 @@ from tests.sequencer.channels.histories import (
     judge,
     numeric_place,
     stories,
+    timeless,
 )
 from tests.sequencer.channels.model import NaiveChannels
 
@@ -75,7 +76,7 @@ def test_commands_agree_with_the_naive_model(story, data):
 def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, data):
     """A batch's commands come before its records; the parts go one at a time, in that order."""
     rules, _, rows, bounds, _ = story
-    rules = replace(rules, gap=WAIT, retire_after_ms=10**9)
+    rules = timeless(rules)
     whole, single = Runner(rules), Runner(rules)
     for first, stop in pairwise(bounds):
         given = [as_command(rules.labels, each) for each in data.draw(commands())]
@@ -122,7 +123,7 @@ def test_commands_at_and_beyond_the_limits():
 @given(stories())
 def test_any_split_into_batches_gives_the_same(story):
     rules, _, rows, bounds, _ = story
-    rules = replace(rules, gap=WAIT, retire_after_ms=10**9)
+    rules = timeless(rules)
     whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
     whole.batch(7, rows)
     for first, stop in pairwise(bounds):
@@ -189,6 +190,48 @@ def test_channels_that_mix_both_kinds_do_not_take_the_plain_step(monkeypatch):
     assert rows == [1, 2, 0, 3, 4, 6, 7, 8, 9, 10, 11, 5]
     assert [n for key, n, _, _ in runner.out if key == b"k"] == list(range(9))
     assert runner.passed == 7
+
+
+def test_channels_that_settle_do_not_take_the_plain_step(monkeypatch):
+    """Only where they begin, once each."""
+    runner = Runner(Rules(LinearLabels(), settle_ms=10))
+    monkeypatch.setattr(Channel, "arrive", None)
+    runner.batch(5, [(0, b"k", b"107", None, False), (1, b"k", b"105", None, False)])
+    runner.batch(9, [(2, b"k", b"105", None, False), (3, b"k", b"103", None, False)])
+    assert (runner.out, runner.rejects) == ([], [(2, "duplicate")])
+    assert runner.state.due_ms(runner.rules) == 15
+    runner.batch(14, [(4, b"k", b"106", None, False), (5, b"new", b"9", None, False)])
+    runner.batch(15, [])
+    assert [row for _, _, row, _ in runner.out] == [3]
+    assert runner.others == [("started", b"k", 0, 103)]
+    runner.batch(16, [(6, b"k", b"104", None, False)])
+    assert [row for _, _, row, _ in runner.out] == [3, 6, 1, 4, 0]
+    monkeypatch.undo()
+    runner.batch(17, [(7, b"k", b"102", None, False), (8, b"k", b"103", None, False)])
+    assert runner.rejects[1:] == [(7, "late"), (8, "duplicate")]
+
+
+def test_a_seed_begins_a_channel_that_settles():
+    runner = Runner(Rules(LinearLabels(), settle_ms=1000))
+    runner.batch(5, [(n, b"k", b"%d" % label, None, False) for n, label in enumerate((9, 7))])
+
+    def answer(op, key, label=None, *, dry_run=False):
+        runner.answers = []
+        runner.batch(6, [], [ChannelCommand(op, key, label=label, dry_run=dry_run)])
+        return runner.answers[0]
+
+    assert answer(Op.SEED, b"k", b"9", dry_run=True) == (1, 1, None)
+    assert (runner.others, runner.out) == ([], [])
+    assert answer(Op.SEED, b"k", b"6") == (1, 0, None), "below all that is held"
+    assert runner.others == [("started", b"k", 0, 6)]
+    assert answer(Op.SEED, b"new", b"100") == (1, 0, None), "what lies before is nobody's"
+    runner.batch(7, [(2, b"new", b"100", None, False), (3, b"k", b"6", None, False)])
+    assert [row for key, _, row, _ in runner.out if key == b"k"] == [3, 1]
+    assert [row for key, _, row, _ in runner.out if key == b"new"] == [2]
+    assert runner.gaps == []
+    runner.batch(7, [(4, b"more", b"5", None, False), (5, b"more", b"3", None, False)])
+    assert answer(Op.SKIP, b"more") == (1, 0, None)
+    assert runner.others[-1] == ("started", b"more", 0, 3)
 
 
 def test_gap_policy_fail_names_the_channel_and_changes_nothing():

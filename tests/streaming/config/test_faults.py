@@ -88,6 +88,18 @@ def test_all_faults_are_told_at_once():
         ("labels = {}", "pipelines.p.labels.kind: is missing; write one of linear, cyclic, custom"),
         ('labels = { kind = "x" }', 'pipelines.p.labels.kind: "x" is none; write one of linear'),
         ('labels = { kind = "linear", start = -1 }', "pipelines.p.labels.start: must be 0 or more"),
+        (
+            'labels = { kind = "linear", start = "now" }',
+            'pipelines.p.labels.start: must be a whole number, without quotes, or "first-seen"',
+        ),
+        (
+            'labels = { kind = "linear", settle = "2 s" }',
+            'pipelines.p.labels.settle: has no meaning without start = "first-seen"',
+        ),
+        (
+            'labels = { kind = "cyclic", modulus = 9, start = "first-seen" }',
+            "pipelines.p.labels.start: no label of a cycle is the lowest; write the one",
+        ),
         ('labels = { kind = "linear", step = 0 }', "pipelines.p.labels.step: must be 1 or more"),
         ('labels = { kind = "linear", step = 1.0 }', "pipelines.p.labels.step: must be a whole"),
         ('labels = { kind = "linear", modulus = 9 }', "pipelines.p.labels.modulus: unknown key"),

@@ -27,6 +27,14 @@ def test_the_default_window_of_a_cycle_is_below_its_half(modulus, step, window):
         assert f"write {widest} or less" in fault
 
 
+def test_a_channel_that_begins_anywhere_settles_for_two_seconds_by_default():
+    assert rules_of(channel("")).settle_ms is None
+    labels = 'labels = { kind = "linear", start = "first-seen"'
+    assert rules_of(channel(f"{labels} }}")).settle_ms == 2_000
+    rules = rules_of(channel(f'{labels}, step = 5, settle = "300 ms" }}'))
+    assert (rules.settle_ms, rules.labels.at(2)) == (300, 10)
+
+
 @pytest.fixture
 def user_module(tmp_path, monkeypatch):
     """Gives a function that writes a module of the user's; the name of one in it."""

@@ -27,6 +27,7 @@ CHANGED = {
         "notices": True,
         "input_commands": ["reset"],
         "rules": [{"channel": "a*", "retire_after": "2 s"}],
+        "labels": {"kind": "linear", "start": "first-seen", "settle": "1 s"},
     },
     "group": {"stamps": False, "retire_after": "1 s"},
     "multicast": {"retire_after": "1 s"},
@@ -62,7 +63,7 @@ def shown(plan):
 @pytest.mark.parametrize(
     ("discipline", "more"),
     [
-        ("channel", {}),
+        ("channel", {"labels": {"kind": "linear", "start": "first-seen"}}),
         ("group", {}),
         ("group", {"sequencing": "network"}),
         ("multicast", {}),
@@ -72,7 +73,7 @@ def shown(plan):
 def test_every_setting_that_may_change_is_a_decision(discipline, more):
     before = planned(discipline, **more)
     other = more or BY_THE_BATCH.get(discipline, {})
-    after = planned(discipline, "x-", origin=True, **CHANGED[discipline], **other)
+    after = planned(discipline, "x-", origin=True, **{**other, **CHANGED[discipline]})
     changed = {n for n, value in after.decisions().items() if value != before.decisions()[n]}
     assert changed == after.decisions().keys()
     assert shown(after.under(before.decisions())) == shown(before)

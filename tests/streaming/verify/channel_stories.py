@@ -38,8 +38,48 @@ def rejected(inputs, model, *, drop):
     return rejects
 
 
+def events_of(model, labels):
+    """The events of gaps and starts."""
+    born = {key: at for key, _, _, at in model.out}
+    gaps = [
+        {
+            "event": "gap",
+            "id": f"g{n}",
+            "channel": key.decode(),
+            "epoch": epoch,
+            "incarnation": born.get(key, 0),
+            "from": labels.at(first),
+            "to": labels.at(stop),
+            "count": stop - first,
+            "reason": why,
+        }
+        for n, (key, epoch, first, stop, _, why) in enumerate(model.gaps)
+    ]
+    return gaps + [
+        {
+            "event": "started",
+            "id": f"s{n}",
+            "channel": other[1].decode(),
+            "epoch": other[2],
+            "incarnation": born.get(other[1], 0),
+            "label": labels.at(other[3]),
+        }
+        for n, other in enumerate(model.others)
+        if other[0] == "started"
+    ]
+
+
 def story(
-    seed, labels, *, window=50, held_max=20, gap_after=30, drop=False, refuse=False, passes=False
+    seed,
+    labels,
+    *,
+    window=50,
+    held_max=20,
+    gap_after=30,
+    drop=False,
+    refuse=False,
+    passes=False,
+    settle=None,
 ):
     """A random input and what the naive model makes of it, as records of the topics."""
     rng = random.Random(seed)
@@ -53,11 +93,11 @@ def story(
         gap_after=gap_after,
         retire_after=10**9,
     )
-    model.passes = passes
+    model.passes, model.settle = passes, settle
     inputs = []
     for n in range(400):
         key = rng.choice([b"a", b"b", b"c", None] if rng.random() < 0.1 else [b"a", b"b", b"c"])
-        position = max(0, n // 3 + rng.randrange(-6, 7))
+        position = max(0, n // 3 + rng.randrange(-6, 7)) + (0 if settle is None else 40)
         label = str(position % cycle if cycle else position).encode()
         headers = [("x", b"1"), ("label", rng.choice([b"bad", label]) if n % 40 == 0 else label)]
         if n > 200 and rng.random() < 0.3 and key == b"b":
@@ -94,21 +134,7 @@ def story(
         ends[place] += 1
     outputs.sort(key=lambda r: (r.partition, r.offset))
     rejects = rejected(inputs, model, drop=drop)
-    born = {key: at for key, _, _, at in model.out}
-    events = [
-        {
-            "event": "gap",
-            "id": f"g{n}",
-            "channel": key.decode(),
-            "epoch": epoch,
-            "incarnation": born.get(key, 0),
-            "from": labels.at(first),
-            "to": labels.at(stop),
-            "count": stop - first,
-            "reason": why,
-        }
-        for n, (key, epoch, first, stop, _, why) in enumerate(model.gaps)
-    ]
+    events = events_of(model, labels)
     settings = ChannelSettings(
         "p",
         labels,
@@ -117,5 +143,6 @@ def story(
         output_partitions=PARTITIONS,
         held_max=held_max,
         pass_unlabelled=passes,
+        first_seen=settle is not None,
     )
     return settings, Material(inputs, outputs, rejects, events)

@@ -16,7 +16,10 @@ from tests.streaming.verify.places import PARTITIONS, partition_of
 @pytest.mark.parametrize("refuse", [False, True])
 def test_right_outputs_have_no_fault(seed, drop, refuse):
     labels = CyclicLabels(1024) if seed % 3 == 2 else LinearLabels()
-    settings, material = story(seed, labels, drop=drop, refuse=refuse, passes=seed % 2 == 1)
+    settle = 15 if seed % 3 == 1 else None
+    settings, material = story(
+        seed, labels, drop=drop, refuse=refuse, passes=seed % 2 == 1, settle=settle
+    )
     verdict = judge(settings, material)
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["deliveries"] > 200
@@ -87,6 +90,38 @@ def test_a_channel_s_own_rule_says_what_may_be_rejected_or_dropped():
     strict = replace(settings, drop_duplicates=False)
     assert {"lost"} == {*judge(strict, material).counts}
     assert judge(replace(strict, rules=(ChannelRule("?", 50, 20, True),)), material).good
+
+
+def at_start(change):
+    """A plant in the event that tells where channel a begins."""
+
+    def plant(m):
+        at = next(
+            n
+            for n, event in enumerate(m.events)
+            if (event["event"], event["channel"], event["epoch"]) == ("started", "a", 0)
+        )
+        m.events[at : at + 1] = [
+            {**m.events[at], "label": m.events[at]["label"] + each} for each in change
+        ]
+
+    return plant
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (at_start([]), "unannounced-start"),
+        (at_start([-1]), "unannounced-gap"),
+        (at_start([1]), "disorder"),
+    ],
+)
+def test_faults_of_channels_that_begin_anywhere_are_found(plant, name):
+    settings, material = story(4, LinearLabels(), settle=15)
+    assert judge(settings, material).good
+    plant(material)
+    verdict = judge(settings, material)
+    assert name in verdict.counts, verdict.counts
 
 
 def swap(m):
