@@ -128,11 +128,13 @@ def rejects(
 def with_origin(rows: pa.Table, records: pa.Table, inputs: Sequence[str]) -> pa.Table:
     """Return rows with the header `origin`, the place of their records; as they are without inputs.
 
-    Null where a record has no place.
+    Null where a record has no place, or is a command: its topic is none of the inputs.
     """
     if not inputs:
         return rows
-    topics = pa.array(inputs, pa.string()).take(flat(records["topic"]))
+    number = flat(records["topic"])
+    is_input = pc.less(number, len(inputs))
+    topics = pa.array(inputs, pa.string()).take(pc.if_else(is_input, number, None))
     partition, offset = (flat(records[name]).cast(pa.string()) for name in PLACE[1:])
     places = pc.binary_join_element_wise(topics, "/", partition, "@", offset, "")
     return rows.append_column("origin", places)

@@ -55,14 +55,15 @@ def batched(seed, *, origin):
     return Stage(plan, BatchOperator(plan), history(seed, 30), seed), of_multicast
 
 
+def given_floor(world, seed, *, origin):
+    plan = multicast_plan(world.order, origin=origin)
+    return Floor(plan, MulticastOperator(plan), multicast_route(plan), given_topics(world), seed)
+
+
 def protocol(order):
     def make(seed, *, origin):
         world = random_multicasts(seed, steps=30, order=order, commands=0.2)
-        plan = multicast_plan(order, origin=origin)
-        floor = Floor(
-            plan, MulticastOperator(plan), multicast_route(plan), given_topics(world), seed
-        )
-        return floor, of_multicast
+        return given_floor(world, seed, origin=origin), of_multicast
 
     return make
 
@@ -111,6 +112,22 @@ def test_deliveries_name_their_records(way, seed):
     named = [r for r in found if r.headers[-1][0] == "origin"]
     assert named
     assert all(r.header("notice")[0] for r in found if r not in named), "but for notices"
+
+
+@pytest.mark.parametrize("way", ["clock", "counter"])
+def test_the_notice_of_a_destruction_names_none(way):
+    world = random_multicasts(0, steps=0, order=way)
+    world.do({"op": "create-node", "node": "n1", "owner": "p1", "id": "c"})
+    floor = given_floor(world, 0, origin=True)
+    floor.topics.put("in", 0, 5, b"p1", b"", [("to", b"p2"), ("handles", b"@n1")])
+    floor.run()
+    end = b'{"op": "destroy-node", "node": "n1"}'
+    floor.topics.put("commands", 0, 6, None, end)
+    floor.run()
+    sent, notice = floor.topics.all("out")
+    assert sent.headers[-1][0] == "origin"
+    assert notice.header("notice")[0]
+    assert not notice.header("origin")[0]
 
 
 @pytest.mark.parametrize("way", ["network", "clock", "counter"])
