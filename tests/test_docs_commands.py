@@ -53,4 +53,5 @@ def test_configurations_can_work(page):
             continue
         tables = tomllib.loads(text)
         tables.setdefault("pipelines", {"p": {"discipline": "channel"}})
-        parse_config(tables, {}, page.name)
+        given = dict.fromkeys(re.findall(r"\$\{([A-Z_]+)\}", text), "from the environment")
+        parse_config(tables, given, page.name)
