@@ -282,7 +282,8 @@ class NaiveChannels:
                 self.born_after[key] = c["born"] + 1
                 for held in c["held"].values():
                     self.reject(held[0], "reset", c)
-                self.tell(key, c, "reset", c["frontier"])
+                lowest = min(c["held"], default=c["frontier"])
+                self.tell(key, c, "reset", lowest if c["start"] is None else c["frontier"])
                 del self.channels[key]
             return 1, 0, None
         place = None if label is None else self.to_place(label)
