@@ -277,6 +277,16 @@ def test_the_judge_of_marks(given, found):
     assert judged(given, mark(3, 3)) == found, "a later one is right"
 
 
+def test_equal_records_are_passed_over():
+    judge, verdict = Marks("", of_channel, first=False), Verdict("p")
+    judge.read([mark(0, 2)], {("in", 0): 2})
+    counts = (("sequence", b"0"), ("incarnation", b"5"))
+    list(judge.taken([record("out", 1, 100, 0, headers=counts)]))
+    list(judge.held_against([record("in", n, 100, 0) for n in range(2)]))
+    judge.finish(verdict)
+    assert verdict.good, verdict.faults
+
+
 def test_output_partitions_are_judged_apart():
     assert PARTITIONS == 3
     other = Record("progress", 0, 0, 0, b"1", mark(0, 3).value, ())
