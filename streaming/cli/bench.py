@@ -21,12 +21,12 @@ def bench(
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Measure how fast this machine orders channels, with the defaults.
+    """Measure how fast this machine puts messages in order.
 
-    A backlog of messages out of order is put in order by `sequencer run --once`; beside it one
-    process copies the same messages with librdkafka, exactly once, and orders nothing. Then the
-    latency at a rate, from a message's timestamp to a reader of what is committed. A broker of its
-    own, or that of SEQUENCER_BOOTSTRAP_SERVERS; topics and folders that it made are removed.
+    A channel pipeline with the defaults puts a backlog in order by `sequencer run --once`; beside
+    it one process copies the same messages with librdkafka, exactly once, and orders nothing. Then
+    the latency at a rate, from a message's timestamp to a reader of what is committed. A broker of
+    its own, or that of SEQUENCER_BOOTSTRAP_SERVERS; topics and folders that it made are removed.
 
     Figures hold for this machine and this moment: compare ratios of one run, and close what else
     runs. `make bench` in the source compares with Spark at its best.

@@ -307,6 +307,8 @@ class Frame:
         except BaseException:
             pipe.end(cut=True)
             raise
+        finally:
+            TaskContext._setTaskContext(None)
         pipe.end()
         return after
 

@@ -70,7 +70,7 @@ def test_so_does_the_list_of_who_waits():
         {"channel": key_to_json(key), "next": 1, "epoch": 0, "held": 1, "since": since}
         for key in HOSTILE
     ]
-    figures = {"p": {"blocked": len(HOSTILE), "held": 9, "waiting": waiting}}
+    figures = {"p": {"blocked": len(HOSTILE), "held": 9, "waiting": waiting, "age_seconds": 1.0}}
     _list_waiting(Console(file=output, width=120), figures)
     assert "\x1b" not in output.getvalue()
     for key in HOSTILE:

@@ -25,6 +25,7 @@ from tests.warm import python_path
 
 ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 60
+REASON = "unknown-group"
 
 SERVICE = [
     ("Read", "Topic", "in"),
@@ -153,7 +154,7 @@ def test_who_may_not_write_commands_commands_nothing(secure_broker, topics, tmp_
 
 @pytest.mark.parametrize("left_out", [*RESENDING, None])
 def test_resend_takes_these_rights(secure_broker, topics, tmp_path, left_out):
-    added = ("reason", "late"), ("topic", f"{topics}in"), ("partition", "0"), ("offset", "0")
+    added = ("reason", REASON), ("topic", f"{topics}in"), ("partition", "0"), ("offset", "0")
     reject = Record(b"k", b"v", [(f"reject-{name}", text.encode()) for name, text in added])
     produce(secure_broker.bootstrap, f"{topics}rejects", [reject])
     user = User(secure_broker, topics, [right for right in RESENDING if right != left_out])
@@ -190,7 +191,7 @@ def test_to_see_the_lag_and_to_replay_takes_no_group(secure_broker, topics, monk
 
 def poll(path, good):
     deadline = time.monotonic() + SECONDS_MAX
-    while not good(*(done := called("resend", path, "--reason", "late"))[::2]):
+    while not good(*(done := called("resend", path, "--reason", REASON))[::2]):
         assert time.monotonic() < deadline, done
 
 

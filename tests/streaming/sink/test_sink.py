@@ -170,6 +170,6 @@ def test_a_record_that_kafka_refuses_for_good_says_what_to_do(plan, broker):
     far = table.set_column(table.schema.get_field_index("timestamp"), "timestamp", far_ms)
     blob = pa.array([to_ipc(far)], pa.binary())
     ahead = ahead.set_column(ahead.schema.get_field_index("rows"), "rows", blob)
-    with pytest.raises(KafkaUnavailable, match=r"5 record\(s\).*out: INVALID_TIMESTAMP"):
+    with pytest.raises(KafkaUnavailable, match=r"5 records.*out: INVALID_TIMESTAMP"):
         run(plan, [ahead], BatchContext("q", 0, False))
     assert read_all(broker.bootstrap, plan.output) == []
