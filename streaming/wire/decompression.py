@@ -116,8 +116,9 @@ def _require_zstd(body: memoryview, bytes_max: int) -> None:
         _, flags, window = ZSTD_HEAD.unpack_from(body)
         if not flags & ZSTD_SINGLE_SEGMENT and window >> 3 > ZSTD_WINDOW_MAX:
             raise ValueError("its frame looks back too far")
-    codec, size = pa.Codec("zstd"), 4 * len(body)
-    while size <= bytes_max:
+    codec, size = pa.Codec("zstd"), 0
+    while size < bytes_max:
+        size = min(4 * max(size, len(body)), bytes_max)
         try:
             codec.decompress(body, size)
         except OSError as error:
@@ -127,7 +128,7 @@ def _require_zstd(body: memoryview, bytes_max: int) -> None:
                 raise
         else:
             return
-        size *= 4
+    raise ValueError(f"ZSTD: it claims more than {bytes_max:,} bytes, or is damaged")
 
 
 def _lz4(body: memoryview, bytes_max: int) -> bytes:
