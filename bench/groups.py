@@ -33,9 +33,9 @@ from harness import (
     watched_job,
 )
 
-from sequencer.overlaps.routes import Directory
+from sequencer.groups.network.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.disciplines.groups.network.operator import ingress, subscriber_shard
+from streaming.disciplines.groups.network.core import ingress, subscriber_shard
 from streaming.disciplines.groups.plan import NetworkPlan
 
 SUBSCRIBERS = 128

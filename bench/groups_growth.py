@@ -18,7 +18,7 @@ from streaming.arrow.output import output_rows_of
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.broadcast import BroadcastWork
 from streaming.disciplines.groups.batch.codec import encode_first
-from streaming.disciplines.groups.batch.operator import BatchOperator
+from streaming.disciplines.groups.batch.core import BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 
 GRID = [(8, 128), (32, 128), (128, 128), (1024, 128), (1024, 10_000), (1024, 100_000)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from streaming.arrow.output import output_rows_of
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.broadcast import BroadcastWork
-from streaming.disciplines.multicast.batched import BatchOperator
+from streaming.disciplines.multicast.batch.core import BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 
 GRID = [(1, 1_000), (8, 1_000), (50, 1_000), (8, 10_000), (8, 100_000)]

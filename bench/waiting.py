@@ -30,10 +30,10 @@ from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
 from streaming.config import load_config
-from streaming.disciplines.channels import operator
+from streaming.disciplines.channels import core
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
-from streaming.disciplines.channels.pack import arrival_schema, record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.records import arrival_schema, record_schema
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.recorded import Recorded
 
@@ -118,11 +118,11 @@ def list_cost(channels):
     shard = decode_shard(None, record_schema(plan))
     label = np.zeros(per_shard, dtype=np.int64)
     everyone = np.arange(per_shard)
-    shard, _ = operator.step_shard(shard, [pack(plan, everyone, label)], 1_000, plan)
+    shard, _ = core.step_shard(shard, [pack(plan, everyone, label)], 1_000, plan)
     label[:waiting] = 2  # these wait for 1
     label[waiting:] = 1
     spent = {True: [], False: []}
-    usual, at, text, in_list = operator.told_waiting, waiting, "", []
+    usual, at, text, in_list = core.told_waiting, waiting, "", []
 
     def timed(before, after):
         began = time.process_time()
@@ -137,13 +137,13 @@ def list_cost(channels):
         packed = pack(plan, some, label[some])
         label[some] += 1
         at = int(some[-1]) + 1
-        operator.told_waiting = timed if on else lambda _before, _after: None
+        core.told_waiting = timed if on else lambda _before, _after: None
         began = time.process_time()
-        shard, _ = operator.step_shard(shard, [packed], 2_000 + turn, plan)
+        shard, _ = core.step_shard(shard, [packed], 2_000 + turn, plan)
         encode_shard(shard)
         spent[on].append(time.process_time() - began)
         text = shard.totals.waiting or text
-    operator.told_waiting = usual
+    core.told_waiting = usual
     turns = (spent[True], spent[False], in_list)
     with_list, without, itself = (statistics.median(each) / rows * 1e6 for each in turns)
     line = Totals(waiting=text).to_json()

@@ -5,7 +5,7 @@ The front door: the names that most users want, each loaded when it is first ask
 
 - Channels: `labels`, `proxy` (in process), `channels` (many at once); the text's `actors`.
 - What is there of a topic: `availability`.
-- Groups that share subscribers: `overlaps` (a network of atoms), `groups` (the order of a batch).
+- Groups that share subscribers: `groups` (`network`: atoms on nodes; `batch`: the batch's order).
 - Multicast by clocks or by a counter: `multicast`; tried out by `checking`.
 - What must hold of deliveries: `judging`. The group protocol in a simulated network: `simulation`.
 """
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sequencer.availability import Availability, LocalBroker
+    from sequencer.groups.network.graph import Graph
+    from sequencer.groups.network.membership import GroupIngress, Subscriber, Views
+    from sequencer.groups.network.ordering import Atom, Ingress, Receiver
+    from sequencer.groups.network.overlaps import Overlap, double_overlaps
+    from sequencer.groups.network.shard import GroupShard
     from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
     from sequencer.multicast import ClockBus, ClockQueue, CounterBus, CounterQueue
-    from sequencer.overlaps.graph import Graph
-    from sequencer.overlaps.membership import GroupIngress, Subscriber, Views
-    from sequencer.overlaps.ordering import Atom, Ingress, Receiver
-    from sequencer.overlaps.overlaps import Overlap, double_overlaps
-    from sequencer.overlaps.shard import GroupShard
     from sequencer.proxy import LabelProxy, OrderedProxy
 
 __all__ = [
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Atom": "sequencer.overlaps.ordering",
+    "Atom": "sequencer.groups.network.ordering",
     "Availability": "sequencer.availability",
     "ClockBus": "sequencer.multicast",
     "ClockQueue": "sequencer.multicast",
@@ -57,19 +57,19 @@ _HOMES = {
     "CounterQueue": "sequencer.multicast",
     "CustomLabels": "sequencer.labels",
     "CyclicLabels": "sequencer.labels",
-    "Graph": "sequencer.overlaps.graph",
-    "GroupIngress": "sequencer.overlaps.membership",
-    "GroupShard": "sequencer.overlaps.shard",
-    "Ingress": "sequencer.overlaps.ordering",
+    "Graph": "sequencer.groups.network.graph",
+    "GroupIngress": "sequencer.groups.network.membership",
+    "GroupShard": "sequencer.groups.network.shard",
+    "Ingress": "sequencer.groups.network.ordering",
     "LabelProxy": "sequencer.proxy",
     "LinearLabels": "sequencer.labels",
     "LocalBroker": "sequencer.availability",
     "OrderedProxy": "sequencer.proxy",
-    "Overlap": "sequencer.overlaps.overlaps",
-    "Receiver": "sequencer.overlaps.ordering",
-    "Subscriber": "sequencer.overlaps.membership",
-    "Views": "sequencer.overlaps.membership",
-    "double_overlaps": "sequencer.overlaps.overlaps",
+    "Overlap": "sequencer.groups.network.overlaps",
+    "Receiver": "sequencer.groups.network.ordering",
+    "Subscriber": "sequencer.groups.network.membership",
+    "Views": "sequencer.groups.network.membership",
+    "double_overlaps": "sequencer.groups.network.overlaps",
 }
 
 

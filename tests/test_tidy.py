@@ -36,7 +36,7 @@ LONG_FUNCTIONS = {
 
 LAYERS = [
     {"labels", "actors", "availability", "judging"},
-    {"channels", "overlaps", "groups", "multicast"},
+    {"channels", "groups", "multicast"},
     {"proxy", "checking", "simulation"},
 ]
 """The rooms of `sequencer`, the lowest first. A file beside them that imports none is below all."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sequencer.multicast.bus import Bus, ClockBus, CounterBus
-from sequencer.multicast.clock_messages import Arrive, Enqueue
-from sequencer.multicast.counter_messages import COUNTER, Increment
-from sequencer.multicast.words import Limits, Stamp
+from sequencer.multicast.protocol.bus import Bus, ClockBus, CounterBus
+from sequencer.multicast.protocol.clock_messages import Arrive, Enqueue
+from sequencer.multicast.protocol.counter_messages import COUNTER, Increment
+from sequencer.multicast.protocol.words import Limits, Stamp
 
 DESTINATIONS = (1, 2, 4, 8, 16, 32, 64)
 LENGTHS = (16, 64, 256, 1024, 4096)

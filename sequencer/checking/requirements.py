@@ -23,7 +23,7 @@ from sequencer.judging.invariants import (
     sender_order,
     stamp_order,
 )
-from sequencer.multicast.words import Delivery, Notice
+from sequencer.multicast.protocol.words import Delivery, Notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Check = Callable[["Evidence", bool], Anomaly | None]
 
     from sequencer.checking.scenarios import Evidence
-    from sequencer.multicast.words import Stamp
+    from sequencer.multicast.protocol.words import Stamp
 
 
 def bus1(evidence: Evidence, ended: bool) -> Anomaly | None:

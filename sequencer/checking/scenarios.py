@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sequencer.multicast.words import Delivery
+from sequencer.multicast.protocol.words import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sequencer.multicast.words import Notice, Refused, Stamp
+    from sequencer.multicast.protocol.words import Notice, Refused, Stamp
 
 
 class Dequeued(NamedTuple):

@@ -12,13 +12,13 @@ from array import array
 from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.checking.scenarios import Action, Before, Evidence, Finished, Send, SendEnd
-from sequencer.multicast.counter_messages import COUNTER
+from sequencer.multicast.protocol.counter_messages import COUNTER
 
 if TYPE_CHECKING:
     from sequencer.checking.scenarios import Dequeued, Destroy, Scenario
-    from sequencer.multicast.bus import Bus
-    from sequencer.multicast.transaction import Transaction
-    from sequencer.multicast.words import Delivery, Notice, Request
+    from sequencer.multicast.protocol.bus import Bus
+    from sequencer.multicast.protocol.transaction import Transaction
+    from sequencer.multicast.protocol.words import Delivery, Notice, Request
 
 LAST_PHASES = frozenset({"queue", "adopt", "cancel", "commit", "drop"})
 """What a transaction has not asked for in these it will not ask for any more."""

@@ -1,6 +1,5 @@
-"""Groups in the order of the batch: every shard counts all numbers by itself.
+"""Groups that share subscribers: two ways to one order.
 
-`directory` the groups, `circles` who is in which, `numbers` of messages, `subscribers` what is
-counted of them, `overlaps` where their numbers begin, `stamps` the same as text, `shard` all of it
-for one shard.
+`batch`: in the order of the batch, where every shard sees every message. `network`: on a network of
+nodes, where overlaps are ordered and nothing else.
 """

@@ -1,20 +1,16 @@
-"""Multicast by bus1's clocks or kdbus' counter: one order that every receiver agrees with.
+"""Multicast: one order that every receiver agrees with.
 
-- What is said: `words`, and the steps of each protocol, `clock_messages` and `counter_messages`.
-- Who answers: a `party`, `clock_peer` and `counter_peer`, with their queues, `clock_queue` and
-  `counter_queue`, and what they keep of `nodes` (destinations that a peer owns) and handles.
-- Who asks: a `transaction`, by `clock_transaction` or `counter_transaction`; `sender_line`, several
-  messages of one sender on their way.
-- All of it in one process: `bus`; a part of it, exchanging messages with the others: `shard`.
+`batch`: in the order of the batch. `protocol`: by bus1's clocks or kdbus' counter; its main
+names are here.
 """
 
-from sequencer.multicast.bus import Bus, ClockBus, CounterBus
-from sequencer.multicast.clock_queue import ClockQueue, Entry
-from sequencer.multicast.counter_messages import COUNTER
-from sequencer.multicast.counter_queue import CounterQueue
-from sequencer.multicast.shard import Pumped, Shard
-from sequencer.multicast.transaction import Transaction
-from sequencer.multicast.words import (
+from sequencer.multicast.protocol.bus import Bus, ClockBus, CounterBus
+from sequencer.multicast.protocol.clock_queue import ClockQueue, Entry
+from sequencer.multicast.protocol.counter_messages import COUNTER
+from sequencer.multicast.protocol.counter_queue import CounterQueue
+from sequencer.multicast.protocol.shard import Pumped, Shard
+from sequencer.multicast.protocol.transaction import Transaction
+from sequencer.multicast.protocol.words import (
     Delivery,
     Destination,
     Destruction,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sequencer.overlaps.graph import Graph
-from sequencer.overlaps.overlaps import Pair
+from sequencer.groups.network.graph import Graph
+from sequencer.groups.network.overlaps import Pair
 from sequencer.simulation.topology import Floats, Ints
 
 Edges = tuple[tuple[int, int], ...]

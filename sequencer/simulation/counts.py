@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sequencer.overlaps.overlaps import double_overlaps
+from sequencer.groups.network.overlaps import double_overlaps
 from sequencer.simulation.plan import assign
 from sequencer.simulation.workload import Groups, names, occupied_groups, zipf_groups
 

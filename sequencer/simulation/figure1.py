@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from sequencer.overlaps.graph import build, require
-from sequencer.overlaps.overlaps import Membership, Pair
+from sequencer.groups.network.graph import build, require
+from sequencer.groups.network.overlaps import Membership, Pair
 
 A: Membership = {"G0": "ABC", "G1": "BC", "G2": "ABD"}
 B: Membership = {**A, "G3": "BCD"}

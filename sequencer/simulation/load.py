@@ -15,10 +15,10 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 
-from sequencer.overlaps.graph import Graph
-from sequencer.overlaps.nearness import Sites, near
-from sequencer.overlaps.overlaps import Pair
-from sequencer.overlaps.placement import loads
+from sequencer.groups.network.graph import Graph
+from sequencer.groups.network.nearness import Sites, near
+from sequencer.groups.network.overlaps import Pair
+from sequencer.groups.network.placement import loads
 from sequencer.simulation.counts import Track
 from sequencer.simulation.latency import trials
 from sequencer.simulation.plan import Ground, NetworkPlan, urgency

@@ -12,10 +12,10 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from sequencer.overlaps.atoms import ViewAtom
-from sequencer.overlaps.links import Input, Output
-from sequencer.overlaps.membership import GroupIngress, Subscriber
-from sequencer.overlaps.ordering import Receiver
+from sequencer.groups.network.atoms import ViewAtom
+from sequencer.groups.network.links import Input, Output
+from sequencer.groups.network.membership import GroupIngress, Subscriber
+from sequencer.groups.network.ordering import Receiver
 
 Key = tuple[Any, ...]
 

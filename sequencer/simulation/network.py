@@ -1,8 +1,8 @@
 """The sequencing network on simulated machines: hosts, sequencing nodes and all their links.
 
 What runs is the protocol by message: `links` between machines, `membership` for ingress and
-subscribers, `atoms`. (The service runs it by batch: sequencer/overlaps/shard.py;
-tests/sequencer/overlaps/test_both_forms.py holds both together.)
+subscribers, `atoms`. (The service runs it by batch: sequencer/groups/network/shard.py;
+tests/sequencer/groups/network/test_both_forms.py holds both together.)
 
 Each ordered pair of machines has one link, so all edges between the atoms of two nodes keep their
 order, and nothing that is lost, repeated or reordered below is seen above.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sequencer.overlaps.atoms import (
+from sequencer.groups.network.atoms import (
     Onward,
     Reroute,
     Rerouted,
@@ -23,15 +23,15 @@ from sequencer.overlaps.atoms import (
     ViewAtom,
     reroute_ingress,
 )
-from sequencer.overlaps.links import Ack, Frame, Input, Output
-from sequencer.overlaps.membership import (
+from sequencer.groups.network.links import Ack, Frame, Input, Output
+from sequencer.groups.network.membership import (
     GroupIngress,
     RemovedGroupError,
     Subscriber,
     Views,
 )
-from sequencer.overlaps.ordering import GroupMessage
-from sequencer.overlaps.overlaps import Pair
+from sequencer.groups.network.ordering import GroupMessage
+from sequencer.groups.network.overlaps import Pair
 from sequencer.simulation.carrier import Carrier
 from sequencer.simulation.events import Events
 from sequencer.simulation.machine import Machine

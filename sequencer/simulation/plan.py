@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sequencer.overlaps.graph import Graph, build, require
-from sequencer.overlaps.membership import View, Views
-from sequencer.overlaps.nearness import Sites, near
-from sequencer.overlaps.overlaps import Overlap, Pair, ordered_overlaps
-from sequencer.overlaps.placement import node_paths, place
+from sequencer.groups.network.graph import Graph, build, require
+from sequencer.groups.network.membership import View, Views
+from sequencer.groups.network.nearness import Sites, near
+from sequencer.groups.network.overlaps import Overlap, Pair, ordered_overlaps
+from sequencer.groups.network.placement import node_paths, place
 from sequencer.simulation.carrier import NONE, Carrier, Faults
 from sequencer.simulation.events import Events
 from sequencer.simulation.network import Network

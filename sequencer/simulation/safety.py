@@ -16,6 +16,9 @@ from functools import partial
 
 import numpy as np
 
+from sequencer.groups.network.membership import Views
+from sequencer.groups.network.ordering import GroupMessage
+from sequencer.groups.network.placement import place
 from sequencer.judging.invariants import (
     EXACTLY_ONCE,
     MEMBERSHIP,
@@ -27,9 +30,6 @@ from sequencer.judging.invariants import (
     membership,
     sender_order,
 )
-from sequencer.overlaps.membership import Views
-from sequencer.overlaps.ordering import GroupMessage
-from sequencer.overlaps.placement import place
 from sequencer.simulation.carrier import NONE, Carrier, Faults
 from sequencer.simulation.events import EndlessError, Events
 from sequencer.simulation.network import Network, RunRecord

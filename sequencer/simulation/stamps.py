@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sequencer.overlaps.graph import Graph, build, require
+from sequencer.groups.network.graph import Graph, build, require
 from sequencer.simulation.counts import Track
 from sequencer.simulation.workload import Groups, names, occupied_groups, zipf_groups
 

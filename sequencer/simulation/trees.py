@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sequencer.overlaps.graph import Graph, require
-from sequencer.overlaps.lines import Line
-from sequencer.overlaps.overlaps import Pair
-from sequencer.overlaps.placement import loads, node_path, place
+from sequencer.groups.network.graph import Graph, require
+from sequencer.groups.network.lines import Line
+from sequencer.groups.network.overlaps import Pair
+from sequencer.groups.network.placement import loads, node_path, place
 from sequencer.simulation.annealing import annealed, graph_of
 from sequencer.simulation.counts import Track
 from sequencer.simulation.load import busiest, unavoidable

@@ -14,7 +14,7 @@ import typer
 from streaming.errors import ConfigError
 
 if TYPE_CHECKING:
-    from sequencer.overlaps.overview import Overview
+    from sequencer.groups.network.overview import Overview
     from streaming.config import Config
     from streaming.disciplines.groups.settings import GroupPipeline
 
@@ -55,7 +55,7 @@ def graph(
 
     Example: sequencer graph market.toml -o market.svg
     """
-    from sequencer.overlaps.overview import overview  # noqa: PLC0415  (a quick --help)
+    from sequencer.groups.network.overview import overview  # noqa: PLC0415  (a quick --help)
     from streaming.config import load_config  # noqa: PLC0415
     from streaming.graph import draw_overlaps, drawn, sizes, summary  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def plain_overlaps(
 
     ``numbers``: the overlaps' next ones, where known.
     """
-    from sequencer.overlaps.overlaps import double_overlaps  # noqa: PLC0415
+    from sequencer.groups.network.overlaps import double_overlaps  # noqa: PLC0415
 
     overlaps = double_overlaps(groups)
     return {
@@ -139,7 +139,7 @@ def plain(view: Overview) -> dict[str, Any]:
     ``atoms`` are in an order that all paths follow; a group passes those from the first to the last
     of its ``atoms``, and they number its messages. ``edges`` are between nodes.
     """
-    from sequencer.overlaps.placement import node_paths  # noqa: PLC0415
+    from sequencer.groups.network.placement import node_paths  # noqa: PLC0415
 
     order = view.graph.order()
     place = {pair: at for at, pair in enumerate(order)}

@@ -12,10 +12,10 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sequencer.overlaps.lines import Line
-from sequencer.overlaps.overlaps import Pair
-from sequencer.overlaps.overview import Overview
-from sequencer.overlaps.placement import Load
+from sequencer.groups.network.lines import Line
+from sequencer.groups.network.overlaps import Pair
+from sequencer.groups.network.overview import Overview
+from sequencer.groups.network.placement import Load
 from streaming.graph.text import count, cut, width
 
 NAME_MAX = 24

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
-from sequencer.overlaps.overlaps import Overlap, double_overlaps
+from sequencer.groups.network.overlaps import Overlap, double_overlaps
 from streaming.errors import ConfigError
 from streaming.graph import layout as at
 from streaming.graph.legend import CSS, highlights

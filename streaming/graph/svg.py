@@ -1,6 +1,6 @@
 """A picture of groups, atoms and sequencing nodes, as SVG without scripts.
 
-What stands where is `layout`'s; the graph is `sequencer.overlaps.overview`'s, laid out by the
+What stands where is `layout`'s; the graph is `sequencer.groups.network.overview`'s, laid out by the
 code that the service runs. All text is ASCII with character references, so that any terminal and
 any file keeps it.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from xml.etree import ElementTree as ET
 
-from sequencer.overlaps.overview import Overview, overview
-from sequencer.overlaps.placement import Load, node_path
+from sequencer.groups.network.overview import Overview, overview
+from sequencer.groups.network.placement import Load, node_path
 from streaming.errors import ConfigError
 from streaming.graph import layout as at
 from streaming.graph.layout import Box, Dot, Lane, Layout, lay_out

@@ -30,16 +30,16 @@ from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.config.load import Config, parse_config
 from streaming.disciplines.channels.codec import decode_shard
+from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.fields import NO_SCHEMAS, fields_of, with_fields
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import (
+from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.records import (
     arrival_schema,
     has_sql,
     header_name,
     labelled,
     record_schema,
 )
-from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import ConfigError, JobFailed

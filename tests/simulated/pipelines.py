@@ -8,19 +8,19 @@ from functools import partial
 from sequencer import LinearLabels
 from sequencer.channels import Rules
 from streaming.disciplines.broadcast import pack_for_all
-from streaming.disciplines.channels.operator import ChannelOperator
-from streaming.disciplines.channels.pack import arrival_schema, make_packs
+from streaming.disciplines.channels.core import ChannelOperator
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.records import arrival_schema, make_packs
 from streaming.disciplines.exchange import spread_rows
 from streaming.disciplines.groups.batch.codec import encode_first
-from streaming.disciplines.groups.batch.operator import BatchOperator as GroupOperator
-from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress
-from streaming.disciplines.groups.network.operator import route as group_route
+from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator
+from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress
+from streaming.disciplines.groups.network.core import route as group_route
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
-from streaming.disciplines.multicast.batched import BatchOperator as MulticastOperator
-from streaming.disciplines.multicast.operator import MulticastOperator as ProtocolOperator
+from streaming.disciplines.multicast.batch.core import BatchOperator as MulticastOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
-from streaming.disciplines.multicast.route import route as multicast_route
+from streaming.disciplines.multicast.protocol.core import MulticastOperator as ProtocolOperator
+from streaming.disciplines.multicast.protocol.route import route as multicast_route
 from streaming.disciplines.state_keys import shard_keys
 from streaming.verify import group, multicast
 from streaming.verify.accounts import Material, Settings

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from streaming.arrow import pack
 from streaming.disciplines import broadcast, exchange, shards
-from streaming.disciplines.channels import operator as channel_operator
+from streaming.disciplines.channels import core as channel_core
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.disciplines.groups.batch.operator import BatchCore
-from streaming.disciplines.multicast.batched import BatchCore as MulticastCore
+from streaming.disciplines.groups.batch.core import BatchCore
+from streaming.disciplines.multicast.batch.core import BatchCore as MulticastCore
 from streaming.source import fetching, reader
 from streaming.source.fetching import Fetching
 from tests.simulated import spark, world
@@ -134,8 +134,8 @@ def a_batch_has_the_time_of_its_run(put):
 @plant_in("channel")
 def records_are_taken_as_packs_come(put):
     """Order of arrival is that of the packs."""
-    order = channel_operator.order_of_arrival
-    put(channel_operator, "order_of_arrival", lambda rows: channel_operator.np.sort(order(rows)))
+    order = channel_core.order_of_arrival
+    put(channel_core, "order_of_arrival", lambda rows: channel_core.np.sort(order(rows)))
 
 
 @plant_in("group")
@@ -149,7 +149,7 @@ def shards_take_records_as_packs_come(put):
 @plant_in("channel")
 def the_last_held_record_is_forgotten(put):
     """What waits at the end of a shard's table is not in its state."""
-    encode = channel_operator.encode_shard
+    encode = channel_core.encode_shard
 
     def wrong(shard):
         held = shard.state.held
@@ -163,27 +163,27 @@ def the_last_held_record_is_forgotten(put):
             shard = dataclasses.replace(shard, state=state, records=records)
         return encode(shard)
 
-    put(channel_operator, "encode_shard", wrong)
+    put(channel_core, "encode_shard", wrong)
 
 
 @plant_in("channel")
 def sequences_begin_again(put):
     """A channel's `sequence` is not kept."""
-    encode = channel_operator.encode_shard
+    encode = channel_core.encode_shard
 
     def wrong(shard):
-        zero = channel_operator.np.zeros_like(shard.state.sequence)
+        zero = channel_core.np.zeros_like(shard.state.sequence)
         return encode(
             dataclasses.replace(shard, state=dataclasses.replace(shard.state, sequence=zero))
         )
 
-    put(channel_operator, "encode_shard", wrong)
+    put(channel_core, "encode_shard", wrong)
 
 
 @plant_in("channel")
 def rejects_are_not_written(put):
     """Records that are rejected are lost."""
-    put(channel_operator, "_rejects", lambda *_arguments: iter(()))
+    put(channel_core, "_rejects", lambda *_arguments: iter(()))
 
 
 @plant_in("channel", needs="kill")
@@ -212,7 +212,7 @@ def files_share_a_name(put):
 
     def wrong_get(self, name):
         data = (self.folder / "held").read_bytes()
-        return channel_operator.pa.py_buffer(data) if name == "0-held" else get(self, name)
+        return channel_core.pa.py_buffer(data) if name == "0-held" else get(self, name)
 
     put(ShardFiles, "put", wrong_put)
     put(ShardFiles, "get", wrong_get)

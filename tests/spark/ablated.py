@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from streaming.disciplines import multicast
 from streaming.disciplines.discipline import Pace
-from streaming.disciplines.multicast import operator
+from streaming.disciplines.multicast.protocol import core
 from tests.sequencer.checking import ablations
 
 BUSES = {
@@ -14,16 +14,16 @@ BUSES = {
 }
 
 
-class Ablated(operator.MulticastOperator):
+class Ablated(core.MulticastOperator):
     """Peers whose queues do not wait for messages that have announced themselves."""
 
     def core(self, shard):
-        return operator.MulticastCore(self.plan, shard, BUSES[self.plan.order])
+        return core.MulticastCore(self.plan, shard, BUSES[self.plan.order])
 
 
 def unsafe() -> AbstractContextManager[object]:
     """For tests of the judge."""
-    return patch.object(operator, "MulticastOperator", Ablated)
+    return patch.object(core, "MulticastOperator", Ablated)
 
 
 def narrow() -> AbstractContextManager[object]:

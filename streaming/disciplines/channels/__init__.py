@@ -1,8 +1,8 @@
 """Discipline `channel`: each channel's messages in the order of their labels.
 
-`settings`, `labels`, `sql` what users write; `plan` what workers know; `pack` the way in, `fields`
-what it reads from values;
-`commands` what operators ask for, `input_commands` what records do; `operator` the step of a shard;
+`settings`, `labels`, `sql` what users write; `plan` what workers know; `records` the way in,
+`fields` what it reads from values;
+`commands` what operators ask for, `input_commands` what records do; `core` the step of a shard;
 `deliveries` what leaves for the output, `events` of channels; `codec` its state as bytes, large
 parts of it in `shard_files`; `describe` the same for people; `waiting` who waits, for a quick look.
 """
@@ -45,8 +45,8 @@ def _plan(
 
 
 def _build(source: Source, plan: ChannelPlan) -> DataFrame:
-    from streaming.disciplines.channels.operator import order  # noqa: PLC0415
-    from streaming.disciplines.channels.pack import pack  # noqa: PLC0415
+    from streaming.disciplines.channels.core import order  # noqa: PLC0415
+    from streaming.disciplines.channels.records import pack  # noqa: PLC0415
 
     return order(pack(source, plan).unionByName(source.ticks()), plan)
 
@@ -54,7 +54,7 @@ def _build(source: Source, plan: ChannelPlan) -> DataFrame:
 def _describe(plan: ChannelPlan) -> Reader:
     from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
     from streaming.disciplines.channels.describe import describe  # noqa: PLC0415
-    from streaming.disciplines.channels.pack import record_schema  # noqa: PLC0415
+    from streaming.disciplines.channels.records import record_schema  # noqa: PLC0415
     from streaming.disciplines.channels.shard_files import ShardFiles  # noqa: PLC0415
 
     schema = record_schema(plan)
@@ -73,7 +73,7 @@ def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) 
 
 
 def _rows(settings: ChannelPipeline) -> bool:
-    from streaming.disciplines.channels.pack import has_expressions  # noqa: PLC0415
+    from streaming.disciplines.channels.records import has_expressions  # noqa: PLC0415
 
     return has_expressions(settings.channel, settings.label)
 
@@ -81,7 +81,7 @@ def _rows(settings: ChannelPipeline) -> bool:
 def _operators(settings: ChannelPipeline) -> tuple[str, ...]:
     encodings = {each.encoding for each in settings.value_fields.values()}
     return (
-        "streaming.disciplines.channels.operator",
+        "streaming.disciplines.channels.core",
         *(f"streaming.values.{encoding}_values" for encoding in sorted(encodings)),
     )
 

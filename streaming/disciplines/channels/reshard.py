@@ -15,8 +15,8 @@ from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.held_records import HeldRecords
-from streaming.disciplines.channels.pack import record_schema
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.disciplines.reshard import Resharded, Row, counts_of

@@ -56,7 +56,7 @@ def _plan(settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str
 def _network_plan(
     settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]
 ) -> NetworkPlan:
-    from streaming.disciplines.groups.network.operator import first_ingress  # noqa: PLC0415
+    from streaming.disciplines.groups.network.core import first_ingress  # noqa: PLC0415
     from streaming.disciplines.groups.plan import NetworkPlan  # noqa: PLC0415
 
     plan = NetworkPlan(
@@ -75,11 +75,11 @@ def _build(source: Source, plan: BatchPlan | NetworkPlan) -> DataFrame:
 
     if isinstance(plan, BatchPlan):
         from streaming.disciplines.broadcast import broadcast  # noqa: PLC0415
-        from streaming.disciplines.groups.batch.operator import BatchOperator  # noqa: PLC0415
+        from streaming.disciplines.groups.batch.core import BatchOperator  # noqa: PLC0415
 
         return broadcast(source, plan, BatchOperator(plan))
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
-    from streaming.disciplines.groups.network.operator import (  # noqa: PLC0415
+    from streaming.disciplines.groups.network.core import (  # noqa: PLC0415
         NetworkOperator,
         route,
     )
@@ -91,12 +91,12 @@ def _describe(plan: BatchPlan | NetworkPlan) -> Reader:
     from streaming.disciplines.groups.plan import BatchPlan  # noqa: PLC0415
 
     if isinstance(plan, BatchPlan):
+        from streaming.disciplines.groups.batch.core import BatchOperator  # noqa: PLC0415
         from streaming.disciplines.groups.batch.describe import describe  # noqa: PLC0415
-        from streaming.disciplines.groups.batch.operator import BatchOperator  # noqa: PLC0415
 
         return BatchOperator(plan).reader(describe)
     from streaming.disciplines.groups.network import describe as network  # noqa: PLC0415
-    from streaming.disciplines.groups.network.operator import NetworkOperator  # noqa: PLC0415
+    from streaming.disciplines.groups.network.core import NetworkOperator  # noqa: PLC0415
 
     return NetworkOperator(plan).reader(network.describe)
 
@@ -123,7 +123,7 @@ GROUP = Discipline(
     name="group",
     settings=GroupPipeline,
     key="subscriber",
-    operators=lambda settings: (f"streaming.disciplines.groups.{settings.sequencing}.operator",),
+    operators=lambda settings: (f"streaming.disciplines.groups.{settings.sequencing}.core",),
     shown=("subscriber", "groups", "sequence", "held", "waiting", "active"),
     counted=("transit", "notices", "commands", "overlaps"),
     reasons=(

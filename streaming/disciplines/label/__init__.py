@@ -36,7 +36,7 @@ def _plan(
 
 def _describe(plan: LabelPlan) -> Reader:
     from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
-    from streaming.disciplines.channels.pack import record_schema  # noqa: PLC0415
+    from streaming.disciplines.channels.records import record_schema  # noqa: PLC0415
     from streaming.disciplines.channels.shard_files import ShardFiles  # noqa: PLC0415
     from streaming.disciplines.label.describe import describe  # noqa: PLC0415
 

@@ -1,12 +1,8 @@
 """Discipline `multicast`: any sender to any destinations, in one order.
 
-`settings` what users write; `plan` what workers know; `nodes` nodes by command, `records` what
-senders wrote and peers read, `events` what users are told, `describe` state for people.
-
-In the order of the batch: `batched` a shard's step, `slices` the deliveries that it writes. By
-clocks or the counter: `operator` a step (`turn` what it collects), `route` who lives where,
-`peers` the shard's peers, `orders` what the two protocols differ in, `rows` the records on their
-way, `codec` and `state` bytes.
+`settings` what users write; `plan` what workers know; `records` what senders wrote and peers read;
+`commands` about nodes, `nodes` all of them; `events` for the events topic, `describe` a peer for
+people. `batch`: the order of the micro-batch; `protocol`: clocks or a counter.
 """
 
 from __future__ import annotations
@@ -61,28 +57,34 @@ def _plan(
 def _build(source: Source, plan: BatchMulticastPlan | MulticastPlan) -> DataFrame:
     from streaming.disciplines.broadcast import broadcast  # noqa: PLC0415
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
-    from streaming.disciplines.multicast import batched, operator  # noqa: PLC0415
+    from streaming.disciplines.multicast.batch.core import BatchOperator  # noqa: PLC0415
     from streaming.disciplines.multicast.plan import BatchMulticastPlan  # noqa: PLC0415
-    from streaming.disciplines.multicast.route import route  # noqa: PLC0415
+    from streaming.disciplines.multicast.protocol import core  # noqa: PLC0415
+    from streaming.disciplines.multicast.protocol.route import route  # noqa: PLC0415
 
     if isinstance(plan, BatchMulticastPlan):
-        return broadcast(source, plan, batched.BatchOperator(plan))
-    return exchange(source, plan, route(plan), operator.MulticastOperator(plan))
+        return broadcast(source, plan, BatchOperator(plan))
+    return exchange(source, plan, route(plan), core.MulticastOperator(plan))
 
 
 def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:
-    from streaming.disciplines.multicast import batched, describe, operator  # noqa: PLC0415
     from streaming.disciplines.multicast.plan import BatchMulticastPlan  # noqa: PLC0415
 
     if isinstance(plan, BatchMulticastPlan):
-        return batched.BatchOperator(plan).reader(describe.of_batch)
-    return operator.MulticastOperator(plan).reader(describe.of_protocol)
+        from streaming.disciplines.multicast.batch import describe  # noqa: PLC0415
+        from streaming.disciplines.multicast.batch.core import BatchOperator  # noqa: PLC0415
+
+        return BatchOperator(plan).reader(describe.describe)
+    from streaming.disciplines.multicast.protocol import core  # noqa: PLC0415
+    from streaming.disciplines.multicast.protocol import describe as protocol  # noqa: PLC0415
+
+    return core.MulticastOperator(plan).reader(protocol.describe)
 
 
 def _reshard(settings: MulticastPipeline) -> StateMove:
     if settings.order != "batch":
         return StateMove(exchanges=True)
-    from streaming.disciplines.multicast.reshard import reshard  # noqa: PLC0415
+    from streaming.disciplines.multicast.batch.reshard import reshard  # noqa: PLC0415
 
     return StateMove(reshard)
 
@@ -92,7 +94,8 @@ MULTICAST = Discipline(
     settings=MulticastPipeline,
     key="peer",
     operators=lambda settings: (
-        f"streaming.disciplines.multicast.{'batched' if settings.order == 'batch' else 'operator'}",
+        "streaming.disciplines.multicast."
+        + ("batch.core" if settings.order == "batch" else "protocol.core"),
     ),
     shown=("peer", "sequence", "held", "sending", "nodes", "handles", "active"),
     counted=("transit", "undelivered", "notices", "commands"),

@@ -1,16 +1,16 @@
 """The protocols with one safeguard left out each; the checker must find what that breaks."""
 
-from sequencer.multicast.bus import ClockBus, CounterBus
-from sequencer.multicast.clock_messages import Registered
-from sequencer.multicast.clock_peer import ClockPeer
-from sequencer.multicast.clock_queue import ClockQueue
-from sequencer.multicast.clock_transaction import ClockTransaction
-from sequencer.multicast.counter_messages import COUNTER, Increment
-from sequencer.multicast.counter_peer import CounterPeer, GlobalCounter
-from sequencer.multicast.counter_queue import CounterQueue
-from sequencer.multicast.counter_transaction import CounterTransaction
-from sequencer.multicast.nodes import HandleTable, OwnedNodes
-from sequencer.multicast.words import Stamp
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.clock_messages import Registered
+from sequencer.multicast.protocol.clock_peer import ClockPeer
+from sequencer.multicast.protocol.clock_queue import ClockQueue
+from sequencer.multicast.protocol.clock_transaction import ClockTransaction
+from sequencer.multicast.protocol.counter_messages import COUNTER, Increment
+from sequencer.multicast.protocol.counter_peer import CounterPeer, GlobalCounter
+from sequencer.multicast.protocol.counter_queue import CounterQueue
+from sequencer.multicast.protocol.counter_transaction import CounterTransaction
+from sequencer.multicast.protocol.nodes import HandleTable, OwnedNodes
+from sequencer.multicast.protocol.words import Stamp
 
 
 def clock_bus(*, queue=ClockQueue, transaction=ClockTransaction, peer=ClockPeer, bus=ClockBus):

@@ -8,7 +8,7 @@ from sequencer.checking.interleavings import Coverage, Finding, explore
 from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
 from sequencer.checking.scenarios import Dequeued, Destroy, Finished, Scenario, Send
 from sequencer.checking.trials import Trial
-from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
 from tests.sequencer.checking import ablations as without
 
 TWO = (Send("A", "P", ("R", "S")), Send("B", "Q", ("R", "S")))

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from sequencer.checking.cost import cost, growth
-from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
 
 BUSES = [ClockBus, CounterBus]
 

@@ -14,7 +14,7 @@ from sequencer.checking.interleavings import (
 from sequencer.checking.requirements import BUS1, KDBUS, bus1, kdbus, only
 from sequencer.checking.scenarios import Dequeued, Scenario, Send
 from sequencer.checking.trials import Trial
-from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
 from tests.sequencer.checking import ablations as without
 from tests.sequencer.checking.cases import LONG, QUICK, random_scenario
 

@@ -1,6 +1,6 @@
 """Both buses, and what their peers read."""
 
-from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
 
 BUSES = [ClockBus, CounterBus]
 

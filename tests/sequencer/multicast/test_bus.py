@@ -2,10 +2,10 @@
 
 import pytest
 
-from sequencer.multicast.bus import ClockBus, CounterBus
-from sequencer.multicast.clock_messages import Block, Register, Told
-from sequencer.multicast.counter_messages import COUNTER, CopyIn, Read
-from sequencer.multicast.words import (
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.clock_messages import Block, Register, Told
+from sequencer.multicast.protocol.counter_messages import COUNTER, CopyIn, Read
+from sequencer.multicast.protocol.words import (
     Destination,
     LimitError,
     Limits,

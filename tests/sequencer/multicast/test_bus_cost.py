@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from sequencer.multicast.bus import ClockBus, CounterBus
-from sequencer.multicast.clock_messages import Block, Enqueue, Probe
-from sequencer.multicast.clock_transaction import ClockTransaction
-from sequencer.multicast.counter_messages import COUNTER, CopyIn
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.clock_messages import Block, Enqueue, Probe
+from sequencer.multicast.protocol.clock_transaction import ClockTransaction
+from sequencer.multicast.protocol.counter_messages import COUNTER, CopyIn
 from tests.sequencer.multicast.buses import BUSES, names, read
 from tests.sequencer.multicast.counting import Counted, comparisons, lines
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
 
 
 @pytest.mark.parametrize("bus_type", [ClockBus, CounterBus])

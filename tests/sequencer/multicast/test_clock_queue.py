@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.multicast.clock_queue import TIMESTAMP_MAX, ClockQueue, Entry
-from sequencer.multicast.words import LimitError, ProtocolError, Stamp
+from sequencer.multicast.protocol.clock_queue import TIMESTAMP_MAX, ClockQueue, Entry
+from sequencer.multicast.protocol.words import LimitError, ProtocolError, Stamp
 from tests.sequencer.multicast.counting import Counted, comparisons
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.multicast.counter_queue import CounterQueue, Instance
-from sequencer.multicast.words import LimitError, ProtocolError, Stamp
+from sequencer.multicast.protocol.counter_queue import CounterQueue, Instance
+from sequencer.multicast.protocol.words import LimitError, ProtocolError, Stamp
 from tests.sequencer.multicast.counting import Counted, comparisons
 
 

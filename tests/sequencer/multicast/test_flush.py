@@ -8,7 +8,7 @@ that was sent before has been read.
 
 import pytest
 
-from sequencer.multicast.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
 
 BUSES = [ClockBus, CounterBus]
 

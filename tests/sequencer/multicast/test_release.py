@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sequencer.multicast.bus import ClockBus, CounterBus
-from sequencer.multicast.words import Delivery
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.words import Delivery
 
 BUSES = {"clock": ClockBus, "counter": CounterBus}
 

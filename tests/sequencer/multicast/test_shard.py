@@ -13,9 +13,9 @@ from sequencer.judging.invariants import (
     sender_order,
     stamp_order,
 )
-from sequencer.multicast.bus import ClockBus, CounterBus
-from sequencer.multicast.shard import Shard
-from sequencer.multicast.words import Destination, Destruction, Message, Notice, Request
+from sequencer.multicast.protocol.bus import ClockBus, CounterBus
+from sequencer.multicast.protocol.shard import Shard
+from sequencer.multicast.protocol.words import Destination, Destruction, Message, Notice, Request
 
 BUSES = [ClockBus, CounterBus]
 PEERS = [f"p{number}" for number in range(9)]

@@ -8,9 +8,9 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from sequencer.overlaps.graph import Graph, build, check
-from sequencer.overlaps.lines import Line
-from sequencer.overlaps.placement import loads, node_path
+from sequencer.groups.network.graph import Graph, build, check
+from sequencer.groups.network.lines import Line
+from sequencer.groups.network.placement import loads, node_path
 from sequencer.simulation import counts, growth, hosts, latency, load, stamps, trees
 from sequencer.simulation.annealing import Tree, annealed, graph_of
 from sequencer.simulation.figure1 import B as FOUR

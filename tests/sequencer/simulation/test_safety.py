@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from sequencer.groups.network import ordering
+from sequencer.groups.network.atoms import ViewAtom
+from sequencer.groups.network.links import Ack, Input, Output
+from sequencer.groups.network.membership import GroupIngress, Subscriber
+from sequencer.groups.network.ordering import Atom, Ingress, Receiver
 from sequencer.judging.invariants import (
     ACYCLIC,
     CAUSALITY,
@@ -18,11 +23,6 @@ from sequencer.judging.invariants import (
     MEMBERSHIP,
     PAIRWISE_ORDER,
 )
-from sequencer.overlaps import ordering
-from sequencer.overlaps.atoms import ViewAtom
-from sequencer.overlaps.links import Ack, Input, Output
-from sequencer.overlaps.membership import GroupIngress, Subscriber
-from sequencer.overlaps.ordering import Atom, Ingress, Receiver
 from sequencer.simulation import machine, network
 from sequencer.simulation.carrier import CUT, DUPLICATED, LOST, NONE, REORDERED, Faults
 from sequencer.simulation.network import DOWN, UNDONE, Network

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from sequencer.overlaps.graph import check
-from sequencer.overlaps.overlaps import ordered_overlaps
-from sequencer.overlaps.overview import overview
+from sequencer.groups.network.graph import check
+from sequencer.groups.network.overlaps import ordered_overlaps
+from sequencer.groups.network.overview import overview
 from streaming import cli
 from streaming.graph import draw, draw_overlaps
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sequencer.checking import cost
-from sequencer.overlaps.ordering import Receiver
+from sequencer.groups.network.ordering import Receiver
 from sequencer.simulation import counts, figure1, growth, hosts, latency, load, stamps, trees
 from sequencer.simulation.topology import Shape
 from streaming import cli

@@ -95,9 +95,7 @@ def test_a_channel_that_takes_schemas_takes_a_registry(discipline, encoding):
 
 def test_without_fields_no_worker_imports_what_reads_them():
     settings = channel("").pipelines["p"]
-    assert DISCIPLINES["channel"].operators(settings) == (
-        "streaming.disciplines.channels.operator",
-    )
+    assert DISCIPLINES["channel"].operators(settings) == ("streaming.disciplines.channels.core",)
 
 
 def test_the_pages_examples_are_configurations():

@@ -2,7 +2,7 @@
 
 from sequencer.channels import outcome
 from sequencer.multicast.batch import messages
-from sequencer.multicast.words import Refusal
+from sequencer.multicast.protocol.words import Refusal
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.groups import records as groups
 from streaming.disciplines.multicast import records as multicast

@@ -8,10 +8,10 @@ import pytest
 
 from sequencer.channels import ShardState
 from streaming.disciplines.groups.batch.codec import encode_first
-from streaming.disciplines.groups.batch.operator import BatchOperator as GroupOperator
-from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress, route
+from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator
+from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
-from streaming.disciplines.multicast.batched import BatchOperator
+from streaming.disciplines.multicast.batch.core import BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.multicast.floors import floor_for

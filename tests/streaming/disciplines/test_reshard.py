@@ -15,9 +15,9 @@ from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
+from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.describe import describe as describe_channels
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import (
+from streaming.disciplines.channels.records import (
     arrival_schema,
     header_name,
     labelled,
@@ -27,14 +27,14 @@ from streaming.disciplines.channels.reshard import reshard as reshard_channels
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import describe_waiting
 from streaming.disciplines.groups.batch.codec import encode_first
+from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator
 from streaming.disciplines.groups.batch.describe import describe as describe_group
-from streaming.disciplines.groups.batch.operator import BatchOperator as GroupOperator
 from streaming.disciplines.groups.batch.reshard import reshard as reshard_groups
 from streaming.disciplines.groups.plan import BatchPlan
-from streaming.disciplines.multicast.batched import BatchOperator as MulticastOperator
-from streaming.disciplines.multicast.describe import of_batch
+from streaming.disciplines.multicast.batch.core import BatchOperator as MulticastOperator
+from streaming.disciplines.multicast.batch.describe import describe as describe_multicast
+from streaming.disciplines.multicast.batch.reshard import reshard as reshard_multicast
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
-from streaming.disciplines.multicast.reshard import reshard as reshard_multicast
 from streaming.disciplines.reshard import rekeyed
 from streaming.disciplines.state_keys import shard_keys, shard_of_name
 from streaming.disciplines.state_row import StateRow
@@ -105,7 +105,7 @@ def test_multicast(seed):
     for reshard in (None, reshard_multicast):
         plan = broadcast_plan(BatchMulticastPlan, shards=2, retire_after_ms=400)
         stage = Stage(plan, MulticastOperator(plan), history(seed), seed)
-        ends.append(came_out(run(stage, MulticastOperator, reshard, of_batch, seed)))
+        ends.append(came_out(run(stage, MulticastOperator, reshard, describe_multicast, seed)))
     assert ends[0] == ends[1]
 
 

@@ -10,9 +10,9 @@ import pytest
 from streaming.arrow.ipc import from_ipc
 from streaming.disciplines.broadcast import BroadcastOperator, pack_for_all
 from streaming.disciplines.groups.batch.codec import encode_first
-from streaming.disciplines.groups.batch.operator import BatchOperator as Groups
+from streaming.disciplines.groups.batch.core import BatchOperator as Groups
 from streaming.disciplines.groups.plan import BatchPlan
-from streaming.disciplines.multicast.batched import BatchOperator as Multicast
+from streaming.disciplines.multicast.batch.core import BatchOperator as Multicast
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.refused import FINDING, Refusal, Refused, found
 from streaming.disciplines.state_keys import shard_keys

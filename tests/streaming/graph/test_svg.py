@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.overlaps.graph import check
-from sequencer.overlaps.overlaps import ordered_overlaps
-from sequencer.overlaps.overview import overview
-from sequencer.overlaps.routes import Directory
+from sequencer.groups.network.graph import check
+from sequencer.groups.network.overlaps import ordered_overlaps
+from sequencer.groups.network.overview import overview
+from sequencer.groups.network.routes import Directory
 from streaming.errors import ConfigError
 from streaming.graph import draw, svg
 from streaming.graph.layout import lay_out

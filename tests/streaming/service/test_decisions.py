@@ -9,7 +9,7 @@ from pyspark import TaskContext
 from sequencer import LinearLabels
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.groups.batch.operator import BatchOperator
+from streaming.disciplines.groups.batch.core import BatchOperator
 from streaming.disciplines.plan import BatchContext
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions

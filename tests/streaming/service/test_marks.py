@@ -11,12 +11,12 @@ from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import record_schema
-from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress, route
+from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.records import record_schema
+from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
 from streaming.disciplines.groups.plan import NetworkPlan
-from streaming.disciplines.multicast.operator import MulticastOperator
-from streaming.disciplines.multicast.route import route as multicast_route
+from streaming.disciplines.multicast.protocol.core import MulticastOperator
+from streaming.disciplines.multicast.protocol.route import route as multicast_route
 from streaming.disciplines.state_row import StateRow
 from streaming.service.marks import Done, done_by, marks
 from streaming.service.query import Progress

@@ -17,7 +17,7 @@ from streaming.spark.processes import UNHEARD
 from streaming.spark.worker_entry import ADDRESS
 
 LIMIT_SECONDS = 60
-MODULE = "streaming.disciplines.channels.operator"
+MODULE = "streaming.disciplines.channels.core"
 
 
 @pytest.fixture

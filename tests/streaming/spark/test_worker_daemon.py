@@ -18,10 +18,10 @@ PRELOADED = """
 import os, sys
 from streaming.spark.worker_daemon import preload, wanted
 preload(wanted())
-names = ("pyarrow", "streaming.sink.producer", "streaming.disciplines.channels.operator")
+names = ("pyarrow", "streaming.sink.producer", "streaming.disciplines.channels.core")
 print(len(os.listdir("/proc/self/task")), *(name in sys.modules for name in names))
 """
-OPERATOR = "streaming.disciplines.channels.operator"
+OPERATOR = "streaming.disciplines.channels.core"
 
 LIMITED = """
 from streaming.spark.worker_daemon import hand_on_early

@@ -5,8 +5,8 @@ import random
 
 from streaming.arrow import output
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
 from streaming.verify.channel import ChannelSettings, Material
 from streaming.verify.records import Record

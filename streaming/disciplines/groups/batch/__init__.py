@@ -1,3 +1,3 @@
-"""Groups in the order of the micro-batch: `operator` one shard's step, `codec` its state as bytes,
+"""Groups in the order of the micro-batch: `core` one shard's step, `codec` its state as bytes,
 `describe` the same for people.
 """

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sequencer.groups.directory import Directory, First, Group, Removed
-from sequencer.groups.overlaps import Overlaps
-from sequencer.groups.subscribers import Subscribers
+from sequencer.groups.batch.directory import Directory, First, Group, Removed
+from sequencer.groups.batch.overlaps import Overlaps
+from sequencer.groups.batch.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow.ipc import from_state, to_state
 

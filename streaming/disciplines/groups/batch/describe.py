@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streaming.arrow.output import at
-from streaming.disciplines.groups.batch.operator import BatchCore
+from streaming.disciplines.groups.batch.core import BatchCore
 
 Overlap = tuple[str, str, int]
 

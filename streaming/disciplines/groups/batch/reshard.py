@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sequencer.groups.subscribers import UNBORN, Subscribers
+from sequencer.groups.batch.subscribers import UNBORN, Subscribers
 from streaming.arrow.ipc import to_line
 from streaming.arrow.totals import Totals
 from streaming.disciplines.groups.batch import codec
-from streaming.disciplines.groups.batch.operator import BatchCore, BatchOperator
+from streaming.disciplines.groups.batch.core import BatchCore, BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.reshard import Resharded, Row, counts_of
 from streaming.disciplines.state_keys import shard_keys, shards_of

@@ -1,3 +1,3 @@
-"""Groups on a network of sequencing nodes: `operator` one shard's step, `codec` messages on their
+"""Groups on a network of sequencing nodes: `core` one shard's step, `codec` messages on their
 way and a shard's state as bytes, `stamps` as subscribers see them, `describe` for people.
 """

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops
-from sequencer.overlaps.shard import GroupShard
+from sequencer.groups.network.hops import Hops
+from sequencer.groups.network.shard import GroupShard
 from sequencer.ragged import Ragged
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_ipc, to_ipc

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streaming.arrow.output import at
-from streaming.disciplines.groups.network.operator import NetworkCore
+from streaming.disciplines.groups.network.core import NetworkCore
 
 
 def describe(core: NetworkCore) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sequencer.overlaps.hops import Hops
-from sequencer.overlaps.tables import Tables
+from sequencer.groups.network.hops import Hops
+from sequencer.groups.network.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)

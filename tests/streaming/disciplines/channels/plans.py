@@ -3,13 +3,13 @@
 import pyarrow as pa
 
 from streaming.arrow.ipc import to_body
-from streaming.disciplines.channels.pack import (
+from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.records import (
     arrival_schema,
     header_name,
     labelled,
     record_schema,
 )
-from streaming.disciplines.channels.plan import ChannelPlan
 
 
 def plan(rules):

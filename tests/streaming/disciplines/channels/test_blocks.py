@@ -16,8 +16,8 @@ from streaming.arrow.ipc import from_body, from_ipc
 from streaming.arrow.schemas import has_blocks, is_encoded
 from streaming.disciplines.channels import held_records, shard_files
 from streaming.disciplines.channels.codec import decode_shard
-from streaming.disciplines.channels.operator import ChannelOperator
-from streaming.disciplines.channels.pack import arrival_schema, make_packs, record_schema
+from streaming.disciplines.channels.core import ChannelOperator
+from streaming.disciplines.channels.records import arrival_schema, make_packs, record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.wire.blocks import LARGE_BYTES_MIN, plain_values
 from streaming.wire.encoded import batches_of

@@ -18,7 +18,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
 from streaming.disciplines.channels.held_records import HeldRecords
-from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
 from tests.streaming.disciplines.channels.plans import plan
 

@@ -13,8 +13,8 @@ from streaming.arrow.key_text import key_from_json, key_to_json
 from streaming.arrow.pack import pack_by_shard
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.commands import read_request
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import (
+from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.records import (
     arrival_schema,
     labelled,
     record_schema,

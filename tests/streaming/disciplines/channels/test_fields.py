@@ -12,9 +12,9 @@ from sequencer.labels import CustomLabels, LinearLabels
 from streaming.arrow.ipc import from_body
 from streaming.arrow.schemas import RECORD, has_blocks
 from streaming.disciplines.channels.codec import decode_shard
+from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.fields import fields_of
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import (
+from streaming.disciplines.channels.records import (
     arrival_schema,
     header_name,
     make_packs,

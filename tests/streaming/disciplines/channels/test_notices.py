@@ -11,8 +11,8 @@ from streaming.arrow.columns import flat
 from streaming.arrow.output import output_rows
 from streaming.clients.deliveries import ChangeNotice, read
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import pack, plan
 

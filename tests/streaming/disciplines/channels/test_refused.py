@@ -9,8 +9,8 @@ import pytest
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.refused import FINDING, Refusal, Refused, found
 from streaming.disciplines.state_row import StateRow
 from streaming.wire.blocks import plain_values

@@ -13,8 +13,8 @@ from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels import codec, held_records, shard_files
 from streaming.disciplines.channels.codec import decode_shard
-from streaming.disciplines.channels.operator import ChannelOperator
-from streaming.disciplines.channels.pack import record_schema
+from streaming.disciplines.channels.core import ChannelOperator
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import StorageUnavailable
 from tests.streaming.disciplines.channels.attempts import State, run

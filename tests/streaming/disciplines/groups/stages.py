@@ -3,7 +3,7 @@
 import json
 
 from streaming.disciplines.groups.batch.codec import encode_first
-from streaming.disciplines.groups.batch.operator import BatchOperator
+from streaming.disciplines.groups.batch.core import BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.groups.model import REMEMBER_MS

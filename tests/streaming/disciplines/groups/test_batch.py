@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.groups import shard
+from sequencer.groups.batch import shard
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.broadcast import BroadcastWork
-from streaming.disciplines.groups.batch import operator
+from streaming.disciplines.groups.batch import core as batch_core
 from streaming.disciplines.groups.batch.describe import describe
 from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge
@@ -107,7 +107,7 @@ def without_times(outputs):
 def test_what_is_kept_and_how_it_is_sliced_does_not_matter(seed, monkeypatch):
     monkeypatch.setattr(shard, "SLICE_MAX", 5)
     monkeypatch.setattr(shard, "LINES_MAX", 20)
-    monkeypatch.setattr(operator, "IDLE_MAX", 0)
+    monkeypatch.setattr(batch_core, "IDLE_MAX", 0)
     test_random_histories_are_those_of_the_model(seed)
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
 from streaming.disciplines.groups.network.describe import describe
-from streaming.disciplines.groups.network.operator import NetworkOperator, first_ingress, route
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge

@@ -3,7 +3,7 @@
 import json
 from collections import Counter, defaultdict
 
-from streaming.disciplines.multicast.batched import BatchOperator
+from streaming.disciplines.multicast.batch.core import BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.multicast.batch_model import Model

@@ -2,9 +2,9 @@
 
 import json
 
-from streaming.disciplines.multicast.operator import MulticastOperator
 from streaming.disciplines.multicast.plan import MulticastPlan
-from streaming.disciplines.multicast.route import route
+from streaming.disciplines.multicast.protocol.core import MulticastOperator
+from streaming.disciplines.multicast.protocol.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from streaming.arrow import payload
-from streaming.disciplines.multicast import operator
-from streaming.disciplines.multicast.describe import of_protocol as describe
 from streaming.disciplines.multicast.nodes import shown
-from streaming.disciplines.multicast.operator import MulticastCore, MulticastOperator
-from streaming.disciplines.multicast.route import route
+from streaming.disciplines.multicast.protocol import core
+from streaming.disciplines.multicast.protocol.core import MulticastCore, MulticastOperator
+from streaming.disciplines.multicast.protocol.describe import describe
+from streaming.disciplines.multicast.protocol.route import route
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.seeds import seeds
@@ -70,8 +70,8 @@ def test_many_random_histories(block):
 @pytest.mark.parametrize("order", ["clock", "counter"])
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_what_may_not_start_yet_waits_in_order(seed, order, monkeypatch):
-    monkeypatch.setattr(operator, "IN_FLIGHT_MAX", 1 + seed % 4)
-    monkeypatch.setattr(operator, "READ_MAX", 2)
+    monkeypatch.setattr(core, "IN_FLIGHT_MAX", 1 + seed % 4)
+    monkeypatch.setattr(core, "READ_MAX", 2)
     monkeypatch.setattr(payload, "CHUNK_BYTES_MAX", 300)
     test_random_histories_in_random_batches(seed, order)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sequencer.multicast import COUNTER
-from streaming.disciplines.multicast.peers import Peers
+from streaming.disciplines.multicast.protocol.peers import Peers
 
 SINCE = "1767225600066"
 CLOCK_QUEUE = (

@@ -1,0 +1,279 @@
+"""Which shards a group's messages pass: the sequencing graph of a view, laid over shards.
+
+A *view* is the graph of some connected groups from one change on (membership.py says why changes
+need views). Its nodes live in shards; a path becomes a `Stretch` for each time that it
+stays in one shard. Each group has a *line* in each of its views, each overlap an *atom*; both
+have numbers that are never used again, so that messages can name them in eight bytes.
+
+How `network` differs from the protocol by message (membership.py): atoms do not retire one by one,
+a removal that leaves a view half empty opens a new one instead; nodes are shards, so they are not
+placed near anybody; and with `nodes` given, the limit of load may not be kept (placement.py).
+
+All shards keep the same `Directory` and change it by the same commands in the same order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+from sequencer.change import (
+    GROUPS_MAX,
+    require_change,
+    require_members,
+    require_room,
+    require_version,
+)
+from sequencer.groups.network.graph import Graph, build, require
+from sequencer.groups.network.overlaps import Pair, components
+from sequencer.groups.network.placement import place
+
+ROUTES_KEPT = 64
+
+IDLE_SHARE = 2
+"""A view is built anew when only one in so many of its lines is still in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of a path in one shard; ``atoms`` are places in the view's pairs that number."""
+
+    shard: int
+    atoms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedView:
+    """The graph of connected groups, laid over shards.
+
+    ``groups`` and ``paths`` are sorted by group, members and ``pairs`` are sorted, too. The line of
+    the n-th group is ``first_line + n``, the atom of the n-th pair ``first_atom + n``. ``after``
+    are the lines whose last messages a subscriber of this view has to have delivered before.
+    """
+
+    number: int
+    first_line: int
+    first_atom: int
+    groups: Mapping[str, tuple[str, ...]]
+    pairs: tuple[Pair, ...]
+    paths: Mapping[str, tuple[Stretch, ...]]
+    after: tuple[int, ...] = ()
+
+    def line(self, group: str) -> int:
+        """The group's line."""
+        return self.first_line + list(self.groups).index(group)
+
+    def double(self, pair: Pair) -> bool:
+        """Whether two or more subscribers are in both groups."""
+        return len(set(self.groups[pair[0]]) & set(self.groups[pair[1]])) >= 2
+
+
+def route(
+    groups: Mapping[str, Collection[str]],
+    *,
+    nodes: int,
+    shard_of: Callable[[int], int],
+    number: int = 0,
+) -> RoutedView:
+    """The view of connected groups: its graph, placed on at most ``nodes`` nodes.
+
+    ``shard_of`` gives the shard of a node. Equal arguments give equal views.
+    """
+    members = tuple((name, tuple(sorted(set(groups[name])))) for name in sorted(groups))
+    shards = tuple(map(shard_of, range(nodes)))
+    return replace(_routed(members, nodes, shards, number), number=number)
+
+
+@lru_cache(maxsize=ROUTES_KEPT)
+def _routed(
+    groups: tuple[tuple[str, tuple[str, ...]], ...], nodes: int, shards: tuple[int, ...], turn: int
+) -> RoutedView:
+    """As `route`. All shards of a process ask for the same, and building a graph takes its time."""
+    members = dict(groups)
+    graph, placed = arranged(members, nodes, turn)
+    pairs = tuple(sorted(graph.atoms))
+    place_of = {pair: at for at, pair in enumerate(pairs)}
+    paths = {}
+    for name in members:
+        stretches = groupby(graph.paths[name], lambda pair: shards[placed[pair]])
+        paths[name] = tuple(
+            Stretch(shard, tuple(place_of[pair] for pair in passed if name in pair))
+            for shard, passed in stretches
+        )
+    return RoutedView(0, 0, 0, members, pairs, paths)
+
+
+def arranged(
+    groups: Mapping[str, Collection[str]], nodes: int, turn: int = 0
+) -> tuple[Graph, dict[Pair, int]]:
+    """The checked graph of connected groups, and the node, one of ``nodes``, of each atom.
+
+    Separate graphs take turns where they begin, so that they do not all meet on the first node.
+    """
+    graph = require(build(groups, nodes_max=nodes), groups)
+    placed = place(graph, groups, nodes_max=nodes)
+    spare = nodes - 1 - max(placed.values(), default=nodes - 1)
+    first = turn % (spare + 1)
+    return graph, {pair: first + node for pair, node in placed.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command did: views that begin, and lines that end with a last message."""
+
+    views: tuple[RoutedView, ...] = ()
+    ended: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Directory:
+    """All groups as they are now, and the views that may still have messages on their way.
+
+    ``removed`` remembers when a group was removed (ms), for ``remember_ms``.
+    """
+
+    nodes: int
+    shard_of: Callable[[int], int]
+    remember_ms: int
+    groups_max: int = GROUPS_MAX
+    latest: int = 0
+    next_line: int = 0
+    next_atom: int = 0
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    view_of: dict[str, int] = field(default_factory=dict)
+    views: dict[int, RoutedView] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, groups: Mapping[str, Collection[str]]) -> None:
+        """Take a first membership as it is; all groups at once."""
+        self.groups = {name: tuple(sorted(set(groups[name]))) for name in sorted(groups)}
+        self._open(components(self.groups))
+
+    def change(
+        self,
+        op: str,
+        group: str,
+        members: Collection[str],
+        now_ms: int,
+        if_version: int | None = None,
+    ) -> Change:
+        """Add a group, set its members, let one join or leave, or remove it.
+
+        Who joins and is a member, or leaves and is none, changes nothing. ChangeError where a
+        change is refused, also where the group's view is not ``if_version``.
+        """
+        require_change(op, group, members, self.groups)
+        if op == "add":
+            require_room(len(self.groups), self.groups_max)
+        else:
+            require_version(group, self.view_of[group], if_version)
+        if op == "remove":
+            return self._remove(group, now_ms)
+        before, after = set(self.groups.get(group, ())), set(members)
+        if op in ("join", "leave"):
+            after = before | after if op == "join" else before - after
+            if after == before:
+                return Change()
+        require_members(group, len(after))
+        self.groups[group] = tuple(sorted(after))
+        self.removed.pop(group, None)
+        part = next(part for part in components(self.groups) if group in part)
+        return self._open([part])
+
+    def line(self, group: str) -> int | None:
+        """The line of a group now; None where there is no such group."""
+        view = self.view_of.get(group)
+        return None if view is None else self.views[view].line(group)
+
+    def was_removed(self, group: str, now_ms: int) -> bool:
+        """Whether a group that does not exist was removed not long ago."""
+        at_ms = self.removed.get(group)
+        return at_ms is not None and now_ms - at_ms <= self.remember_ms
+
+    def forget(self, views: Iterable[int]) -> None:
+        """Drop views in which nothing is on its way any more; those in use stay."""
+        used = set(self.view_of.values())
+        for number in views:
+            if number not in used:
+                self.views.pop(number, None)
+
+    def to_json(self) -> str:
+        """All but the arguments; equal directories give equal text."""
+        view = {str(number): asdict(view) for number, view in sorted(self.views.items())}
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return json.dumps({**plain, "views": view}, sort_keys=True, separators=(",", ":"))
+
+    def load(self, text: str) -> None:
+        """Become what ``to_json`` was taken from."""
+        fields_by_name: dict[str, Any] = json.loads(text)
+        for name in _PLAIN:
+            setattr(self, name, fields_by_name[name])
+        self.groups = {name: tuple(members) for name, members in self.groups.items()}
+        self.views = {int(at): _view(fields) for at, fields in fields_by_name["views"].items()}
+
+    def _remove(self, group: str, now_ms: int) -> Change:
+        number = self.view_of.pop(group)
+        view = self.views[number]
+        del self.groups[group]
+        self.removed = {
+            name: at_ms for name, at_ms in self.removed.items() if self.was_removed(name, now_ms)
+        }
+        self.removed[group] = now_ms
+        ended = (view.line(group),)
+        left = [name for name in view.groups if self.view_of.get(name) == number]
+        if not left or len(left) * IDLE_SHARE > len(view.groups):
+            return Change((), ended)
+        parts = [part for part in components(self.groups) if set(part) & set(left)]
+        opened = self._open(parts)
+        return Change(opened.views, (*ended, *opened.ended))
+
+    def _open(self, parts: Iterable[tuple[str, ...]]) -> Change:
+        views: list[RoutedView] = []
+        ended: list[int] = []
+        for part in parts:
+            groups = {name: self.groups[name] for name in part}
+            ended += [line for name in part if (line := self.line(name)) is not None]
+            view = replace(
+                route(groups, nodes=self.nodes, shard_of=self.shard_of, number=self.latest),
+                first_line=self.next_line,
+                first_atom=self.next_atom,
+                after=tuple(
+                    self._before({member for group in groups.values() for member in group})
+                ),
+            )
+            views.append(view)
+            self.latest += 1
+            self.next_line += len(view.groups)
+            self.next_atom += len(view.pairs)
+            self.views[view.number] = view
+            self.view_of.update(dict.fromkeys(view.groups, view.number))
+        return Change(tuple(views), tuple(ended))
+
+    def _before(self, members: set[str]) -> Iterable[int]:
+        """Lines of views that some of these subscribers are in."""
+        for view in self.views.values():
+            for at, others in enumerate(view.groups.values()):
+                if not members.isdisjoint(others):
+                    yield view.first_line + at
+
+
+_PLAIN = ("latest", "next_line", "next_atom", "groups", "view_of", "removed")
+
+
+def _view(fields: dict[str, Any]) -> RoutedView:
+    return RoutedView(
+        fields["number"],
+        fields["first_line"],
+        fields["first_atom"],
+        {name: tuple(members) for name, members in sorted(fields["groups"].items())},
+        tuple((first, second) for first, second in fields["pairs"]),
+        {
+            name: tuple(Stretch(run["shard"], tuple(run["atoms"])) for run in runs)
+            for name, runs in sorted(fields["paths"].items())
+        },
+        tuple(fields["after"]),
+    )

@@ -1,0 +1,125 @@
+"""The directory as arrays: what a shard looks up for each message.
+
+Lines and atoms of the live views are numbered densely, in the order of their own numbers; a dense
+number is called a place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sequencer.groups.network.routes import Directory, RoutedView
+from sequencer.ragged import Ints, Ragged
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The lines and atoms of all live views, as one shard sees them.
+
+    By line's place: ``line`` (its number), ``view``, ``group``, ``first_run``, ``targets`` (shards
+    with members, ascending), ``members`` (places in ``subscribers``: the members in this shard),
+    ``removed`` (whether the group is no more).
+    By run: ``run_shard``, ``run_atoms`` (atoms' places). By atom's place: ``atom`` (its number),
+    ``here`` (whether a subscriber of this shard is in both groups), ``double`` (whether two or more
+    subscribers anywhere are), ``pair_lines`` (its lines' places).
+    """
+
+    shard: int
+    line: Ints
+    view: Ints
+    group: tuple[str, ...]
+    first_run: Ints
+    run_shard: Ints
+    run_atoms: Ragged
+    targets: Ragged
+    members: Ragged
+    removed: NDArray[np.bool_]
+    atom: Ints
+    here: NDArray[np.bool_]
+    double: NDArray[np.bool_]
+    pair_lines: Ints
+    subscribers: tuple[str, ...]
+
+    def places(self, lines: Ints) -> Ints:
+        """The places of lines, by their numbers."""
+        return np.searchsorted(self.line, lines).astype(np.int64)
+
+    def runs(self, places: Ints) -> Ints:
+        """How many runs the lines have."""
+        return self.first_run[places + 1] - self.first_run[places]
+
+
+def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tables:
+    """Compile the directory for a shard; ``home`` gives the shard of a subscriber."""
+    views = [directory.views[number] for number in sorted(directory.views)]
+    memberships = [members for view in views for members in view.groups.values()]
+    everyone = sorted({member for members in memberships for member in members})
+    homes = {subscriber: home(subscriber) for subscriber in everyone}
+    local = tuple(subscriber for subscriber in everyone if homes[subscriber] == shard)
+    place = {subscriber: at for at, subscriber in enumerate(local)}
+    runs = [run for view in views for path in view.paths.values() for run in path]
+    base = {view.number: at for view, at in zip(views, _bases(views), strict=True)}
+    atoms = [
+        [base[view.number] + atom for atom in run.atoms]
+        for view in views
+        for path in view.paths.values()
+        for run in path
+    ]
+    paths = [path for view in views for path in view.paths.values()]
+    return Tables(
+        shard=shard,
+        line=_ints(view.first_line + at for view in views for at in range(len(view.groups))),
+        view=_ints(view.number for view in views for _ in view.groups),
+        group=tuple(name for view in views for name in view.groups),
+        first_run=np.concatenate(([0], np.cumsum(_ints(map(len, paths))))).astype(np.int64),
+        run_shard=_ints(run.shard for run in runs),
+        run_atoms=Ragged.of(atoms),
+        targets=Ragged.of(sorted({homes[name] for name in members}) for members in memberships),
+        members=Ragged.of(
+            [place[name] for name in members if name in place] for members in memberships
+        ),
+        removed=np.array(
+            [name not in directory.groups for view in views for name in view.groups], np.bool_
+        ),
+        atom=_ints(view.first_atom + at for view in views for at in range(len(view.pairs))),
+        here=np.array(
+            [any(_common(view, at, place)) for view, at in _pairs(views)], dtype=np.bool_
+        ),
+        double=np.array([view.double(view.pairs[at]) for view, at in _pairs(views)], np.bool_),
+        pair_lines=_pair_lines(views),
+        subscribers=local,
+    )
+
+
+def _bases(views: list[RoutedView]) -> list[int]:
+    return [0, *accumulate(len(view.pairs) for view in views)][: len(views)]
+
+
+def _pairs(views: list[RoutedView]) -> Iterable[tuple[RoutedView, int]]:
+    return ((view, at) for view in views for at in range(len(view.pairs)))
+
+
+def _common(view: RoutedView, at: int, place: dict[str, int]) -> Iterable[bool]:
+    first, second = view.pairs[at]
+    others = set(view.groups[second])
+    return (member in others for member in view.groups[first] if member in place)
+
+
+def _pair_lines(views: list[RoutedView]) -> Ints:
+    """For each atom the places of its two lines; shape (atoms, 2)."""
+    pair_lines: list[tuple[int, int]] = []
+    before = 0
+    for view in views:
+        at = {name: before + n for n, name in enumerate(view.groups)}
+        pair_lines += [(at[first], at[second]) for first, second in view.pairs]
+        before += len(view.groups)
+    return np.array(pair_lines, dtype=np.int64).reshape(-1, 2)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)

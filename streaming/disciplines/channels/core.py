@@ -1,0 +1,299 @@
+"""The stateful operator of discipline ``channel``: one shard's packs in, one output row out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sequencer.channels import (
+    REASONS,
+    Arrivals,
+    GapFailure,
+    Outcome,
+    Reason,
+    Rejected,
+    step,
+)
+from streaming.arrow import output
+from streaming.arrow.columns import flat
+from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS, counted
+from streaming.arrow.key_text import word
+from streaming.arrow.output import OUTPUT, Write, output_rows
+from streaming.arrow.pack import order_of_arrival, unpacked
+from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.schemas import columns_in
+from streaming.arrow.times import newest_read, oldest_in
+from streaming.arrow.totals import ANSWERS_MAX, Totals
+from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.commands import Asked
+from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, notices
+from streaming.disciplines.channels.events import event_id, event_of
+from streaming.disciplines.channels.fields import unreadable
+from streaming.disciplines.channels.held_records import HeldRecords, Pool
+from streaming.disciplines.channels.input_commands import apart
+from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.records import arrival_schema, record_schema
+from streaming.disciplines.channels.refused import without_refused
+from streaming.disciplines.channels.shard_files import ShardFiles
+from streaming.disciplines.channels.waiting import told_waiting
+from streaming.disciplines.plan import BatchContext, batch_context
+from streaming.disciplines.refused import NOTHING_REFUSED, Refused
+from streaming.disciplines.state_row import STATE, StateRow
+from streaming.errors import GapTimeout
+from streaming.wire.blocks import alike, plain_values
+from streaming.wire.encoded import encoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.state import GroupState
+
+EFFECT = {
+    "exactly-once": "Messages of this batch in other channels may be out, and are out once.",
+    "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
+}
+"""What a batch did that a gap failed: state partitions commit each for itself."""
+
+
+def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
+    """Step every shard that has packs or whose time is due; rows of OUTPUT."""
+    operator = ChannelOperator(plan)
+    return packed.groupBy("shard").applyInPandasWithState(
+        operator, OUTPUT, STATE, "append", "ProcessingTimeTimeout"
+    )
+
+
+class ChannelOperator:
+    """The function that Spark calls for each shard."""
+
+    def __init__(self, plan: ChannelPlan) -> None:
+        self.plan = plan
+
+    def __call__(
+        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """Step one shard; the state changes only with what is returned."""
+        schema = record_schema(self.plan)
+        context = batch_context()
+        plan, refused = self.plan.under(context.decisions), Refused.of(context.decisions)
+        packs = (
+            []
+            if state.hasTimedOut
+            else [blob for frame in frames for blob in frame["rows"] if len(blob)]
+        )
+        files = ShardFiles.of(self.plan, key[0])
+        row = StateRow(*state.get) if state.exists else StateRow()
+        shard = decode_shard(row, schema, files)
+        if files is not None:
+            files.remove(shard.records.gone)
+            files.sweep(shard.names_kept, shard.records.made)
+        now_ms = state.getCurrentProcessingTimeMs()
+        try:
+            after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context), refused)
+        except GapFailure as gap:
+            channel = word(gap.channel)
+            raise GapTimeout(
+                f"Channel {channel} of pipeline {plan.pipeline!r} has waited "
+                f"{gap.waited_ms} ms for label {gap.first} (epoch {gap.epoch}), and its gap policy "
+                'is "fail".',
+                EFFECT[plan.delivery],
+                'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
+            ) from gap
+        is_woken = bool(plan.progress) and not state.hasTimedOut
+        tell = bool(packs or writes or is_woken)
+        if plan.compression:
+            writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
+        else:
+            writes = [(topic, plain_values(rows)) for topic, rows in writes]
+        rows = output_rows(key[0], writes, after.totals) if tell else None
+        state.update(encode_shard(after))
+        _set_timer(state, after, now_ms, self.plan)
+        if rows is not None:
+            yield rows
+
+
+def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> pa.Table:
+    return encoded(records, plan.partitions[topic], plan.headers, plan.compression, now_ms)
+
+
+def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:
+    due_ms = shard.state.due_ms(plan.rules)
+    if due_ms is not None:
+        state.setTimeoutDuration(max(1, due_ms - now_ms))
+
+
+def step_shard(
+    shard: Shard,
+    packs: list[bytes],
+    now_ms: int,
+    plan: ChannelPlan,
+    refused: Refused = NOTHING_REFUSED,
+) -> tuple[Shard, list[Write]]:
+    """Take one batch's packs of a shard; the new shard and what it writes.
+
+    Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
+    batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the batch.
+    """
+    shard = replace(shard, state=shard.state.renewed(plan.renewed_ms))
+    now_ms = max(now_ms, plan.renewed_ms)
+    schema = arrival_schema(plan)
+    batch = pa.concat_tables(alike(unpacked(packs, schema)))
+    order = order_of_arrival(batch)
+    records_count = np.count_nonzero(batch["topic"].to_numpy() < len(plan.inputs))
+    arrived, commands = np.split(order, [records_count])
+    arrived, placed, asked_among = apart(batch, arrived, plan)
+    asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
+    arrivals = _arrivals(batch, arrived, plan)
+    records = shard.records
+    given = batch.select(columns_in(batch.schema, records.schema.names))
+
+    def records_of(rows: NDArray[np.int64]) -> pa.Table:
+        return records.pool(records.among(rows), given, arrived).take(rows, DELIVERED)
+
+    outcome, details = without_refused(
+        partial(step, shard.state, arrivals, now_ms, plan.rules, asked.commands, placed=placed),
+        refused,
+        records_of,
+    )
+    now_ms = outcome.state.clock_ms
+    if plan.reads_values:
+        details = {**unreadable(arrivals.label, len(shard.state.held)), **details}
+
+    dropped = outcome.dropped
+    delivered = outcome.delivered.row
+    leaving = np.concatenate([delivered[delivered >= 0], outcome.rejected.row[~dropped]])
+    outdated = records.outdated(outcome.held_row)
+    pool = records.pool(outdated[records.segment] | records.among(leaving), given, arrived)
+    after = records.after(outcome.held_row, outdated, pool, timed=bool(plan.progress))
+    answers, parts, acted = (asked + asked_among).answers(outcome.answers, now_ms)
+    notice_rows = notices(outcome, acted, plan, now_ms)
+    writes = [(plan.output, table) for table in deliveries(pool, outcome, notice_rows, plan)]
+    writes += [
+        (plan.rejects, refused.stripped(table, now_ms))
+        for table in _rejects(pool, outcome, dropped, details, plan)
+    ]
+    totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
+    _measure(totals, outcome, now_ms - shard.state.held.since_ms)
+    totals.commands += len(asked_among.requests)
+    totals.parts = parts
+    totals.read_ms, totals.oldest_ms = _times(shard.totals, batch, outcome, after, plan)
+    totals.shared += len(totals.parts)
+    totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
+    totals.waiting = told_waiting(shard.state, outcome.state)
+    events = [event_of(event, plan.pipeline, now_ms) for event in outcome.events] + answers
+    if events:
+        writes.append((plan.events, output.events(events)))
+    return replace(shard, state=outcome.state, records=after, totals=totals), writes
+
+
+def _times(
+    before: Totals, batch: pa.Table, outcome: Outcome, held: HeldRecords, plan: ChannelPlan
+) -> tuple[dict[str, int], dict[str, int] | None]:
+    """What progress marks rest on: `Totals.read_ms`, `Totals.oldest_ms`."""
+    if held.times is None:
+        return before.read_ms, None
+    channels, which = np.unique(outcome.state.held.channel, return_inverse=True)
+    keys = outcome.state.keys.take(pa.array(channels))
+    partitions = partitions_of(keys, plan.partitions[plan.output])[which]
+    read_ms = newest_read(before.read_ms, batch, plan.inputs)
+    return read_ms, oldest_in(held.times, partitions)
+
+
+def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
+    """The plan, by which a batch that is repeated after a start is not failed for a gap.
+
+    It was planned before whoever looks after the service could send the missing label.
+    """
+    if not context.repeated:
+        return plan
+    return replace(plan, rules=plan.rules.for_repeat)
+
+
+def _arrivals(batch: pa.Table, arrived: np.ndarray, plan: ChannelPlan) -> Arrivals:
+    order = pa.array(arrived)
+    if plan.gives_labels:
+        channel = flat(batch["key" if plan.keyed else "channel"]).take(order)
+        none = pa.nulls(len(order), pa.binary())
+        return Arrivals(channel, none, none, np.zeros(len(order), np.bool_))
+    names = ("key" if plan.keyed else "channel", "label", "epoch")
+    channel, label, epoch = (flat(batch[name]).take(order) for name in names)
+    return Arrivals(channel, label, epoch, batch["fin"].to_numpy()[arrived])
+
+
+def _rejects(
+    pool: Pool,
+    outcome: Outcome,
+    dropped: NDArray[np.bool_],
+    details: Mapping[int, str],
+    plan: ChannelPlan,
+) -> Iterator[pa.Table]:
+    """The rejected records with their reasons and places, and what Kafka said of them."""
+    rejected = outcome.rejected
+    leaving = np.flatnonzero(~dropped)
+    gaps = {row: event_id(plan.pipeline, "gap", *gap) for row, gap in rejected.gaps.items()}
+    for piece in pool.pieces(rejected.row[leaving]):
+        at = leaving[piece]
+        rows = rejected.row[at]
+        reasons = pa.array(REASONS).take(pa.array(rejected.reason[at]))
+        places = {"reject-after": _behind(rejected, at), "reject-gap": _texts(gaps, rows)}
+        said = _texts(details, rows)
+        yield output.rejects(pool.take(rows), reasons, plan.inputs, said, places)
+
+
+def _behind(rejected: Rejected, at: NDArray[np.int64]) -> pa.Array:
+    """`<incarnation>/<sequence>` of the delivery before each of these; null for none."""
+    none = rejected.sequence[at] < 0
+    numbers = (rejected.incarnation[at], rejected.sequence[at])
+    texts = (pa.array(each, mask=none).cast(pa.string()) for each in numbers)
+    return pc.binary_join_element_wise(*texts, "/")
+
+
+def _texts(named: Mapping[int, str], rows: NDArray[np.int64]) -> pa.Array:
+    """The texts of rows, null where a row has none."""
+    if not named:
+        return pa.nulls(len(rows), pa.string())
+    return pa.array([named.get(row) for row in rows.tolist()], pa.string())
+
+
+def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
+    rejected = dict(before.rejected)
+    counts = np.bincount(outcome.rejected.reason, minlength=len(REASONS))
+    counts[Reason.DUPLICATE] -= dropped
+    for name, count in zip(REASONS, counts.tolist(), strict=True):
+        if count:
+            rejected[name] = rejected.get(name, 0) + count
+    return replace(
+        before,
+        seen=before.seen + seen,
+        delivered=before.delivered + len(outcome.delivered.row) - len(outcome.notices),
+        notices=before.notices + len(outcome.notices),
+        passed=before.passed + outcome.passed,
+        dropped=before.dropped + dropped,
+        gaps=before.gaps + sum(event.kind == "gap" for event in outcome.events),
+        rejected=rejected,
+        held=len(outcome.state.held),
+        blocked=int(np.count_nonzero(np.diff(outcome.state.held.channel, prepend=-1))),
+        channels=len(outcome.state),
+    )
+
+
+def _measure(totals: Totals, outcome: Outcome, waits_ms: NDArray[np.int64]) -> None:
+    """Note how far out of order messages came, and how long what was delivered had been held.
+
+    ``waits_ms``: of the messages that were held before the batch.
+    """
+    disorder, row = outcome.disorder, outcome.delivered.row
+    in_order = disorder.in_order
+    waited_ms = waits_ms[row[(row >= 0) & (row < len(waits_ms))]]
+    if in_order or len(disorder.displaced):
+        totals.measure(DISPLACED, counted(DISPLACED, disorder.displaced, in_order))
+        totals.measure(LATE_MS, counted(LATE_MS, disorder.late_ms, in_order))
+    if len(waited_ms):
+        totals.measure(WAITED_MS, counted(WAITED_MS, waited_ms))

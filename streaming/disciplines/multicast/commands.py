@@ -1,0 +1,92 @@
+"""Commands about nodes: reading them, and what their answers repeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.disciplines.commands import (
+    Refused,
+    name_fault,
+    own_id,
+    read_object,
+    read_request,
+    signature,
+)
+
+CREATE, DESTROY, RELEASE = OPS = ("create-node", "destroy-node", "release")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCommand:
+    """A command that can be read. Names are texts as the command has them.
+
+    ``other``: the owner of a node to be created, the peer that releases a handle.
+    """
+
+    op: str
+    node: str
+    other: str = ""
+
+    def repeated(self) -> dict[str, Any]:
+        """What the answer to it repeats."""
+        role = {CREATE: "owner", RELEASE: "peer"}.get(self.op)
+        return {"op": self.op, "node": self.node, **({role: self.other} if role else {})}
+
+
+def read_command(value: bytes | None, asked: str | None = None) -> NodeCommand:
+    """A command; ``asked``: the operation of a record of an input, which its header names.
+
+    Raises Refused where it cannot be read; `command_id` has its id then, too.
+    """
+    request = read_request(value, asked)
+    signature(request)
+    op, node = request.get("op"), request.get("node")
+    if not isinstance(op, str) or op not in OPS:
+        raise Refused("unknown-op", f"op is none of {', '.join(OPS)}")
+    if wrong := name_fault(node) or _unnameable(str(node)):
+        raise Refused("bad-node", f"the node's name {wrong}")
+    if op == DESTROY:
+        return NodeCommand(op, str(node))
+    role = "owner" if op == CREATE else "peer"
+    other = request.get(role)
+    if wrong := name_fault(other) or _unnameable(str(other)):
+        raise Refused(f"bad-{role}", f"the {role}'s name {wrong}")
+    return NodeCommand(op, str(node), str(other))
+
+
+def readable(value: bytes | None, asked: str | None) -> NodeCommand | Refused:
+    """A command, or why it is refused."""
+    try:
+        return read_command(value, asked)
+    except Refused as refused:
+        return refused
+
+
+def releasing(command: NodeCommand | Refused) -> bytes:
+    """The peer that gives a handle back; empty where none does."""
+    releases = isinstance(command, NodeCommand) and command.op == RELEASE
+    return command.other.encode() if releases else b""  # type: ignore[union-attr]
+
+
+def command_id(value: bytes | None) -> str | None:
+    """The id of a command, also of one that is refused."""
+    try:
+        return own_id(read_object(value))
+    except Refused:
+        return None
+
+
+def signed(value: bytes | None) -> dict[str, str]:
+    """Who gave a command, and why, as its answer says it; nothing where that cannot be read."""
+    try:
+        return signature(read_object(value))
+    except Refused:
+        return {}
+
+
+def _unnameable(name: str) -> str:
+    """Why nobody could write the name into `to`."""
+    if "," in name:
+        return "has a comma, which separates names"
+    return "begins with @, which marks nodes" if name.startswith("@") else ""

@@ -1,0 +1,155 @@
+"""A shard's peers and senders: live where something is on its way, else a line of text each.
+
+A peer's text is made anew when a step touches it and read when it is next needed, so that idle
+peers cost a batch nothing but their text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sequencer.multicast import Bus
+from sequencer.multicast.protocol.party import Party
+from sequencer.multicast.protocol.words import Limits
+from streaming.disciplines.multicast.protocol.codec import dumps
+from streaming.disciplines.multicast.protocol.orders import ORDERS
+from streaming.disciplines.multicast.protocol.state import line_fields, load_line
+from streaming.disciplines.shards import Count
+
+LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
+"""What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""
+
+
+class Peers:
+    """The peers of one shard. Names are Latin-1, one character for each byte of a key.
+
+    ``bus`` has those that are live; a name that it is about to use is made live. ``bus_type``:
+    another than the order's. ``renewed_ms``: see `Core.renew`.
+    """
+
+    def __init__(self, order: str, bus_type: type[Bus] | None = None) -> None:
+        self.order = ORDERS[order]
+        self.bus = (bus_type or self.order.bus_type)(LIMITS, self.touch)
+        self.texts: dict[str, str] = {}
+        self.counts: dict[str, Count] = {}
+        self.last: dict[str, int] = {}
+        self.queued: dict[str, tuple[int, ...]] = {}
+        self.busy: dict[str, None] = {}
+        self.renewed_ms = 0
+        self._touched: dict[str, None] = {}
+
+    def count(self, name: str, now_ms: int) -> Count:
+        """A peer's count, begun now if there is none."""
+        self.touch(name)
+        return self.counts.setdefault(name, Count(0, now_ms, now_ms))
+
+    def place(self, name: str) -> dict[str, int]:
+        """How far a peer's stream is, as answers tell it; nothing of a peer that got nothing."""
+        if name not in self.texts and name not in self.counts:
+            return {}
+        self.touch(name)
+        count = self.counts[name]
+        return {"incarnation": count.incarnation, "sequence": count.sequence}
+
+    def number(
+        self, names: Iterable[str], now_ms: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """`sequence` and `incarnation` of a delivery to each of these peers, in order."""
+        numbers = []
+        for name in names:
+            count = self.count(name, now_ms)
+            numbers.append((count.sequence, count.incarnation))
+            count.sequence += 1
+        sequences, incarnations = np.array(numbers, np.int64).reshape(-1, 2).T
+        return sequences, incarnations
+
+    def touch(self, name: str) -> None:
+        """Make a peer live; its text is made anew when the step ends."""
+        if name in self._touched:
+            return
+        self._touched[name] = None
+        if name in self.texts and name not in self.counts:
+            self._thaw(name)
+
+    def settle(self, now_ms: int) -> None:
+        """Make the texts of all peers that were touched."""
+        for name in self._touched:
+            count = self.counts.setdefault(name, Count(0, now_ms, now_ms))
+            count.last_ms = self.last[name] = now_ms
+            party, line = self.bus.parties.get(name), self.bus.lines.get(name)
+            self._note(name, party)
+            self.texts[name] = dumps(
+                [
+                    count.sequence,
+                    count.incarnation,
+                    None if party is None else self.order.party_fields(name, party),
+                    None
+                    if line is None or not line.serial
+                    else line_fields(line, self.order.note_fields),
+                ]
+            )
+        self._touched = {}
+
+    def retire(
+        self, due_ms: int, let_go: Callable[[str, str, int], None]
+    ) -> Iterator[tuple[str, Count]]:
+        """Forget those that took part last before ``due_ms`` and have nothing to keep.
+
+        To be called before a step; the others count as having taken part in it. ``let_go`` gets
+        the name, the handles that it gives back, and the registrations for them.
+        """
+        for name in [name for name, last in self.last.items() if last < due_ms]:
+            self.touch(name)
+            party, line = self.bus.parties.get(name), self.bus.lines.get(name)
+            if name in self.busy or (line is not None and line.flying):
+                continue
+            if party is not None:
+                if party.needed:
+                    continue
+                for node, registered in party.release_all():
+                    let_go(name, node, registered)
+            self.bus.forget(name)
+            del self.texts[name], self.last[name], self._touched[name]
+            yield name, self.counts.pop(name)
+
+    def dump(self) -> str:
+        """All of it; equal peers give equal text."""
+        heads = [self.bus.floor, list(self.texts), list(self.last.values()), list(self.busy)]
+        queued = [[name, ids] for name, ids in self.queued.items()]
+        return "\n".join([dumps([*heads, queued]), *self.texts.values()])
+
+    def load(self, text: str) -> None:
+        """Become what ``text`` was dumped from."""
+        head, *texts = text.split("\n")
+        self.bus.floor, names, last, busy, queued = json.loads(head)
+        self.texts = dict(zip(names, texts, strict=True))
+        self.last = dict(zip(names, last, strict=True))
+        self.busy = dict.fromkeys(busy)
+        self.queued = {name: tuple(ids) for name, ids in queued}
+
+    def _thaw(self, name: str) -> None:
+        sequence, incarnation, party, line = json.loads(self.texts[name])
+        self.counts[name] = Count(sequence, incarnation, self.last[name])
+        self.counts[name].renew(self.renewed_ms)
+        if party is not None:
+            self.order.load_party(name, self.bus.party(name), party)
+        if line is not None:
+            load_line(self.bus.line(name), line, self.order.notes)
+
+    def _note(self, name: str, party: Party | None) -> None:
+        """Whether something waits for a peer, and which messages lie there."""
+        queued: Iterable[Any] = () if party is None else party.queued()
+        ids = tuple(dict.fromkeys(parcel.message for parcel in queued))
+        if ids:
+            self.queued[name] = ids
+        else:
+            self.queued.pop(name, None)
+        if ids or (party is not None and party.expecting):
+            self.busy[name] = None
+        else:
+            self.busy.pop(name, None)

@@ -1,0 +1,106 @@
+"""Shards that exchange batches: any rounds, any splits, changes of groups in between."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sequencer.groups.network.routes import Directory
+from tests.sequencer.groups.network.shards import Shards
+
+
+def some_groups(rng, count, people, biggest):
+    return {f"G{n}": rng.sample(people, rng.randint(1, biggest)) for n in range(count)}
+
+
+def run(seed, *, shards=3, nodes=4, groups=5, people="ABCDEFGH", rounds=30, changes=0.3):
+    rng = random.Random(seed)
+    people = list(people)
+    network = Shards(some_groups(rng, groups, people, 5), shards=shards, nodes=nodes, seed=seed)
+    for _ in range(rounds):
+        if rng.random() < changes:
+            group = f"G{rng.randrange(groups + 2)}"
+            op = rng.choice(["add", "set", "set", "remove"])
+            refused = network.change(op, group, rng.sample(people, rng.randint(1, 4)))
+            assert refused in (None, "group-exists", "unknown-group")
+        for _ in range(rng.randrange(6)):
+            if network.groups:
+                group = rng.choice(sorted(network.groups))
+                network.publish(group, rng.choice(sorted(network.groups[group])))
+        network.round()
+    network.settle()
+    network.judge()
+    return network
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_networks_with_changes(seed):
+    run(seed, shards=1 + seed % 4, nodes=1 + seed % 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_many_random_networks_with_changes(block):
+    for seed in range(1000 + 100 * block, 1100 + 100 * block):
+        run(seed, shards=1 + seed % 4, nodes=1 + seed % 5, groups=3 + seed % 5)
+
+
+def test_views_and_lines_are_forgotten():
+    network = run(3, rounds=60, changes=0.6)
+    for shard in network.shards:
+        assert len(shard.directory.views) <= len(network.groups) + 2
+
+
+def test_numbers_rise_by_one_for_every_subscriber():
+    network = run(5, changes=0)
+    for taken in network.stamps.values():
+        following = {}
+        for line, number, _ in taken:
+            assert number == following.get(line, 0)
+            following[line] = number + 1
+
+
+def test_messages_to_no_group_are_refused_with_the_reason():
+    network = Shards({"G0": ["A"], "G1": ["A"]}, shards=2, nodes=2)
+    network.round()
+    assert network.change("remove", "G1") is None
+    for group in ("G0", "G1", "G2"):
+        network.waiting.append((group, "A", f"to {group}"))
+    network.groups["G1"] = network.groups["G2"] = set()
+    network.round()
+    assert sorted(network.refused) == [("to G1", "removed-group"), ("to G2", "unknown-group")]
+    network.now_ms += 200
+    network.waiting.append(("G1", "A", "later"))
+    network.round()
+    assert network.refused[-1] == ("later", "unknown-group"), "forgotten after a while"
+
+
+def test_the_last_group_can_go_and_come_back():
+    network = Shards({"G0": ["A"]}, shards=2, nodes=2)
+    network.publish("G0", "A")
+    network.round()
+    assert network.change("remove", "G0") is None
+    network.settle()
+    network.round()
+    assert network.change("add", "G0", ["A", "B"]) is None
+    network.publish("G0", "A")
+    network.settle()
+    network.judge()
+
+
+def test_refused_changes_change_nothing():
+    network = Shards({"G0": ["A", "B"]}, shards=2, nodes=2)
+    before = [shard.directory.to_json() for shard in network.shards]
+    assert network.change("add", "G0", ["C"]) == "group-exists"
+    assert network.change("set", "G9", ["C"]) == "unknown-group"
+    assert network.change("remove", "G9") == "unknown-group"
+    assert network.change("set", "G0", []) == "no-members"
+    assert [shard.directory.to_json() for shard in network.shards] == before
+
+
+def test_separate_groups_do_not_all_meet_on_the_first_node():
+    directory = Directory(4, lambda node: node, remember_ms=0)
+    directory.begin({f"G{n}": [f"a{n // 2}", f"b{n // 2}"] for n in range(40)})
+    used = [run.shard for view in directory.views.values() for run in view.paths[min(view.paths)]]
+    assert [used.count(node) for node in range(4)] == [5, 5, 5, 5]
