@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from sequencer.labels import LinearLabels
 from sequencer.proxy import LabelProxy
+from streaming.clients.barriers import BARRIER, Barrier
 from streaming.clients.connecting import connected
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
@@ -57,11 +59,17 @@ class Sender:
         headers: list[Header],
         timestamp: int | None,
         effect: str = "It was not sent.",
+        partition: int | None = None,
     ) -> None:
-        """Give a message to librdkafka. ``effect``: what it means that this cannot be done."""
+        """Give a message to librdkafka. ``effect``: what it means that this cannot be done.
+
+        Without ``partition`` the key decides.
+        """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         more = {} if timestamp is None else {"timestamp": timestamp}
+        if partition is not None:
+            more["partition"] = partition
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
@@ -194,6 +202,31 @@ class CausalSender(Sender):
             headers.append((self._causes, ",".join(dict.fromkeys(causes)).encode()))
         self._produce(self.sender, value, headers, timestamp)
 
+    def _barrier(self, header: Header) -> Barrier:
+        """Send a barrier, each copy with ``header``, which says where it goes."""
+        self._raise_failures()
+        token = secrets.token_hex(16).encode()
+        partitions = self._partitions()
+        for partition in range(partitions):
+            headers: list[Header] = [header, (BARRIER, token)]
+            self._produce(self.sender, None, headers, None, partition=partition)
+        self.flush()
+        return Barrier(token, self.sender, partitions)
+
+    def _partitions(self) -> int:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            found = self._producer.list_topics(self._topic, SECONDS_MAX).topics[self._topic]
+        except KafkaException as error:
+            raise KafkaUnavailable(
+                f"Kafka does not say which partitions {self._topic} has: {error.args[0].str()}.",
+                "No barrier was sent.",
+            ) from error
+        if not found.partitions:
+            raise KafkaUnavailable(f"There is no topic {self._topic}.", "No barrier was sent.")
+        return len(found.partitions)
+
 
 class GroupPublisher(CausalSender):
     """Publishes to groups as one sender; all its messages keep their order.
@@ -219,6 +252,17 @@ class GroupPublisher(CausalSender):
         if not group:
             raise SequencerError("A message needs a group.", "It was not sent.", "Name one.")
         self._send(value, [*headers, ("group", group.encode())], timestamp, after)
+
+    def barrier(self, group: str) -> Barrier:
+        """Send a message to oneself through a group that this sender is a subscriber of.
+
+        Its copies have no value; the group's other subscribers get them, too. With `sequencing =
+        "batch"` everything that was sent to any group before comes before it, with "network"
+        everything that was sent to ``group`` and had come back to who sent it.
+        """
+        if not group:
+            raise SequencerError("A barrier needs a group.", "It was not sent.", "Name one.")
+        return self._barrier(("group", group.encode()))
 
 
 class MulticastSender(CausalSender):
@@ -249,6 +293,15 @@ class MulticastSender(CausalSender):
             nodes = [f"@{name.removeprefix('@')}" for name in handles]
             more.append(("handles", _listed(nodes, "handle", 0, HANDLES_MAX)))
         self._send(value, [*headers, *more], timestamp, after)
+
+    def barrier(self) -> Barrier:
+        """Send a message to oneself, the peer with this sender's name.
+
+        Its copies have no value. With `order = "batch"` everything that was sent to this peer
+        before comes before it, with "clock" and "counter" everything of which its sender knew that
+        it was ordered (a barrier of its own had passed).
+        """
+        return self._barrier(("to", _listed([self.sender], "destination", 1, 1)))
 
 
 def _listed(names: Sequence[bytes | str], what: str, least: int, most: int) -> bytes:
