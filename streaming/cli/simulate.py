@@ -14,7 +14,7 @@ import typer
 
 from streaming.errors import ConfigError
 
-FIGURES = ("1", "2", "3", "4", "hosts", "stamps", "load", "trees", "growth", "cost")
+FIGURES = ("1", "2", "3", "4", "hosts", "stamps", "load", "trees", "growth", "changes", "cost")
 RUNS_MAX = 10_000
 
 
@@ -22,7 +22,8 @@ def simulate(
     figure: Annotated[
         str,
         typer.Option(
-            "--figure", help="1, 2, 3, 4, hosts, stamps, load, trees, growth, cost or all."
+            "--figure",
+            help="1, 2, 3, 4, hosts, stamps, load, trees, growth, changes, cost or all.",
         ),
     ] = "all",
     output: Annotated[
@@ -59,7 +60,8 @@ def simulate(
     by groups; 4 nodes and overlaps by occupancy; hosts: fewer hosts, and groups of neighbours;
     stamps: numbers on a message against a vector timestamp; load: the busiest node, and other
     placements; trees: the line of atoms against other lines and trees; growth: up to 1,000 groups
-    and 10,000 subscribers (one run, about a minute); cost: comparisons for a multicast, by
+    and 10,000 subscribers (one run, about a minute); changes: after up to 1,000 joins and leaves, a
+    graph changed atom by atom beside one made anew; cost: comparisons for a multicast, by
     destinations and length of queues.
 
     --page, any number of times: a table is put between <!-- figure 2 --> and
@@ -189,6 +191,7 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
     """The results of a figure, with a line of progress on standard error."""
     from sequencer.checking import cost  # noqa: PLC0415
     from sequencer.simulation import (  # noqa: PLC0415
+        changes,
         counts,
         figure1,
         growth,
@@ -216,6 +219,7 @@ def measured(name: str, runs: int | None, seed: int) -> Sequence[Any]:
         "load": load.figure,
         "trees": trees.figure,
         "growth": growth.figure,
+        "changes": changes.figure,
     }
     chosen = {} if runs is None or name == "growth" else {"runs": runs}
     return figures[name](track, seed, **chosen)

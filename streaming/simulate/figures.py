@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from streaming.simulate.canvas import COLOURS, PAPER, PAPER_STRETCH_MOST, blank
 from streaming.simulate.figure1_drawing import draw_steps
 from streaming.simulate.further_figures import (
+    draw_changes,
     draw_cost,
     draw_growth,
     draw_hosts,
@@ -156,5 +157,6 @@ _DRAWINGS: dict[str, tuple[str, Callable[[Sequence[Any]], Figure]]] = {
     "load": ("load-and-placement.png", draw_load),
     "trees": ("lines-and-trees.png", draw_trees),
     "growth": ("growth.png", draw_growth),
+    "changes": ("changes.png", draw_changes),
     "cost": ("cost-of-a-message.png", draw_cost),
 }

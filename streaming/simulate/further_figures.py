@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from sequencer.checking.cost import Cost
+    from sequencer.simulation.changes import Changed
     from sequencer.simulation.growth import Grown
     from sequencer.simulation.hosts import Varied
     from sequencer.simulation.load import Placed
@@ -183,6 +184,24 @@ def draw_growth(results: Sequence[Grown]) -> Figure:
     both[0].set(yscale="log", title="Sizes and loads", ylabel="count", ylim=(1, 3e7))
     both[1].set(title="Paths", ylim=(0, None))
     picture.suptitle("Growth: groups (subscribers), sizes of groups after Zipf", fontsize=11)
+    return picture
+
+
+def draw_changes(results: Sequence[Changed]) -> Figure:
+    """A graph changed atom by atom, as a share of one made anew, by joins and leaves."""
+    picture, both = blank(2)
+    fields = (("hops", "Nodes that a message passes"), ("ordering", "What the busiest node orders"))
+    for axes, (field, title) in zip(both, fields, strict=True):
+        for colour, groups in zip(COLOURS, dict.fromkeys(r.groups for r in results), strict=False):
+            shown = [result for result in results if result.groups == groups]
+            share = [getattr(each.kept, field) / getattr(each.anew, field) for each in shown]
+            axes.plot(range(len(shown)), share, color=colour, marker="o", label=f"{groups} groups")
+        axes.axhline(1, color=PAPER, linestyle="--", label="made anew")
+        axes.set(xlabel="joins and leaves", title=title, ylabel="of one made anew")
+        steps = list(dict.fromkeys(result.changes for result in results))
+        axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
+    both[0].legend(loc="upper left", fontsize=9)
+    picture.suptitle(f"Changes one by one, {results[0].runs} runs each", fontsize=11)
     return picture
 
 

@@ -74,6 +74,13 @@ def _both(mean: str, most: str) -> Callable[[Any], str]:
     return lambda result: f"{getattr(result, mean):.2f} / {getattr(result, most):.2f}"
 
 
+def _pair(field: str, digits: int) -> Callable[[Any], str]:
+    """A figure of the graph that was kept, and of the one made anew."""
+    return lambda result: " / ".join(
+        f"{getattr(graph, field):.{digits}f}" for graph in (result.kept, result.anew)
+    )
+
+
 def _paper_most(result: Any) -> str:
     return {8: "2.5", 64: "5"}.get(result.groups, "not told")
 
@@ -228,6 +235,21 @@ _TABLES: dict[str, tuple[str, tuple[Column, ...]]] = {
             ("of all", lambda result: f"{100 * result.passing / result.total:.1f} %"),
             ("central", _number("total")),
             ("stretch (mean / maximum)", _both("stretch", "stretch_most")),
+        ),
+    ),
+    "changes": (
+        "Joins and leaves one by one: the graph that was changed / one made anew",
+        (
+            ("groups", _number("groups")),
+            ("changes", _number("changes")),
+            ("nodes", _pair("nodes", 1)),
+            ("passed, mean", _pair("hops", 2)),
+            ("busiest node orders, of the limit", _pair("ordering", 2)),
+            ("sees, of the limit", _pair("passing", 2)),
+            ("stretch, mean", _pair("stretch", 2)),
+            ("atoms begun for a change", _number("begun", 2)),
+            ("ended", _number("ended", 2)),
+            ("atoms that move if made anew", lambda result: f"{100 * result.moved:.0f} %"),
         ),
     ),
     "cost": (

@@ -10,8 +10,9 @@ import pytest
 
 from sequencer.groups.network.graph import Graph, build, check
 from sequencer.groups.network.lines import Line
-from sequencer.groups.network.placement import loads, node_path
-from sequencer.simulation import counts, growth, hosts, latency, load, stamps, trees
+from sequencer.groups.network.overlaps import ordered_overlaps
+from sequencer.groups.network.placement import loads, node_path, place
+from sequencer.simulation import changes, counts, growth, hosts, latency, load, stamps, trees
 from sequencer.simulation.annealing import Tree, annealed, graph_of
 from sequencer.simulation.figure1 import B as FOUR
 from sequencer.simulation.plan import assign, network, plan
@@ -296,3 +297,39 @@ def test_growth_to_a_thousand_groups():
 def test_small_shapes_work_too():
     (only,) = latency.figure(plain, 3, runs=1, subscribers=8, counts=(2,), shape=SMALL)
     assert only.groups == 2
+
+
+def test_changes_short():
+    found = changes.figure(
+        plain, 2, runs=2, subscribers=24, counts=(6,), steps=(0, 4, 40), shape=SMALL
+    )
+    assert [(each.groups, each.changes, each.runs) for each in found] == [
+        (6, 0, 2),
+        (6, 4, 2),
+        (6, 40, 2),
+    ]
+    assert found[0].kept == found[0].anew
+    assert found[0].moved == 0
+    assert all(each.anew.ordering <= 1 + 1e-9 for each in found)
+    assert found == changes.figure(
+        plain, 2, runs=2, subscribers=24, counts=(6,), steps=(0, 4, 40), shape=SMALL
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_graph_changed_atom_by_atom_keeps_the_criteria(seed):
+    rng = np.random.default_rng(seed)
+    members = names("H", 12)
+    groups = zipf_groups(rng, members, 5)
+    graph = build(groups)
+    kept = changes.KeptLine(graph, place(graph, groups))
+    atoms = set(graph.atoms)
+    for step in range(40):
+        groups = changes.changed(groups, members, rng, join=step % 2 == 0)
+        overlaps = ordered_overlaps(groups)
+        begun, ended = kept.change(groups, overlaps)
+        assert len(atoms) + begun - ended == len(overlaps)
+        graph, nodes = kept.graph(groups, overlaps)
+        atoms = set(graph.atoms)
+        assert atoms == {overlap.pair for overlap in overlaps} == set(nodes)
+        assert check(graph, groups) == ()

@@ -10,7 +10,17 @@ import pytest
 
 from sequencer.checking import cost
 from sequencer.groups.network.ordering import Receiver
-from sequencer.simulation import counts, figure1, growth, hosts, latency, load, stamps, trees
+from sequencer.simulation import (
+    changes,
+    counts,
+    figure1,
+    growth,
+    hosts,
+    latency,
+    load,
+    stamps,
+    trees,
+)
 from sequencer.simulation.topology import Shape
 from streaming import cli
 from streaming.cli.simulate import FIGURES
@@ -73,6 +83,9 @@ def test_every_figure_can_be_drawn_and_told_and_twice_alike(tmp_path):
         "stamps": stamps.figure(list, 1, runs=1, subscribers=16, counts=(4,), occupancies=(0.5,)),
         "load": load.figure(list, 1, runs=1, subscribers=16, counts=(4, 8), shape=SHAPE),
         "growth": growth.figure(list, 1, sizes=((4, 16), (8, 32)), shape=SHAPE),
+        "changes": changes.figure(
+            list, 1, runs=1, subscribers=16, counts=(4,), steps=(0, 5), shape=SHAPE
+        ),
         "cost": cost.growth(destinations=(1, 2), lengths=(4, 8)),
         "1": figure1.steps(),
     }
