@@ -53,9 +53,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """So many groups after so many changes; `moved`: the share of atoms on another node, if anew.
+    """A number of groups after a number of changes; `moved`: atoms on another node, if made anew.
 
-    `begun` and `ended` are atoms for one change, means.
+    `moved` is a share; `begun` and `ended` are atoms for one change, means.
     """
 
     groups: int
@@ -84,7 +84,7 @@ class KeptLine:
             self.nodes[-1].add(pair)
 
     def change(self, groups: Groups, overlaps: Sequence[Overlap]) -> tuple[int, int]:
-        """Take the atoms of these overlaps in place of the present ones; how many begin and end."""
+        """Exchange the atoms for those of `overlaps`; return how many begin and how many end."""
         wanted = {overlap.pair for overlap in overlaps}
         ended = [pair for node in self.nodes for pair in node if pair not in wanted]
         for node in self.nodes:

@@ -21,10 +21,7 @@ RUNS_MAX = 10_000
 def simulate(
     figure: Annotated[
         str,
-        typer.Option(
-            "--figure",
-            help="1, 2, 3, 4, hosts, stamps, load, trees, growth, changes, cost or all.",
-        ),
+        typer.Option("--figure", help=f"{', '.join(FIGURES)} or all."),
     ] = "all",
     output: Annotated[
         Path | None,

@@ -4,7 +4,7 @@ Source: the kdbus text on message ordering, "Respect causality": a peer that was
 by other means sends a message to itself, and acts when it reads it.
 
 A barrier is one copy in each partition of the input topic. What was in a partition before its copy
-is ordered before that copy, whoever sent it, so the last copy comes after all of it::
+is ordered before that copy, so the last copy comes after all of it, from all senders::
 
     partition 0   a  b  [copy]  c        delivered: a b [copy] d [copy] c e
     partition 1   d  [copy]  e                                     └ passed: a, b and d were read
