@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# Two marks: what the demo needs, and everything.
+READY_FOR_DEMO := $(VENV)/ready-for-demo
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
@@ -12,16 +15,29 @@ help: ## show this list
 
 setup: $(READY) ## make the virtual environment (other targets do this themselves)
 
+# PySpark first: it brings the Ivy that fetches Kafka's jars, while pip has the rest to do (what goes
+# wrong there is seen by whoever needs the jars). Modules are compiled when they are first imported.
 # editable_mode=compat: the packages' folder as a plain path, which type checkers follow to py.typed.
-$(READY): pyproject.toml constraints.txt
+$(READY_FOR_DEMO): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11, 3.12 or 3.13 is needed; say make PYTHON=python3.12 …")'
+	@echo "installing into $(VENV) (PySpark is large: a minute or more, once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (PySpark is large: some minutes, once)" >&2
-	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[test]'
-	@touch $(READY)
+	@$(PIP) --no-compile pyspark
+	@{ $(BIN)/python -m streaming.kafka.jars > /dev/null 2>&1 & } \
+		&& $(PIP) --no-compile --config-settings editable_mode=compat --editable '.[demo]' \
+		&& wait
+	@touch $@
 
-demo: $(READY) ## order a year's flights of three airports, live, on a broker of its own
+# All modules are compiled: tests start hundreds of processes, and not everybody lets Python write.
+$(READY): pyproject.toml constraints.txt
+	@test -e $(READY_FOR_DEMO) || $(MAKE) --no-print-directory $(READY_FOR_DEMO)
+	@echo "installing what tests need" >&2
+	@$(PIP) --config-settings editable_mode=compat --editable '.[test]'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null || true
+	@touch $(READY_FOR_DEMO) $@
+
+demo: export PYTHONDONTWRITEBYTECODE :=
+demo: $(READY_FOR_DEMO) ## order a year's flights of three airports, live, on a broker of its own
 	@$(BIN)/sequencer demo
 
 check: $(READY) ## lint and types

@@ -31,7 +31,7 @@ def demo(
     per_second: Annotated[
         float | None,
         typer.Option(
-            help="How fast they are published. [default: 2,000; groups: 200; multicast: 50]"
+            help="How fast they are published. [default: 4,000; groups: 200; multicast: 50]"
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the disorder; one seed gives one disorder.")] = 1,
@@ -78,7 +78,7 @@ def demo(
         good = groups.Demo(count, rate, seed, keep).run()
         page = "docs/groups.md"
     else:
-        count, rate = 40_000 if flights is None else flights, per_second or 2000.0
+        count, rate = 40_000 if flights is None else flights, per_second or 4000.0
         good = channels.Demo(count, rate, seed, keep).run()
         page = "docs/channels.md"
     if not good:

@@ -21,6 +21,8 @@ from streaming.errors import ConfigError
 AIRPORTS = ("EWR", "JFK", "LGA")
 DELAY_SECONDS = {"EWR": 0.0, "JFK": 0.8, "LGA": 2.0}
 DISORDER_SECONDS = {"EWR": 0.3, "JFK": 1.5, "LGA": 0.8}
+DISORDER_MAX = 3
+"""The latest flight of an airport, in its DISORDER_SECONDS: who watches need not wait for one."""
 COLUMNS = ["time_hour", "sched_dep_time", "carrier", "flight", "tailnum", "origin", "dest"]
 
 
@@ -60,7 +62,7 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
     rows: Any = flights.itertuples(index=False)
     for place, flight in enumerate(rows):
         airport = str(flight.origin)
-        late = DELAY_SECONDS[airport] + rng.expovariate(1 / DISORDER_SECONDS[airport])
+        disorder = min(rng.expovariate(1), DISORDER_MAX) * DISORDER_SECONDS[airport]
         known = isinstance(flight.tailnum, str)
         value = {
             "flight": f"{flight.carrier}{flight.flight}",
@@ -70,7 +72,7 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
         }
         out[airport].append(
             FlightMessage(
-                at=place / per_second + late,
+                at=place / per_second + DELAY_SECONDS[airport] + disorder,
                 key=str(flight.tailnum).encode() if known else None,
                 value=json.dumps(value).encode(),
                 label=b"%d" % int(flight.label) if known else b"",

@@ -23,6 +23,7 @@ from streaming.errors import JobFailed
 from streaming.kafka import connection
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.service.checkpoint import Checkpoint
+from streaming.spark.class_archive import RECORDING
 
 T = TypeVar("T")
 
@@ -111,11 +112,10 @@ class Stage(ABC):
             for job, arguments in self.jobs():
                 self._start(job, arguments)
             self._watch(service)
-            told("stopping the service …")
-            service.send_signal(signal.SIGTERM)
-            service.wait(60)
+            service.send_signal(signal.SIGTERM)  # all is delivered; it stops while we judge
             is_good = self._judge(config)
             self._write_page(config)
+            service.wait(60)
             return is_good
 
     def producer(self) -> Any:
@@ -189,6 +189,7 @@ class Stage(ABC):
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                env={RECORDING: "no", **os.environ},
             )
         try:
             yield process

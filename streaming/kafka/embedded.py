@@ -41,6 +41,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"  # Java's first compiler alone: a run of a second
 LOGGING = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LISTENERS = ("listeners", "advertised.listeners")
@@ -204,7 +205,7 @@ class EmbeddedBroker:
         """Prepare a new data folder; one that has been prepared stays as it is."""
         if (self.data / "logs" / "meta.properties").exists():
             return
-        arguments = ["kafka.tools.StorageTool", "format", f"--cluster-id={CLUSTER}"]
+        arguments = [SHORT_LIVED, "kafka.tools.StorageTool", "format", f"--cluster-id={CLUSTER}"]
         arguments += ["--ignore-formatted", "--config", str(settings)]
         try:
             subprocess.run(

@@ -26,6 +26,8 @@ from pathlib import Path
 from streaming.errors import ConfigError, SequencerError
 
 IVY = Path(__file__).with_name("ivy.xml")
+IVY_SETTINGS = Path(__file__).with_name("ivy-settings.xml")
+"""For IVY, which names every jar."""
 IVY_S3 = Path(__file__).with_name("ivy-s3.xml")
 IVY_GS = Path(__file__).with_name("ivy-gs.xml")
 FETCHED = {
@@ -168,14 +170,15 @@ def _resolve(folder: Path, file: Path) -> None:
     prefix = f"{folder.name}-new-"
     for left in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
         shutil.rmtree(left, ignore_errors=True)
-    said = f"Fetching {FETCHED.get(file.name, file.stem)} (once, about half a minute)"
+    said = f"Fetching {FETCHED.get(file.name, file.stem)} (once, some 20 seconds)"
     print(said, end="", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
         # paths from the folder: in a pattern, Ivy has its own use for (, [ and $
-        arguments = [command, "-jar", str(ivy), "-ivy", str(file), "-cache", "ivy"]
+        arguments = [command, "-XX:TieredStopAtLevel=1", "-jar", str(ivy)]
+        arguments += ["-ivy", str(file), "-cache", "ivy"]
         arguments += ["-retrieve", "jars/[conf]/[artifact]-[revision].[ext]"]
         arguments += ["-confs", *(("connector", "broker") if file == IVY else ("*",))]
-        settings = os.environ.get("SEQUENCER_IVY_SETTINGS")
+        settings = os.environ.get("SEQUENCER_IVY_SETTINGS") or (IVY_SETTINGS if file == IVY else "")
         if settings:
             arguments += ["-settings", str(Path(settings).resolve())]
         log = Path(temporary, "ivy.log")
@@ -221,3 +224,7 @@ def _faults(log: str) -> str:
         line for line in lines if re.search(r"not found|UNRESOLVED|Exception|refused|FAILED", line)
     ]
     return "; ".join(dict.fromkeys(reasons[:3])) or "Ivy gave no reason"
+
+
+if __name__ == "__main__":  # make fetches them while it installs the rest
+    fetched("broker")

@@ -27,6 +27,9 @@ ARCHIVES_MAX = 5
 """In a user's cache, some 190 MB each: one for every Java and environment that is in use."""
 DAY_SECONDS = 86_400
 OWN_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
+RECORDING = "SEQUENCER_RECORD_CLASSES"
+"""An environment variable: with "no" a JVM without an archive writes none, which takes some seconds
+of its end."""
 
 
 class ClassArchive:
@@ -80,7 +83,7 @@ def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None
     """The archive for the Java that would be started; None where there can be none.
 
     That is: no folder to write to (and no archive in it), a Java that is not laid out as a JDK is,
-    or the user's own options about archives.
+    the user's own options about archives, or none yet and no wish for one (RECORDING).
     """
     command = shutil.which(Path(os.environ.get("JAVA_HOME", ""), "bin", "java")) or (
         shutil.which("java") if "JAVA_HOME" not in os.environ else None
@@ -96,7 +99,8 @@ def class_archive(jars: Iterable[Path], own_options: str) -> ClassArchive | None
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     archive = ClassArchive(folder, f"classes-{name}")
     # Java takes what is behind a colon for a second archive.
-    possible = not archive.recording or os.access(folder, os.W_OK)
+    may_record = os.environ.get(RECORDING) != "no" and os.access(folder, os.W_OK)
+    possible = not archive.recording or may_record
     return archive if possible and ":" not in str(folder) else None
 
 

@@ -70,6 +70,15 @@ def test_a_jvm_that_did_not_work_leaves_none(jar):
     assert list(archive.new.parent.iterdir()) == []
 
 
+def test_who_wants_no_new_one_uses_one_that_is_there(jar, monkeypatch):
+    monkeypatch.setenv("SEQUENCER_RECORD_CLASSES", "no")
+    assert class_archive([jar], "") is None
+    monkeypatch.delenv("SEQUENCER_RECORD_CLASSES")
+    made(jar)
+    monkeypatch.setenv("SEQUENCER_RECORD_CLASSES", "no")
+    assert not class_archive([jar], "").recording
+
+
 def test_a_jvm_that_was_killed_leaves_none(jar):
     archive = class_archive([jar], "")
     archive.worth_keeping = True
