@@ -75,7 +75,7 @@ def test_the_real_jars_are_those_that_pyspark_lacks():
 
 def test_every_jar_is_named():
     """Ivy is not to look for descriptions of modules: see ivy-settings.xml."""
-    wanted = re.findall(r"<dependency .*?>", jars.IVY.read_text())
+    wanted = re.findall(r"<dependency .*?/>", jars.IVY.read_text())
     assert all('transitive="false"' in each for each in wanted)
     parts = [re.search(r' name="(.+?)" rev="(.+?)"', each).groups() for each in wanted]
     assert {f"{name}-{version}.jar" for name, version in parts} == names(
