@@ -11,7 +11,7 @@ What only one shard may do (count a record, reject it, answer a command) falls t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -23,21 +23,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import body_pieces, to_line
+from streaming.arrow.ipc import body_pieces
 from streaming.arrow.output import OUTPUT, Write, output_row, output_rows_of
 from streaming.arrow.pack import in_order, packed
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.times import newest_read
-from streaming.disciplines.plan import Plan, batch_context
-from streaming.disciplines.refused import NOTHING_REFUSED, Name, Refused
+from streaming.disciplines.plan import Plan
+from streaming.disciplines.refused import Name
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.source import Source
-from streaming.disciplines.state_row import STATE, StateRow, blob_of
+from streaming.disciplines.state_row import STATE
 from streaming.disciplines.undelivered import Dropping
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.state import GroupState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,33 +104,12 @@ class BroadcastCore(Core):
 
 
 class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
-    """The function that Spark calls for each shard.
+    """The function that Spark calls for each shard."""
 
-    ``refused``: what Kafka refused in earlier runs of the batch.
-    """
-
-    refused: Refused = NOTHING_REFUSED
-
-    def __call__(
-        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """Step one shard; its rows of OUTPUT come piece by piece, then the state changes."""
-        self.begin()
-        self.refused = Refused.of(batch_context().decisions)
-        packs = [blob for frame in frames for blob in frame["rows"]]
-        row = StateRow(*state.get) if state.exists else StateRow()
-        after = yield from self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())
-        state.update(after)
-
-    def step(
-        self, key: int, packs: Sequence[bytes], row: StateRow, now_ms: int
-    ) -> Generator[pd.DataFrame, None, StateRow]:
-        """Take a batch's packs, in any order: rows of OUTPUT; returns the new state."""
-        shard = self.shards[key]
-        now_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
-        core = self.take(shard, blob_of(row.core), row.totals)
+    def rows(self, key: int, core: BroadcastCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
+        """See `ShardOperator.rows`."""
         wrote_before, wrote = core.totals.batches > 0, False
-        work = read_packs(packs, len(self.plan.inputs), now_ms)
+        work = read_packs(packs, len(self.plan.inputs), core.clock_ms)
         for topic, table in self._without_refused(core, work):
             for rows in output_rows_of(key, (topic, table), wrote_before=wrote_before):
                 wrote = True
@@ -142,7 +120,6 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
             read_ms = newest_read(core.totals.read_ms, work.records, self.plan.inputs)
             core.totals.read_ms, core.totals.oldest_ms = read_ms, {}
         yield output_row(key, totals=core.totals.to_json(), wrote_before=wrote_before)
-        return StateRow(now_ms, core.totals.to_json(), to_line(self.keep(shard, core)))
 
     def _without_refused(self, core: BroadcastCore, work: BroadcastWork) -> Iterator[Write]:
         """What a shard writes, but for what Kafka refused in earlier runs of the batch."""

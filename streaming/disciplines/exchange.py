@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import to_line
 from streaming.arrow.output import OUTPUT, Write, output_rows
 from streaming.arrow.pack import in_order, pack_by_shard
 from streaming.arrow.schemas import HEADERS, RECORD
@@ -33,12 +32,11 @@ from streaming.arrow.times import newest_read
 from streaming.arrow.totals import Totals
 from streaming.disciplines.plan import ExchangePlan
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
-from streaming.disciplines.state_row import STATE, StateRow, blob_of
+from streaming.disciplines.state_row import STATE, StateRow
 from streaming.errors import InputLost, StateFormatError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.state import GroupState
 
     from streaming.disciplines.source import Source
 
@@ -76,14 +74,6 @@ class ShardOutcome:
     outgoing: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
     kept: pa.ChunkedArray | None = None
     sent: tuple[int, pa.ChunkedArray] | None = None
-
-
-class ExchangeCore(Core):
-    """One shard of a protocol between shards."""
-
-    @abstractmethod
-    def step(self, work: ShardWork) -> ShardOutcome:
-        """Take a batch's work."""
 
 
 @dataclass(slots=True)
@@ -130,43 +120,52 @@ class Links:
         return arrived
 
 
+class ExchangeCore(Core):
+    """One shard of a protocol between shards; ``links``: those to the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links = Links()
+
+    @abstractmethod
+    def step(self, work: ShardWork) -> ShardOutcome:
+        """Take a batch's work."""
+
+
 class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
-    """The function that Spark calls for each shard."""
+    """The function that Spark calls for each shard.
 
-    def __call__(
-        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """Step one shard; the state changes only with what is returned."""
-        self.begin()
-        packs = [blob for frame in frames for blob in frame["rows"]]
-        row = StateRow(*state.get) if state.exists else StateRow()
-        after, rows = self.step(key[0], packs, row, state.getCurrentProcessingTimeMs())
-        state.update(after)
-        yield rows
+    A shard's links stand in its state on a line before the core's.
+    """
 
-    def step(
-        self, key: int, packs: Sequence[bytes], row: StateRow, now_ms: int
-    ) -> tuple[StateRow, pd.DataFrame]:
-        """Take a batch's packs, in any order; the new state and rows of OUTPUT.
+    def take(self, key: int, row: StateRow) -> ExchangeCore:
+        """See `ShardOperator.take`."""
+        links, _, text = row.core.partition("\n")
+        core = super().take(key, row._replace(core=text))
+        core.links = Links.from_json(links or "[[],[]]")
+        return core
 
-        The links stand in the state on a line before the core's.
-        """
-        shard = self.shards[key]
-        core = self.take(shard, blob_of(row.core), row.totals)
-        now_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
-        links = Links.from_json(row.core.partition("\n")[0] or "[[],[]]")
-        work = self._work(packs, links, now_ms)
+    def restored(self, key: int, row: StateRow) -> ExchangeCore:
+        """See `ShardOperator.restored`."""
+        return super().restored(key, row._replace(core=row.core.partition("\n")[2]))
+
+    def keep(self, key: int, core: ExchangeCore) -> StateRow:
+        """See `ShardOperator.keep`."""
+        row = super().keep(key, core)
+        return row._replace(core=f"{core.links.to_json()}\n{row.core}")
+
+    def rows(self, key: int, core: ExchangeCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
+        """See `ShardOperator.rows`."""
+        work = self._work(packs, core)
         outcome = core.step(work)
         self._note_times(core.totals, work, outcome)
         sealed = [
-            (target, links.seal(shard, target, chunk))
+            (target, core.links.seal(self.shards[key], target, chunk))
             for target, chunks in sorted(outcome.outgoing.items())
             for chunk in chunks
         ]
         writes = [*outcome.writes, (self.plan.transit, self._transit(sealed))]
-        rows = output_rows(key, writes, core.totals)
-        text = f"{links.to_json()}\n{to_line(self.keep(shard, core))}"
-        return StateRow(now_ms, core.totals.to_json(), text), rows
+        yield output_rows(key, writes, core.totals)
 
     def _note_times(self, totals: Totals, work: ShardWork, outcome: ShardOutcome) -> None:
         """Note what progress marks rest on."""
@@ -179,15 +178,15 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             count, times = outcome.sent
             totals.in_transit = [count, pc.min(times).as_py()] if len(times) else [count]
 
-    def _work(self, packs: Sequence[bytes], links: Links, now_ms: int) -> ShardWork:
+    def _work(self, packs: Sequence[bytes], core: ExchangeCore) -> ShardWork:
         table = in_order(packs)
         topic = flat(table["topic"]).to_numpy()
         bounds = np.searchsorted(topic, [len(self.plan.inputs), len(self.plan.inputs) + 1])
         records, commands, transit = (
             table.slice(a, b - a) for a, b in pairwise([0, *bounds.tolist(), len(table)])
         )
-        arrived = links.take(transit["value"].to_pylist())
-        return ShardWork(records, commands, arrived, now_ms)
+        arrived = core.links.take(transit["value"].to_pylist())
+        return ShardWork(records, commands, arrived, core.clock_ms)
 
     def _transit(self, sealed: Sequence[tuple[int, bytes]]) -> pa.Table:
         count = self.plan.partitions[self.plan.transit]

@@ -1,21 +1,28 @@
-"""Operators by shards: what groups and multicast share, however a batch reaches their shards.
+"""Operators by shards: what all disciplines share, however a batch reaches their shards.
 
 A `Core` is the discipline's part of one shard. Its state is a row of Spark's state store, which has
-the same columns in every discipline (`StateRow`).
+the same columns in every discipline (`StateRow`). An operator takes the core out of the row, lets
+it step, puts it back, and sets the shard's timer where the core waits for a moment.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import pandas as pd
 
 from streaming.arrow.totals import Totals
-from streaming.disciplines.discipline import Described, Reader
-from streaming.disciplines.plan import Plan, batch_context
+from streaming.disciplines.discipline import Reader
+from streaming.disciplines.plan import BatchContext, Plan, batch_context
+from streaming.disciplines.refused import NOTHING_REFUSED, Refused
 from streaming.disciplines.state_keys import shard_keys
-from streaming.disciplines.state_row import StateRow, blob_of
+from streaming.disciplines.state_row import StateRow
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.state import GroupState
 
 
 @dataclass(slots=True)
@@ -38,23 +45,34 @@ class Count:
 class Core(ABC):
     """One shard of a discipline. Equal state and work give equal results, to the byte.
 
-    ``totals`` are its own to count in (`batches` apart).
+    ``totals`` are its own to count in (`batches` apart). ``clock_ms``: the time of the batch that
+    it takes, or took last.
     """
+
+    totals: Totals
 
     def __init__(self) -> None:
         self.totals = Totals()
+        self.clock_ms = 0
 
     @abstractmethod
-    def dump(self) -> bytes:
-        """The state, without the totals."""
+    def dump(self) -> str:
+        """Return the state as text, without totals and clock."""
 
     @abstractmethod
-    def load(self, state: bytes) -> None:
-        """Become what ``state`` was dumped from."""
+    def load(self, state: str) -> None:
+        """Become what ``state`` was dumped from; the clock is that of the state already."""
 
     @abstractmethod
     def renew(self, since_ms: int) -> None:
         """Begin the numbers of keys whose incarnation began before ``since_ms`` anew, then."""
+
+    def due_ms(self, _plan: Any) -> int | None:
+        """Return when the shard has something to do without a record; None: never.
+
+        By a plan's rules. A timer takes effect in the first batch whose time is not below that.
+        """
+        return None
 
 
 PlanType = TypeVar("PlanType", bound=Plan)
@@ -62,66 +80,111 @@ CoreType = TypeVar("CoreType", bound=Core)
 
 
 class ShardOperator(ABC, Generic[PlanType, CoreType]):
-    """The function that Spark calls for each shard."""
+    """The function that Spark calls for each shard.
 
-    cores: ClassVar[dict[tuple[str, str, int], tuple[Any, bytes, Any]]] = {}
+    ``plan`` has the decisions of the batch whose task runs here, ``configured`` those of now;
+    ``refused``: what Kafka refused in earlier runs of the batch. ``timer_fired``: whether this call
+    is due to the shard's timer, not to the batch's records.
+    """
+
+    cores: ClassVar[dict[tuple[str, str, int], tuple[Any, str, Any]]] = {}
     """This worker's cores with their plan and the state that they are in: used again where the
     state store has the same, which spares decoding it. Under another plan (with other decisions, or
     of a service that the worker outlived) equal state means something else."""
 
+    keeps_cores: ClassVar[bool] = True
+
     def __init__(self, plan: PlanType) -> None:
-        self.plan = plan
-        self.shards = {key: shard for shard, key in enumerate(state_keys(plan))}
+        self.plan = self.configured = plan
+        self.context = BatchContext("", -1)
+        self.refused: Refused = NOTHING_REFUSED
+        self.timer_fired = False
+        self.keys = state_keys(plan)
+        self.shards = {key: shard for shard, key in enumerate(self.keys)}
+
+    def __call__(
+        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """Step one shard; its rows of OUTPUT come piece by piece, then the state changes."""
+        self.begin()
+        self.timer_fired = state.hasTimedOut
+        waking = () if self.timer_fired else frames
+        packs = [blob for frame in waking for blob in frame["rows"] if len(blob)]
+        row = StateRow(*state.get) if state.exists else StateRow()
+        now_ms = state.getCurrentProcessingTimeMs()
+        core = yield from self.step(key[0], packs, row, now_ms)
+        state.update(self.keep(key[0], core))
+        due_ms = core.due_ms(self.configured)
+        if due_ms is not None:
+            state.setTimeoutDuration(max(1, due_ms - now_ms))
 
     def begin(self) -> None:
         """Take over the decisions of the batch whose task runs here."""
-        self.plan = self.plan.under(batch_context().decisions)
+        self.context = batch_context()
+        self.plan = self.configured.under(self.context.decisions)
+        self.refused = Refused.of(self.context.decisions)
+
+    def step(
+        self, key: int, packs: Sequence[bytes], row: StateRow, now_ms: int
+    ) -> Generator[pd.DataFrame, None, CoreType]:
+        """Take a batch's packs, in any order: rows of OUTPUT; returns the shard's core after it."""
+        core = self.take(key, row)
+        core.clock_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
+        yield from self.rows(key, core, packs)
+        return core
+
+    @abstractmethod
+    def rows(self, key: int, core: CoreType, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
+        """Let a core take a batch's packs, in any order, at its clock; yield rows of OUTPUT."""
 
     @abstractmethod
     def core(self, shard: int) -> CoreType:
-        """A new core, as at the beginning of the checkpoint."""
+        """Return a new core, as at the beginning of the checkpoint."""
 
     def renewed(self, shard: int, _stale: CoreType) -> CoreType:
-        """A new core where this worker has one whose state is not the shard's any more.
+        """Return a new core where this worker has one whose state is not the shard's any more.
 
         What it knows may be of use in loading; it is not needed after that.
         """
         return self.core(shard)
 
-    def reader(self, describe: Callable[[Any], Described]) -> Reader:
-        """Reads rows of the state store back, by what ``describe`` says of a core."""
+    def reader(self, describe: Callable[[Any], Iterable[dict[str, Any]]]) -> Reader:
+        """Return a reader of the state store's rows, by what ``describe`` says of a core."""
 
-        def read(key: int, state: StateRow) -> Described:
+        def read(key: int, state: StateRow) -> Iterable[dict[str, Any]]:
             return describe(self.restored(key, state))
 
         return read
 
     def restored(self, key: int, row: StateRow) -> CoreType:
-        """The shard in a row of the state store, for a look at it."""
-        blob = blob_of(row.core)
+        """Return the shard in a row of the state store, for a look at it."""
         core = self.core(self.shards[key])
-        if blob:
-            core.load(blob)
+        core.clock_ms = row.clock_ms
+        if row.core:
+            core.load(row.core)
         return core
 
-    def take(self, shard: int, blob: bytes, totals: str) -> CoreType:
-        """The shard's core in this state, to be stepped: the one kept, if it is in it."""
-        plan, kept, core = self.cores.pop(self._name(shard), (None, b"", None))
-        usable = bool(blob) and plan == self.plan
-        if not usable or kept != blob:
+    def take(self, key: int, row: StateRow) -> CoreType:
+        """Return the shard's core in this state, to be stepped: the one kept, if it is in it."""
+        shard = self.shards[key]
+        plan, kept, core = self.cores.pop(self._name(shard), (None, "", None))
+        usable = bool(row.core) and plan == self.plan
+        if not usable or kept != row.core:
             core = self.renewed(shard, core) if usable else self.core(shard)
-            if blob:
-                core.load(blob)
+            core.clock_ms = row.clock_ms
+            if row.core:
+                core.load(row.core)
                 core.renew(self.plan.renewed_ms)
-        core.totals = Totals.from_json(totals)
+        core.totals = Totals.from_json(row.totals)
         taken: CoreType = core
         return taken
 
-    def keep(self, shard: int, core: CoreType) -> bytes:
-        """Keep the core for the next batch; its state."""
-        blob = core.dump()
-        self.cores[self._name(shard)] = (self.plan, blob, core)
-        return blob
+    def keep(self, key: int, core: CoreType) -> StateRow:
+        """Return the core's state, and keep the core for the next batch."""
+        text = core.dump()
+        if self.keeps_cores:
+            self.cores[self._name(self.shards[key])] = (self.plan, text, core)
+        return StateRow(core.clock_ms, core.totals.without_news().to_json(), text)
 
     def _name(self, shard: int) -> tuple[str, str, int]:
         return (self.plan.service, self.plan.pipeline, shard)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from streaming.arrow.ipc import from_line
-
 STATE_FORMAT = 10
 """The format of every discipline's state. A checkpoint has it in its identity, and is refused where
 it is another (`streaming.service.checkpoint`); whoever changes what a state's text means takes the
@@ -23,12 +21,3 @@ class StateRow(NamedTuple):
     clock_ms: int = 0
     totals: str = "{}"
     core: str = ""
-
-
-def blob_of(core: str) -> bytes:
-    """Return the core's bytes in a row's text, where they are the last line.
-
-    Lines before it are the operator's own.
-    """
-    _, _, line = core.rpartition("\n")
-    return from_line(line) if line else b""

@@ -29,8 +29,7 @@ from streaming.arrow.output import Write
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.config.load import Config, parse_config
-from streaming.disciplines.channels.codec import decode_shard
-from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.core import ChannelCore
 from streaming.disciplines.channels.fields import NO_SCHEMAS, fields_of, with_fields
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import (
@@ -38,10 +37,8 @@ from streaming.disciplines.channels.records import (
     has_sql,
     header_name,
     labelled,
-    record_schema,
 )
 from streaming.disciplines.plan import BatchContext
-from streaming.disciplines.state_row import StateRow
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics
 from streaming.kafka.registry import Registry
@@ -64,21 +61,21 @@ class Replay:
     def __init__(self, plan: ChannelPlan, *, writes: bool) -> None:
         self.plan = replace(plan, delivery="at-least-once")
         self.writes = writes
-        self.shard = decode_shard(StateRow(), record_schema(plan))
+        self.core = ChannelCore(self.plan)
         self._kept: list[Write] = []
         self._batch = 0
 
     @property
     def totals(self) -> Totals:
         """What was done so far."""
-        return self.shard.totals
+        return self.core.totals
 
     def take(self, rows: Sequence[Row], now_ms: int, asked: AskedSchemas | None = None) -> None:
         """Take what came until ``now_ms``; timers that were due before fire first.
 
         ``asked``: schemas, where values cannot be read without.
         """
-        while (due := self.shard.state.due_ms(self.plan.rules)) is not None:
+        while (due := self.core.due_ms(self.plan)) is not None:
             if due >= now_ms:
                 break
             self._step([], due)
@@ -93,7 +90,8 @@ class Replay:
 
     def _step(self, packs: list[bytes], now_ms: int) -> None:
         try:
-            self.shard, writes = step_shard(self.shard, packs, now_ms, self.plan)
+            self.core.clock_ms = max(now_ms, self.core.clock_ms)
+            writes = self.core.step(packs, self.plan)
         except GapFailure as gap:
             channel = word(gap.channel)
             raise JobFailed(

@@ -111,9 +111,9 @@ def a_worker_trusts_the_state_that_it_knows(put):
     """A kept core is used whatever the state store says."""
     take = shards.ShardOperator.take
 
-    def wrong(self, shard, blob, totals):
-        kept = self.cores.get(self._name(shard))
-        return take(self, shard, kept[1] if kept is not None else blob, totals)
+    def wrong(self, key, row):
+        kept = self.cores.get(self._name(self.shards[key]))
+        return take(self, key, row if kept is None else row._replace(core=kept[1]))
 
     put(shards.ShardOperator, "take", wrong)
 
@@ -149,7 +149,7 @@ def shards_take_records_as_packs_come(put):
 @plant_in("channel")
 def the_last_held_record_is_forgotten(put):
     """What waits at the end of a shard's table is not in its state."""
-    encode = channel_core.encode_shard
+    encode = channel_core.encode
 
     def wrong(shard):
         held = shard.state.held
@@ -163,13 +163,13 @@ def the_last_held_record_is_forgotten(put):
             shard = dataclasses.replace(shard, state=state, records=records)
         return encode(shard)
 
-    put(channel_core, "encode_shard", wrong)
+    put(channel_core, "encode", wrong)
 
 
 @plant_in("channel")
 def sequences_begin_again(put):
     """A channel's `sequence` is not kept."""
-    encode = channel_core.encode_shard
+    encode = channel_core.encode
 
     def wrong(shard):
         zero = channel_core.np.zeros_like(shard.state.sequence)
@@ -177,7 +177,7 @@ def sequences_begin_again(put):
             dataclasses.replace(shard, state=dataclasses.replace(shard.state, sequence=zero))
         )
 
-    put(channel_core, "encode_shard", wrong)
+    put(channel_core, "encode", wrong)
 
 
 @plant_in("channel")

@@ -45,9 +45,9 @@ class Stage(InMemory):
         results = []
         for _ in range(2):
             self.rng.shuffle(packs)
-            results.append(
-                drain(self.operator.step(key, packs, self.states.get(key, StateRow()), self.now_ms))
-            )
+            before = self.states.get(key, StateRow())
+            rows, core = drain(self.operator.step(key, packs, before, self.now_ms))
+            results.append((rows, self.operator.keep(key, core)))
             if self.rng.random() < 0.5:
                 BroadcastOperator.cores.clear()
         assert results[0] == results[1], "a replayed batch gives the same bytes"
@@ -67,7 +67,7 @@ class Stage(InMemory):
 
 
 def drain(step):
-    """All rows of a step, and the state after it."""
+    """All rows of a step, and the core after it."""
     rows = []
     while True:
         try:

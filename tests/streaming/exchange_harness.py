@@ -7,6 +7,7 @@ from streaming.arrow.ipc import from_ipc
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator, spread_rows
 from streaming.disciplines.state_row import StateRow
+from tests.streaming.broadcast_harness import drain
 from tests.streaming.in_memory import InMemory, plan_of
 from tests.streaming.verify.worlds import Topics
 
@@ -41,18 +42,16 @@ class Floor(InMemory):
         results = []
         for _ in range(2):
             self.rng.shuffle(packs)
-            after, rows = self.operator.step(
-                key, packs, self.states.get(key, StateRow()), self.now_ms
-            )
-            results.append((after, rows.to_dict("list")))
+            before = self.states.get(key, StateRow())
+            rows, core = drain(self.operator.step(key, packs, before, self.now_ms))
+            results.append((rows, self.operator.keep(key, core)))
             if self.rng.random() < 0.5:
                 ExchangeOperator.cores.clear()
         assert results[0] == results[1], "a replayed batch gives the same bytes"
-        self.states[key] = results[0][0]
-        rows = results[0][1]
-        for topic, blob in zip(rows["topic"], rows["rows"], strict=True):
-            if topic:
-                self.write(topic, from_ipc(blob))
+        rows, self.states[key] = results[0]
+        for row in rows:
+            if row["topic"]:
+                self.write(row["topic"], from_ipc(row["rows"]))
 
     def totals(self):
         return Totals.sum(Totals.from_json(state.totals) for state in self.states.values())

@@ -9,12 +9,11 @@ parts of it in `shard_files`; `describe` the same for people; `waiting` who wait
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.channels.settings import ChannelPipeline
 from streaming.disciplines.discipline import Described, Discipline, Fixed, Reader, StateMove
-from streaming.disciplines.state_row import StateRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,18 +51,10 @@ def _build(source: Source, plan: ChannelPlan) -> DataFrame:
 
 
 def _describe(plan: ChannelPlan) -> Reader:
-    from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
+    from streaming.disciplines.channels.core import ChannelOperator  # noqa: PLC0415
     from streaming.disciplines.channels.describe import describe  # noqa: PLC0415
-    from streaming.disciplines.channels.records import record_schema  # noqa: PLC0415
-    from streaming.disciplines.channels.shard_files import ShardFiles  # noqa: PLC0415
 
-    schema = record_schema(plan)
-
-    def read(key: int, state: StateRow) -> Iterator[dict[str, Any]]:
-        shard = decode_shard(state, schema, ShardFiles.of(plan, key))
-        return describe(shard, plan.rules)
-
-    return read
+    return ChannelOperator(plan).reader(lambda core: describe(core.shard, plan.rules))
 
 
 def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) -> Described:

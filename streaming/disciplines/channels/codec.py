@@ -53,7 +53,13 @@ class Shard:
 
 
 def encode_shard(shard: Shard) -> StateRow:
-    """Return the shard as a row of the state store; what of it is large becomes files.
+    """Return the shard as a row of the state store; see :func:`encode`."""
+    text = encode(shard)
+    return StateRow(shard.state.clock_ms, shard.totals.without_news().to_json(), text)
+
+
+def encode(shard: Shard) -> str:
+    """Return the shard as text; what of it is large becomes files.
 
     Its lines: the channels, the skipped ranges, where each held record is (three tables), which
     segments and files there are (JSON), and the segments that are no files (see `to_line`). The
@@ -89,7 +95,7 @@ def encode_shard(shard: Shard) -> StateRow:
         ),
         *(each.line for each in records.segments if not each.name),
     ]
-    return StateRow(state.clock_ms, shard.totals.without_news().to_json(), "\n".join(lines))
+    return "\n".join(lines)
 
 
 def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
@@ -100,7 +106,12 @@ def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = No
     totals = Totals.from_json(row.totals)
     if not row.core:
         return Shard(ShardState.empty(), HeldRecords.empty(schema, files), totals)
-    lines = row.core.split("\n")
+    return replace(decode(row.core, row.clock_ms, schema, files), totals=totals)
+
+
+def decode(text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
+    """Return the shard of a text, without its totals. ``clock_ms``: its latest batch's time."""
+    lines = text.split("\n")
     contents = json.loads(lines[3])
     if contents["tables"]:
         assert files is not None  # noqa: S101  (the state's folder is the plan's)
@@ -108,11 +119,11 @@ def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = No
     else:
         blobs = map(from_line, lines[:3])
         tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
-    state, places = _tables(tables, row.clock_ms, timed=contents["timed"])
+    state, places = _tables(tables, clock_ms, timed=contents["timed"])
     state = replace(state, globs=tuple(contents["globs"]), delays=_delays(contents["delays"]))
     segments = _segments(contents, lines[4:])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
-    return Shard(state, records, totals, contents["tables"], contents["left"])
+    return Shard(state, records, Totals(), contents["tables"], contents["left"])
 
 
 def _delays(rows: list[list[int]]) -> Int64s:

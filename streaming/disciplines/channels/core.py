@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from sequencer.channels import (
     Outcome,
     Reason,
     Rejected,
+    ShardState,
     step,
 )
 from streaming.arrow import output
@@ -32,7 +33,7 @@ from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
 from streaming.arrow.times import newest_read, oldest_in
 from streaming.arrow.totals import ANSWERS_MAX, Totals
-from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.codec import Shard, decode, encode
 from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, notices
 from streaming.disciplines.channels.events import event_id, event_of
@@ -44,16 +45,16 @@ from streaming.disciplines.channels.records import arrival_schema, record_schema
 from streaming.disciplines.channels.refused import without_refused
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
-from streaming.disciplines.plan import BatchContext, batch_context
+from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import NOTHING_REFUSED, Refused
-from streaming.disciplines.state_row import STATE, StateRow
+from streaming.disciplines.shards import Core, ShardOperator
+from streaming.disciplines.state_row import STATE
 from streaming.errors import GapTimeout
 from streaming.wire.blocks import alike, plain_values
 from streaming.wire.encoded import encoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.state import GroupState
 
 EFFECT = {
     "exactly-once": "Messages of this batch in other channels may be out, and are out once.",
@@ -70,33 +71,24 @@ def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
     )
 
 
-class ChannelOperator:
-    """The function that Spark calls for each shard."""
+class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
+    """The operator of a pipeline of discipline `channel` or `label`.
 
-    def __init__(self, plan: ChannelPlan) -> None:
-        self.plan = plan
+    Cores are not kept: the tables of a million channels would stay in each worker's memory.
+    """
 
-    def __call__(
-        self, key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
-    ) -> Iterator[pd.DataFrame]:
-        """Step one shard; the state changes only with what is returned."""
-        schema = record_schema(self.plan)
-        context = batch_context()
-        plan, refused = self.plan.under(context.decisions), Refused.of(context.decisions)
-        packs = (
-            []
-            if state.hasTimedOut
-            else [blob for frame in frames for blob in frame["rows"] if len(blob)]
-        )
-        files = ShardFiles.of(self.plan, key[0])
-        row = StateRow(*state.get) if state.exists else StateRow()
-        shard = decode_shard(row, schema, files)
-        if files is not None:
-            files.remove(shard.records.gone)
-            files.sweep(shard.names_kept, shard.records.made)
-        now_ms = state.getCurrentProcessingTimeMs()
+    keeps_cores = False
+
+    def core(self, shard: int) -> ChannelCore:
+        """Return a shard without channels."""
+        return ChannelCore(self.plan, ShardFiles.of(self.plan, self.keys[shard]))
+
+    def rows(self, key: int, core: ChannelCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
+        """See `ShardOperator.rows`; a shard without anything to say has no row."""
+        plan, now_ms = self.plan, core.clock_ms
+        core.remove_files()
         try:
-            after, writes = step_shard(shard, packs, now_ms, _for_batch(plan, context), refused)
+            writes = core.step(packs, _for_batch(plan, self.context), self.refused)
         except GapFailure as gap:
             channel = word(gap.channel)
             raise GapTimeout(
@@ -106,32 +98,72 @@ class ChannelOperator:
                 EFFECT[plan.delivery],
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
-        is_woken = bool(plan.progress) and not state.hasTimedOut
-        tell = bool(packs or writes or is_woken)
-        if plan.compression:
-            writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
-        else:
-            writes = [(topic, plain_values(rows)) for topic, rows in writes]
-        rows = output_rows(key[0], writes, after.totals) if tell else None
-        state.update(encode_shard(after))
-        _set_timer(state, after, now_ms, self.plan)
-        if rows is not None:
-            yield rows
+        is_woken = bool(plan.progress) and not self.timer_fired
+        if packs or writes or is_woken:
+            if plan.compression:
+                writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
+            else:
+                writes = [(topic, plain_values(rows)) for topic, rows in writes]
+            yield output_rows(key, writes, core.totals)
 
 
 def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> pa.Table:
     return encoded(records, plan.partitions[topic], plan.headers, plan.compression, now_ms)
 
 
-def _set_timer(state: Any, shard: Shard, now_ms: int, plan: ChannelPlan) -> None:
-    due_ms = shard.state.due_ms(plan.rules)
-    if due_ms is not None:
-        state.setTimeoutDuration(max(1, due_ms - now_ms))
+class ChannelCore(Core):
+    """One shard. ``shard``: its channels, what they hold, its counts; ``files``: of large parts."""
+
+    def __init__(self, plan: ChannelPlan, files: ShardFiles | None = None) -> None:
+        self.plan = plan
+        self.files = files
+        records = HeldRecords.empty(record_schema(plan), files)
+        self.shard = Shard(ShardState.empty(), records, Totals())
+        super().__init__()
+
+    @property
+    def totals(self) -> Totals:
+        """The shard's counts."""
+        return self.shard.totals
+
+    @totals.setter
+    def totals(self, totals: Totals) -> None:
+        self.shard = replace(self.shard, totals=totals)
+
+    def step(
+        self, packs: Sequence[bytes], plan: ChannelPlan, refused: Refused = NOTHING_REFUSED
+    ) -> list[Write]:
+        """Take a batch's packs by a plan; return what is to be written."""
+        self.shard, writes = step_shard(self.shard, packs, self.clock_ms, plan, refused)
+        return writes
+
+    def dump(self) -> str:
+        """Return the state as text; what of it is large becomes files."""
+        return encode(self.shard)
+
+    def load(self, state: str) -> None:
+        """Become what ``state`` was dumped from."""
+        schema = record_schema(self.plan)
+        self.shard = decode(state, self.clock_ms, schema, self.files)
+
+    def renew(self, since_ms: int) -> None:
+        """See `Core.renew`."""
+        self.shard = replace(self.shard, state=self.shard.state.renewed(since_ms))
+
+    def due_ms(self, plan: ChannelPlan) -> int | None:
+        """Return when the first gap, retirement or settling channel is due."""
+        return self.shard.state.due_ms(plan.rules)
+
+    def remove_files(self) -> None:
+        """Remove the files that no batch asks for any more."""
+        if self.files is not None:
+            self.files.remove(self.shard.records.gone)
+            self.files.sweep(self.shard.names_kept, self.shard.records.made)
 
 
 def step_shard(
     shard: Shard,
-    packs: list[bytes],
+    packs: Sequence[bytes],
     now_ms: int,
     plan: ChannelPlan,
     refused: Refused = NOTHING_REFUSED,
@@ -141,8 +173,6 @@ def step_shard(
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
     batch gives the same bytes. ``refused``: what Kafka refused in earlier runs of the batch.
     """
-    shard = replace(shard, state=shard.state.renewed(plan.renewed_ms))
-    now_ms = max(now_ms, plan.renewed_ms)
     schema = arrival_schema(plan)
     batch = pa.concat_tables(alike(unpacked(packs, schema)))
     order = order_of_arrival(batch)

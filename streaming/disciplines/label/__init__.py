@@ -7,14 +7,13 @@ label: the number of its delivery is the label that it gets. `settings`, `plan`,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.channels import CHANNEL
 from streaming.disciplines.discipline import Fixed, Reader
 from streaming.disciplines.label.settings import LabelPipeline
-from streaming.disciplines.state_row import StateRow
 
 if TYPE_CHECKING:
     from streaming.disciplines.label.plan import LabelPlan
@@ -35,17 +34,10 @@ def _plan(
 
 
 def _describe(plan: LabelPlan) -> Reader:
-    from streaming.disciplines.channels.codec import decode_shard  # noqa: PLC0415
-    from streaming.disciplines.channels.records import record_schema  # noqa: PLC0415
-    from streaming.disciplines.channels.shard_files import ShardFiles  # noqa: PLC0415
+    from streaming.disciplines.channels.core import ChannelOperator  # noqa: PLC0415
     from streaming.disciplines.label.describe import describe  # noqa: PLC0415
 
-    schema = record_schema(plan)
-
-    def read(key: int, state: StateRow) -> Iterator[dict[str, Any]]:
-        return describe(decode_shard(state, schema, ShardFiles.of(plan, key)))
-
-    return read
+    return ChannelOperator(plan).reader(lambda core: describe(core.shard))
 
 
 LABEL = replace(

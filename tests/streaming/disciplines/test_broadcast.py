@@ -44,7 +44,7 @@ class Numbers(BroadcastCore):
     origin = destinations = unspend
 
     def dump(self):
-        return json.dumps(self.clock).encode()
+        return json.dumps(self.clock)
 
     def load(self, state):
         self.clock = json.loads(state)

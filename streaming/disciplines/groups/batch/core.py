@@ -20,6 +20,7 @@ from sequencer.groups.batch.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow import output
 from streaming.arrow.columns import flat
+from streaming.arrow.ipc import from_line, to_line
 from streaming.arrow.totals import OVERLAPS_MAX
 from streaming.disciplines.broadcast import (
     BroadcastCore,
@@ -182,18 +183,18 @@ class BatchCore(BroadcastCore):
         number, directory = self.shard.directory.number(group), self.shard.directory
         return first, count, int(directory.count[number] - directory.start[number])
 
-    def dump(self) -> bytes:
+    def dump(self) -> str:
         """The state; the directory is encoded anew only where it changed."""
         if self.changed:
             shard = self._tidy()
             self.known = (codec.encode_directory(shard.directory, self.first), shard)
             self.changed = False
         data, shard = self._known()
-        return codec.encode(data, shard.directory, shard.subscribers)
+        return to_line(codec.encode(data, shard.directory, shard.subscribers))
 
-    def load(self, state: bytes) -> None:
+    def load(self, state: str) -> None:
         """Become what ``state`` was dumped from."""
-        data, counts, subscribers = codec.parts(state)
+        data, counts, subscribers = codec.parts(from_line(state))
         if self.known is None or self.known[0] != data:
             self.known = None
             if data:

@@ -20,6 +20,7 @@ from sequencer.groups.network.shard import GroupShard, ShardMap
 from sequencer.sorting import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
+from streaming.arrow.ipc import from_line, to_line
 from streaming.arrow.payload import carried
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.exchange import (
@@ -155,15 +156,15 @@ class NetworkCore(ExchangeCore):
         gone = np.concatenate([np.zeros(0, np.int64), *(hops.row for hops in outgoing.values())])
         return len(gone), rows["timestamp"].take(pa.array(gone[gone >= 0]))
 
-    def dump(self) -> bytes:
+    def dump(self) -> str:
         """The state; the directory is encoded anew only where it changed."""
         if self.net.stale or not self.directory_blob:
             self._refresh()
-        return dump(self.net, self.directory_blob, self.records, self.known)
+        return to_line(dump(self.net, self.directory_blob, self.records, self.known))
 
-    def load(self, state: bytes) -> None:
+    def load(self, state: str) -> None:
         """Become what ``state`` was dumped from."""
-        self.directory_blob, self.records, self.known = load(self.net, state)
+        self.directory_blob, self.records, self.known = load(self.net, from_line(state))
         self._shown = None
 
     def renew(self, since_ms: int) -> None:

@@ -20,7 +20,7 @@ from sequencer.multicast.batch import REASONS, Copies, Holders, MessageLimits, M
 from sequencer.slices import slices
 from streaming.arrow import output
 from streaming.arrow.columns import Bools, Int64s, flat, last_headers
-from streaming.arrow.ipc import from_state, join, split, to_state
+from streaming.arrow.ipc import from_line, from_state, join, split, to_line, to_state
 from streaming.arrow.output import Event, Write
 from streaming.disciplines.broadcast import (
     BroadcastCore,
@@ -133,22 +133,21 @@ class BatchCore(BroadcastCore):
         }
         return {name.decode(errors="surrogateescape") for name in names - gone}
 
-    def dump(self) -> bytes:
+    def dump(self) -> str:
         """The state."""
         peers, pairs = self.peers, np.diff(self.holders.pairs, prepend=0)
         columns = [peers.keys, *(pa.array(getattr(peers, name)) for name in NUMBERS)]
-        return join(
-            [
-                json.dumps(self.clock).encode(),
-                self.nodes.dump(),
-                to_state(pa.RecordBatch.from_arrays(columns, schema=PEERS)),
-                to_state(pa.RecordBatch.from_arrays([pa.array(pairs)], schema=PAIRS)),
-            ]
-        )
+        parts = [
+            json.dumps(self.clock).encode(),
+            self.nodes.dump(),
+            to_state(pa.RecordBatch.from_arrays(columns, schema=PEERS)),
+            to_state(pa.RecordBatch.from_arrays([pa.array(pairs)], schema=PAIRS)),
+        ]
+        return to_line(join(parts))
 
-    def load(self, state: bytes) -> None:
+    def load(self, state: str) -> None:
         """Become what ``state`` was dumped from."""
-        head, nodes, peers, pairs = split(state, 4)
+        head, nodes, peers, pairs = split(from_line(state), 4)
         self.clock = json.loads(head)
         self.nodes.load(nodes)
         keys, *numbers = from_state(peers, PEERS).columns

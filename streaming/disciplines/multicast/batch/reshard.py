@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.multicast.batch import Holders, Peers
-from streaming.arrow.ipc import to_line
 from streaming.arrow.totals import Totals
 from streaming.disciplines.multicast.batch.core import NUMBERS, BatchCore, BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
@@ -49,5 +48,5 @@ def reshard(
         held = mine[holder]
         core.holders.add(node[held], (np.cumsum(mine) - 1)[holder[held]])
         own = replace(totals if number == 0 else Totals(), channels=len(core.peers))
-        found.append((key, StateRow(clock_ms, own.to_json(), to_line(core.dump()))))
+        found.append((key, StateRow(clock_ms, own.to_json(), core.dump())))
     return Resharded(found, {})

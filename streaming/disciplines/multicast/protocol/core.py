@@ -19,7 +19,7 @@ from sequencer.multicast.protocol.nodes import OwnedNodes
 from sequencer.multicast.protocol.words import let_go
 from streaming.arrow import output
 from streaming.arrow.columns import flat, last_headers
-from streaming.arrow.ipc import from_ipc, join, split, to_ipc
+from streaming.arrow.ipc import from_ipc, from_line, join, split, to_ipc, to_line
 from streaming.arrow.schemas import RECORD
 from streaming.disciplines.commands import Refused, place_of
 from streaming.disciplines.exchange import ExchangeCore, ExchangeOperator, ShardOutcome, ShardWork
@@ -108,17 +108,17 @@ class MulticastCore(ExchangeCore):
         kept = self.rows.table["timestamp"] if self.plan.progress else None
         return ShardOutcome(writes, outgoing, kept)
 
-    def dump(self) -> bytes:
+    def dump(self) -> str:
         """The state; peers that nothing touched cost their text only."""
         flying, ends = list(self.flying.items()), list(self.ends.items())
         head = dumps([self.next_id, self.first_waiting, flying, ends, self.rows.ids.tolist()])
         parts = [head.encode(), self.nodes.dump(), self.peers.dump().encode()]
         parts.append(to_ipc(self.rows.table) if len(self.rows.ids) else b"")
-        return join(parts)
+        return to_line(join(parts))
 
-    def load(self, state: bytes) -> None:
+    def load(self, state: str) -> None:
         """Become what ``state`` was dumped from."""
-        parts = split(state, 4)
+        parts = split(from_line(state), 4)
         self.next_id, self.first_waiting, flying, ends, ids = json.loads(parts[0])
         self.flying = dict(flying)
         self.in_flight = sum(self.flying.values())
