@@ -32,25 +32,21 @@ from streaming.verify.accounts import (
     causal_pairs,
     judge_rejects,
     match,
-    read_rejects,
     refused_copies,
 )
 from streaming.verify.added import Place
 from streaming.verify.commands import (
-    answer,
     by_subject,
     may_be_forgotten,
-    read_command,
-    read_events,
     unanswered,
-    without_commands,
 )
+from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
 from streaming.verify.group_notices import judge_notices
 from streaming.verify.group_stamps import StampJudge
-from streaming.verify.histories import Histories, History, text
-from streaming.verify.inputs import Inputs, is_due
+from streaming.verify.histories import History, text
+from streaming.verify.inputs import is_due
 from streaming.verify.memberships import (
     OPS,
     Group,
@@ -96,23 +92,13 @@ def judge(
     return verdict
 
 
-class _Judge:
+class _Judge(Evidence):
     def __init__(self, settings: GroupSettings, verdict: Verdict, material: Material) -> None:
         self.settings = settings
-        self.verdict = verdict
-        prefix, repeats = settings.header_prefix, settings.repeats_allowed
-        self.histories = Histories(verdict, settings.partitions, repeats_allowed=repeats)
+        self.histories = histories_of(settings, verdict)
+        prefix = settings.header_prefix
         self.deliveries = GroupDeliveries(verdict, self.histories, settings.output, prefix)
-        for record in material.outputs:
-            self.deliveries.take(record)
-        self.deliveries.finish()
-        self.rejects = read_rejects(verdict, material.rejects, prefix)
-        self.events = read_events(verdict, material.events, repeats=repeats)
-        self.commands = [read_command(record, OPS) for record in material.commands]
-        allowed = settings.input_commands
-        messages = without_commands(material.inputs, allowed, OPS, self.commands)
-        self.inputs = Inputs(messages, ("group",), settings.cause_header)
-        answer(verdict, self.commands, self.events)
+        super().__init__(settings, verdict, material, self.deliveries, OPS, ("group",))
         self.groups = replay(verdict, settings.groups, by_subject(self.commands))
         due = all(is_due(command.place, settings.due) for command in self.commands)
         self.pinned = judge_events(verdict, self.groups, self.events, due=due)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.verify.added import number
+from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
 from streaming.verify.group_notices import GroupNotice, Told, read_notice
 from streaming.verify.histories import Histories, History, text
@@ -114,13 +115,7 @@ class GroupDeliveries:
             version.numbers.append(added.number)
             version.messages.append(message)
         elif self.contents[message] != content:
-            self.verdict.find(
-                "two-contents",
-                lambda: (
-                    f"{record} and {self.histories.first_place(message)} are both "
-                    f"{self.name(message)}, with different bytes, headers or timestamps"
-                ),
-            )
+            find_two_contents(self.verdict, self.histories, record, message, self.name(message))
         return message
 
     def _rises(self, record: Record, history: History, added: Added, message: int) -> bool:

@@ -31,23 +31,18 @@ from streaming.verify.accounts import (
     causal_pairs,
     judge_rejects,
     match,
-    read_rejects,
 )
 from streaming.verify.added import Place
 from streaming.verify.commands import (
     Event,
-    answer,
     by_subject,
     coordinates,
     may_be_forgotten,
-    read_command,
-    read_events,
     unanswered,
-    without_commands,
 )
+from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
-from streaming.verify.histories import Histories, text
-from streaming.verify.inputs import Inputs
+from streaming.verify.histories import text
 from streaming.verify.multicast_deliveries import MulticastDeliveries
 from streaming.verify.node_ends import judge_ends
 from streaming.verify.nodes import (
@@ -85,22 +80,13 @@ def judge(
     return verdict
 
 
-class _Judge:
+class _Judge(Evidence):
     def __init__(self, settings: Settings, verdict: Verdict, material: Material) -> None:
         self.settings = settings
-        self.verdict = verdict
-        prefix, repeats = settings.header_prefix, settings.repeats_allowed
-        self.histories = Histories(verdict, settings.partitions, repeats_allowed=repeats)
+        self.histories = histories_of(settings, verdict)
+        prefix = settings.header_prefix
         self.deliveries = MulticastDeliveries(verdict, self.histories, settings.output, prefix)
-        for record in material.outputs:
-            self.deliveries.take(record)
-        self.rejects = read_rejects(verdict, material.rejects, prefix)
-        self.events = read_events(verdict, material.events, repeats=repeats)
-        self.commands = [read_command(record, OPS) for record in material.commands]
-        allowed = settings.input_commands
-        messages = without_commands(material.inputs, allowed, OPS, self.commands)
-        self.inputs = Inputs(messages, ("to", "handles"), settings.cause_header)
-        answer(verdict, self.commands, self.events)
+        super().__init__(settings, verdict, material, self.deliveries, OPS, ("to", "handles"))
         self.nodes, self.ends = replay(verdict, by_subject(self.commands))
         self.undelivered: dict[int, dict[bytes, Event]] = {}
         self.bad: dict[int, str] = {}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sequencer.judging.invariants import STAMP_ORDER
 from streaming.verify.added import number
+from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.nodes import Stamp
@@ -97,6 +98,9 @@ class MulticastDeliveries:
         if handles not in self.handles and not added.notice:
             self.handles[handles] = str(record)
 
+    def finish(self) -> None:
+        """Compare what can be compared when all have been taken: nothing here."""
+
     def _note_handles(self, key: bytes, added: Added, message: int) -> None:
         if added.valid or added.notice:
             valid = added.valid or b""
@@ -115,13 +119,7 @@ class MulticastDeliveries:
             if added.notice:
                 self.notices[message] = (added.notice, record)
         elif self.contents[message] != content:
-            self.verdict.find(
-                "two-contents",
-                lambda: (
-                    f"{record} and {self.histories.first_place(message)} are both "
-                    f"{self.name(message)}, with different bytes, headers or timestamps"
-                ),
-            )
+            find_two_contents(self.verdict, self.histories, record, message, self.name(message))
         return message
 
     def _rises(self, record: Record, history: History, added: Added, message: int) -> bool:
