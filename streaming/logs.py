@@ -19,7 +19,7 @@ from streaming.terminal import printable
 
 
 class LogFormat(Enum):
-    """How it is told."""
+    """Return the line."""
 
     TEXT = "text"
     JSON = "json"

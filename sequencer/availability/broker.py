@@ -7,7 +7,7 @@ messages; here that would let one slow publisher hold up all topics.)
 
 Publishing takes three steps: reserve (ids and slots), fill, publish. At most 16 ids of a topic, or
 its capacity, are between the first and the last: further reservations wait for the oldest of them.
-A draft that will not be published is abandoned: its readers are told that they missed it.
+A draft that will not be published is abandoned: its readers count it as missed.
 
 A publisher may also bring an id of its own (messages of another broker that are passed on, say).
 Ids that it passes over stay free until the broker is closed; a topic's first id may be any.
@@ -108,7 +108,7 @@ class LocalBroker:
 
         ``start`` is the first id to read; by default the next one to be assigned, in a topic
         without messages its first one, whatever id that will have. Ids below ``start`` never
-        come; those from ``start`` on that are gone already are told as missed.
+        come; those from ``start`` on that are gone already count as missed.
         """
         tree, rings = self._find(topic)
         if start is not None and start < 0:

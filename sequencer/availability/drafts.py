@@ -62,7 +62,7 @@ class Draft:
         self._settle(State.PUBLISHED)
 
     def abandon(self) -> None:
-        """Give the ids up: readers pass over them and are told so."""
+        """Give the ids up: readers pass over them and count them as missed."""
         self._settle(State.ABANDONED)
 
     def _settle(self, state: State) -> None:

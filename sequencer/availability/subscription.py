@@ -65,7 +65,7 @@ class Subscription:
     def read(self, timeout_s: float) -> Received:
         """The next message, waiting at most ``timeout_s`` seconds for it; then TimeoutError.
 
-        A timeout takes no effect: what was missed meanwhile is told with the next message.
+        A timeout takes no effect: what was missed meanwhile comes with the next message.
         BrokerClosed once the broker is closed, no draft is open, and nothing is left to read.
         """
         outcome = self._attempt()

@@ -107,7 +107,7 @@ class _Operations:
 
     def _to_one(self, code: int, number: int, command: ChannelCommand) -> Answer:
         answer = act(self.channels, code, number, command)
-        # Whatever begins from now on is told apart from what a reset ended.
+        # What begins from now on differs by its incarnation from what a reset ended.
         self.channels.now_ms = self.channels.clock_ms
         return answer
 

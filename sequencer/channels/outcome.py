@@ -47,7 +47,7 @@ REASONS = tuple(reason.name.lower().replace("_", "-") for reason in Reason)
 
 @dataclass(frozen=True, slots=True)
 class ChannelEvent:
-    """Something that users are told: ``gap``, ``fin``, ``epoch`` or ``retired``.
+    """Something for the events topic: ``gap``, ``fin``, ``epoch`` or ``retired``.
 
     ``position`` is the frontier at that moment (0 for a new epoch). It makes the event's id: with
     channel, incarnation and epoch it names one event of its kind for ever.
@@ -151,7 +151,7 @@ class Outcome:
     ``held_row`` gives, for each row held after the step (in the order of ``state.held``), its row
     before. Every row is exactly one of delivered, rejected, held. ``answers``: one for each
     command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
-    rows have no label. ``notices``: the events that channels are told of in their
+    rows have no label. ``notices``: the events that are also records in their channels'
     streams; of kind `reset` is one that has no event but a command's answer, and the field
     ``command``: its number.
     """

@@ -129,7 +129,7 @@ class Rules:
     for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only counted.
     ``settle_ms``: not None where a channel begins with the lowest label that came within so long.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
-    ``notices``: channels are told of events in their streams.
+    ``notices``: events of channels are also records in their streams.
     """
 
     labels: Labels

@@ -38,7 +38,7 @@ def bus1(evidence: Evidence, ended: bool) -> Anomaly | None:
     """The first of bus1's requirements that is broken, or None.
 
     What a sender has read itself is below its stamps, so with that one order of all messages
-    exists. What others have read, and told it by other means, is below them only where a queue
+    exists. What others have read, and passed on by other means, is below them only where a queue
     gets both messages.
     """
     return _first(BUS1, evidence, ended)

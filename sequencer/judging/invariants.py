@@ -135,7 +135,7 @@ def pairwise_order(histories: Mapping[Any, Sequence[Any]]) -> Anomaly | None:
     for knot in graph.knots():
         pair = inverted_pair(knot)
         if pair:
-            return Anomaly(PAIRWISE_ORDER, _told(graph, histories, pair))
+            return Anomaly(PAIRWISE_ORDER, _words(graph, histories, pair))
     return None
 
 
@@ -155,12 +155,12 @@ def acyclic(
     for knot in knots:
         pair = inverted_pair(knot)
         if pair:
-            return Anomaly(PAIRWISE_ORDER, _told(graph, histories, pair))
+            return Anomaly(PAIRWISE_ORDER, _words(graph, histories, pair))
     if not knots:
         return None
     cycles = [shortest_cycle(knot, 2 if len(graph.causes) else 3) for knot in knots]
     shortest = min(cycles, key=len)
-    return Anomaly(ACYCLIC, _told(graph, histories, shortest))
+    return Anomaly(ACYCLIC, _words(graph, histories, shortest))
 
 
 def causality(
@@ -180,7 +180,7 @@ def causality(
     for knot in knots:
         hops = effect_first(knot)
         if hops:
-            return Anomaly(CAUSALITY, _told(graph, histories, hops))
+            return Anomaly(CAUSALITY, _words(graph, histories, hops))
     return None
 
 
@@ -264,7 +264,7 @@ def stamp_order(
     return None
 
 
-def _told(
+def _words(
     graph: DeliveryGraph,
     histories: Mapping[Any, Sequence[Any]],
     hops: Iterable[Hop],

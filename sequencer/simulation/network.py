@@ -111,7 +111,7 @@ class Network:
         return True
 
     def switch(self, group: str) -> None:
-        """Tell the ingress of a group of changes; it is told at its restart if it is down now."""
+        """Tell the ingress of a group of changes; at its restart if it is down now."""
         node = self.machine(self.ingress_at[group])
         if not node.up:
             return

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from streaming.disciplines.channels.labels import LABEL_KINDS
 from streaming.settings.values import key_path
 
-TOLD = {
+SENTENCES = {
     "missing": "is missing; it has no default",
     "int_type": "must be a whole number, without quotes",
     "bool_type": "must be true or false, without quotes",
@@ -63,8 +63,8 @@ def _line(fault: Any, model: type[BaseModel], path: list[str]) -> str:
         words = f"must be {context['expected']}".replace("'", '"')
     elif kind == "value_error":
         words = str(context["error"])
-    elif kind in TOLD:
-        words = TOLD[kind].format(**context).replace("'", '"')
+    elif kind in SENTENCES:
+        words = SENTENCES[kind].format(**context).replace("'", '"')
     else:
         words = fault["msg"]
     return f"{key_path([*path, *parts])}: {words}"

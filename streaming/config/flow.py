@@ -105,7 +105,7 @@ def _share(one: Use, other: Use) -> bool:
     """Whether two may use the same topic: readers may, and a reader and another's writer."""
     roles = {one.role, other.role}
     if one.pipeline == other.pipeline:
-        return roles == {"input"}  # a topic named twice is told elsewhere
+        return roles == {"input"}  # a topic that is named twice is another fault
     if "transit" in roles or roles == {"commands"}:
         return False
     if "commands" in roles:

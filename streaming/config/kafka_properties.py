@@ -103,7 +103,7 @@ NOT_SERVED = {
     ),
     **dict.fromkeys(
         _names("ssl.ca.certificate.stores ssl.curves.list ssl.sigalgs.list"),
-        "the service cannot be told so; set it in the system's OpenSSL, and leave it out here",
+        "the service has no such setting; set it in the system's OpenSSL, and leave it out here",
     ),
 }
 """Passing over these would change who is trusted, or as whom the service comes: refused."""
@@ -171,8 +171,8 @@ def _value_fault(name: str, text: str) -> str | None:
         return f"must be a whole number of milliseconds, not {text!r}"
     words = WORDS.get(name)
     if words is not None and text.lower() not in {word.lower() for word in words}:
-        told = ", ".join(f'"{word}"' for word in words)
-        return f"{text!r} is none; write one of {told}"
+        allowed = ", ".join(f'"{word}"' for word in words)
+        return f"{text!r} is none; write one of {allowed}"
     return None
 
 

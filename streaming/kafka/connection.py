@@ -176,7 +176,7 @@ def is_fenced(error: Any) -> bool:
 
 
 def flush(producer: Any, limit_s: float) -> int:
-    """Wait until Kafka has told what became of every message; how many it has not told of.
+    """Wait until every message was acknowledged or failed; return how many were neither.
 
     Raises KafkaException as soon as the producer is fenced. The producer's own `flush` goes on with
     its callbacks then, while that exception is pending already: they fail with SystemError.

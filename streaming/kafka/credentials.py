@@ -88,34 +88,34 @@ def _login(given: Given, mechanism: str, jaas: Given) -> dict[str, str]:
 
 def _kerberos(given: Given, jaas: Given) -> dict[str, str]:
     java = {"principal": "principal", "keytab": "keyTab", "service.name": "serviceName"}
-    told = {name: jaas.get(option) for name, option in java.items()}
-    told |= {name: given[KERBEROS + name] for name in java if KERBEROS + name in given}
-    return {KERBEROS + name: text for name, text in told.items() if text is not None}
+    found = {name: jaas.get(option) for name, option in java.items()}
+    found |= {name: given[KERBEROS + name] for name in java if KERBEROS + name in given}
+    return {KERBEROS + name: text for name, text in found.items() if text is not None}
 
 
 def _oauth(given: Given, jaas: Given) -> dict[str, str]:
     names = ("client.id", "client.secret", "scope", "extensions", "token.endpoint.url", "config")
-    told = {OAUTH + name: given[OAUTH + name] for name in names if OAUTH + name in given}
+    found = {OAUTH + name: given[OAUTH + name] for name in names if OAUTH + name in given}
     unsecure = "enable.sasl.oauthbearer.unsecure.jwt"
-    told |= {unsecure: given[unsecure]} if unsecure in given else {}
+    found |= {unsecure: given[unsecure]} if unsecure in given else {}
     java = {"client.id": "clientId", "client.secret": "clientSecret", "scope": "scope"}
     for name, option in java.items():
         credential = given.get(f"{OAUTH}client.credentials.{name}", jaas.get(option))
         if credential is not None:
-            told.setdefault(OAUTH + name, credential)
+            found.setdefault(OAUTH + name, credential)
     extensions = [
         f"{name.removeprefix(EXTENSION)}={text}"
         for name, text in jaas.items()
         if name.startswith(EXTENSION)
     ]
     if extensions:
-        told.setdefault(f"{OAUTH}extensions", ",".join(extensions))
+        found.setdefault(f"{OAUTH}extensions", ",".join(extensions))
     claims = _unsecured(jaas)
-    if claims and not told.keys() & {unsecure, f"{OAUTH}token.endpoint.url"}:
-        told |= {unsecure: "true", f"{OAUTH}config": claims}
+    if claims and not found.keys() & {unsecure, f"{OAUTH}token.endpoint.url"}:
+        found |= {unsecure: "true", f"{OAUTH}config": claims}
     _check_handler(given.get("sasl.login.callback.handler.class"))
-    method = given.get(f"{OAUTH}method", "oidc" if f"{OAUTH}token.endpoint.url" in told else "")
-    return {**told, f"{OAUTH}method": method} if method else told
+    method = given.get(f"{OAUTH}method", "oidc" if f"{OAUTH}token.endpoint.url" in found else "")
+    return {**found, f"{OAUTH}method": method} if method else found
 
 
 def _unsecured(jaas: Given) -> str:

@@ -1,4 +1,4 @@
-"""Values with a format of their own: durations, names, topics, and how their faults are told."""
+"""Values with a format of their own: durations, names, topics, and the words of their faults."""
 
 from __future__ import annotations
 

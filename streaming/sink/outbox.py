@@ -121,16 +121,16 @@ class Outbox(PartitionRequests):
         queue = self.waiting.get(place)
         return queue is not None and len(queue) > 0 and queue[0] is data
 
-    def _sort_out(self, place: Place, told: Any) -> None:
+    def _sort_out(self, place: Place, answer: Any) -> None:
         """Send what is left of a batch without the records that are refused."""
         topic, partition = place
         queue = self.waiting.pop(place)
         self.waiting_bytes -= sum(map(len, queue))
         (batch, self.sequences[place]), *behind = (unfinished(each, partition) for each in queue)
-        if FOR_GOOD[told.error_code] == TOO_LARGE and batch.count > 1:
+        if FOR_GOOD[answer.error_code] == TOO_LARGE and batch.count > 1:
             self.too_large[topic] = min(batch.size, self.too_large.get(topic, sys.maxsize))
         in_order = self.transactional_id is None
-        refusals, again = sorted_out(topic, batch, told, in_order=in_order)
+        refusals, again = sorted_out(topic, batch, answer, in_order=in_order)
         self.refusals += refusals
         if refusals and in_order:
             self.stopped.add(place)

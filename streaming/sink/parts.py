@@ -35,7 +35,7 @@ from streaming.arrow.histograms import LATENCY_MS, counted, together
 from streaming.arrow.schemas import is_encoded
 from streaming.sink.progress import Part
 from streaming.wire.encoded import (
-    TOLD,
+    NUMBERS,
     batches_of,
     headers_in,
     partitions_in,
@@ -193,7 +193,7 @@ def _units(table: pa.Table) -> Iterator[tuple[pa.Table, int]]:
 def _look(topic: str, unit: pa.Table, rows: int) -> int:
     """A checksum of what the last of a unit's first ``rows`` records looks like."""
     if is_encoded(unit):
-        (last,) = unit.select(TOLD).to_pylist()
+        (last,) = unit.select(NUMBERS).to_pylist()
         last["bytes"] = len(unit["body"][0].as_buffer())
     else:
         (last,) = unit.slice(rows - 1, 1).to_pylist()

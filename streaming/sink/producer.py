@@ -181,7 +181,7 @@ class BatchProducer:
             self.brokers.reset()
             raise failures.unavailable(
                 doing,
-                _told(failure),
+                _reason(failure),
                 transactional=self.transactional,
                 too_large=isinstance(failure, TOO_LARGE),
             ) from failure
@@ -217,7 +217,7 @@ class BatchProducer:
         return Session(self.id, *self.producer)
 
 
-def _told(error: KafkaError) -> str:
+def _reason(error: KafkaError) -> str:
     """What an error says, in a sentence."""
     said = ", ".join(str(arg) for arg in error.args if str(arg).strip())
     name = getattr(error, "message", "") or type(error).__name__

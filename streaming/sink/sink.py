@@ -40,7 +40,7 @@ from streaming.sink.writer import make_producer, writer_for
 from streaming.spark.stream_end import until_end
 
 SUMMARY = "report string"
-"""A `Report` as text: one row of each partition in which a shard told of itself."""
+"""A `Report` as text: one row of each partition in which a shard reported."""
 
 Row = dict[str, Any]
 """A row of `streaming.arrow.output.OUTPUT`."""
@@ -71,7 +71,7 @@ class Written:
 class Report:
     """What the driver learns of a partition's part of a batch.
 
-    ``wrote``: whether there was anything to write. ``totals``: of each shard that told of itself,
+    ``wrote``: whether there was anything to write. ``totals``: of each shard that reported,
     with its number, as JSON. ``refused``: records that Kafka refused for good, in words of JSON;
     where there are any, nothing is written. ``answers``: to commands, for the log.
     """
@@ -94,7 +94,8 @@ class Report:
         """The inverse of :meth:`to_text`."""
         head, *lines = text.split("\n")
         partition, wrote, written, refused, answers = json.loads(head)
-        totals = [(int(shard), told) for shard, _, told in (line.partition(" ") for line in lines)]
+        pairs = (line.partition(" ") for line in lines)
+        totals = [(int(shard), counts) for shard, _, counts in pairs]
         return cls(partition, wrote, Written(**written), totals, refused, answers)
 
 

@@ -1,4 +1,4 @@
-"""What a batch reads of Kafka, told to Spark's driver; and what a worker reads of it."""
+"""The offsets of a batch, for Spark's driver; and the records of a share of them, for a worker."""
 
 from __future__ import annotations
 

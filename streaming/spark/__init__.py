@@ -7,7 +7,7 @@ one has moved.
 - the driver's process: `jvm` (started early), `class_archive` (what makes it start quickly),
   `scratch` (temporary files), `session` (settings, start and end), `processes`;
 - Python workers: `worker_entry` and `worker_daemon` (PySpark's daemon, changed), `fork_server`
-  (imports once for all of them), `stream_end` (a cut input told from a whole one);
+  (imports once for all of them), `stream_end` (the end of a whole input, and of one that was cut);
 - executors on other hosts: `cluster` (waited for), `preflight` (checked), `worker_archive` (what
   they need, packed);
 - queries: `stream` (a source that the driver's Python is), `queries` (run and stopped),

@@ -48,7 +48,7 @@ class ClassArchive:
         return self.path is None
 
     def options(self) -> str:
-        """What the JVM is to be told, quoted as in `spark.driver.extraJavaOptions`."""
+        """The options for the JVM, quoted as in `spark.driver.extraJavaOptions`."""
         name, file = ("ArchiveClassesAtExit", self.new)
         if self.path is not None:
             name, file = ("SharedArchiveFile", self.path)

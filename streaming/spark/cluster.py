@@ -30,7 +30,7 @@ SETTLE_SECONDS = 30
 REMIND_SECONDS = 60
 POLL_SECONDS = 0.2
 CROWDED = 4
-"""State partitions for a core, beyond which it is told."""
+"""State partitions for a core, beyond which a warning is logged."""
 
 Say = Callable[[str], None]
 
@@ -41,7 +41,7 @@ def is_local_master(master: str) -> bool:
 
 
 def wait_for_master(master: str, stopping: Stopping, say: Say) -> bool:
-    """Wait until a standalone master listens; False when told to stop meanwhile.
+    """Wait until a standalone master listens; False if it has to stop meanwhile.
 
     ConfigError where its address is none, JobFailed where nobody listens for a minute. Spark itself
     would go on for a minute, and then end in the middle of its start.
@@ -50,7 +50,7 @@ def wait_for_master(master: str, stopping: Stopping, say: Say) -> bool:
         return True
     addresses = [_address(each, master) for each in master.removeprefix(STANDALONE).split(",")]
     deadline = time.monotonic() + MASTER_SECONDS_MAX
-    told = False
+    was_said = False
     while not stopping.is_set():
         if any(map(_listens, addresses)):
             return True
@@ -60,9 +60,9 @@ def wait_for_master(master: str, stopping: Stopping, say: Say) -> bool:
                 "Nothing was started.",
                 'Start it, or correct [spark] "spark.master"; its log says its own address.',
             )
-        if not told:
+        if not was_said:
             say(f"No Spark master listens at {master}. Waiting for it.")
-        told = True
+        was_said = True
         stopping.wait(1)
     return False
 
@@ -106,23 +106,23 @@ class Cluster:
         return misfits(self.context.defaultParallelism, partitions)
 
     def wait_for_cores(self, stopping: Stopping) -> bool:
-        """Wait until executors are there; False when told to stop meanwhile.
+        """Wait until executors are there; False if it has to stop meanwhile.
 
         All the wanted cores, or after a while some of them.
         """
         began = reminded = time.monotonic()
-        told = self.local
+        was_said = self.local
         while not stopping.is_set():
             self.require_alive()
             cores = 0 if self.local else self.cores()
             waited = time.monotonic() - began
             if self.local or cores >= self.wanted or (cores and waited > SETTLE_SECONDS):
-                if told and not self.local:
+                if was_said and not self.local:
                     self.say(f"{cores} cores of {self.master} are there")
                 return True
-            if (waited > 2 and not told) or time.monotonic() - reminded > REMIND_SECONDS:
+            if (waited > 2 and not was_said) or time.monotonic() - reminded > REMIND_SECONDS:
                 self.say(self._waiting(cores))
-                told, reminded = True, time.monotonic()
+                was_said, reminded = True, time.monotonic()
             stopping.wait(POLL_SECONDS)
         return False
 
@@ -167,20 +167,20 @@ def misfits(cores: int, partitions: Mapping[str, int]) -> list[str]:
     """What is said where cores and state partitions (by pipeline) do not fit, a line each."""
     remedy = "`sequencer rescale` changes that"
     cores_here = count(cores, "core")
-    told = []
+    warnings = []
     if sum(partitions.values()) < cores:
         have = ", ".join(f"{name} {number}" for name, number in partitions.items())
-        told.append(
+        warnings.append(
             f"{cores} cores, but fewer state partitions ({have}): the others have nothing to step; "
             f"{remedy}"
         )
-    told += [
+    warnings += [
         f"{name}: {number} state partitions for {cores_here}: each is a commit and a transaction "
         f"in every batch; {remedy}"
         for name, number in partitions.items()
         if number > CROWDED * cores
     ]
-    return told
+    return warnings
 
 
 def _wanted(spark: dict[str, str]) -> int:

@@ -59,7 +59,7 @@ class ForkServer:
             )
 
     @property
-    def told(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """What the JVM's environment says of it."""
         return {ADDRESS: self.address}
 
@@ -103,14 +103,14 @@ def _become(asker: socket.socket) -> None:
         if not part:
             raise ConnectionError("the daemon that Spark started has ended")
         message += part
-    told = json.loads(message)
+    request = json.loads(message)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     os.environ.clear()
-    os.environ.update(told["environment"])
-    sys.path[:] = told["path"]
-    sys.argv[1:] = told["words"]
+    os.environ.update(request["environment"])
+    sys.path[:] = request["path"]
+    sys.argv[1:] = request["words"]
     asker.sendall(b"1")
     asker.detach()  # closed with this process
 

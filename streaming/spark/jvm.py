@@ -1,7 +1,7 @@
 """The JVM that Spark runs in: started early, while Python still imports and asks Kafka.
 
 PySpark starts its JVM when a session is asked for and waits for it. Here the same script is started
-at once (`Jvm`), and PySpark is told where it listens when the session is made.
+at once (`Jvm`), and PySpark gets its address when the session is made.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Jvm:
                 "SPARK_HOME": str(home),
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),
-                **(server.told if server is not None else {}),
+                **(server.environment if server is not None else {}),
             },
         )
         if self._process.stderr is not None:
@@ -94,7 +94,7 @@ class Jvm:
         from pyspark import SparkContext, accumulators  # noqa: PLC0415  (while the JVM starts)
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-        os.environ["PYSPARK_PIN_THREAD"] = "true"  # what is told of a job is told to its thread
+        os.environ["PYSPARK_PIN_THREAD"] = "true"  # the properties of a job are those of its thread
         listening = self._listening()
         os.environ.update(listening)
         try:

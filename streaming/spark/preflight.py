@@ -46,7 +46,7 @@ NOTHING = "Nothing was started."
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Executor:
     """What a task found: ``versions`` of Python, packages and our own code; ``faults``."""
 
     host: str
@@ -63,10 +63,10 @@ class Check:
     kafka: dict[str, Any]
     brokers: tuple[tuple[str, int], ...]
 
-    def __call__(self, _rows: Iterator[Any]) -> Iterator[Told]:
+    def __call__(self, _rows: Iterator[Any]) -> Iterator[Executor]:
         """Look, and tell."""
         faults = [*self._imports(), *self._reaches()]
-        yield Told(socket.gethostname(), sys.executable, versions(), tuple(faults))
+        yield Executor(socket.gethostname(), sys.executable, versions(), tuple(faults))
 
     def _imports(self) -> Iterator[str]:
         for name in self.modules:
@@ -122,7 +122,7 @@ def source_digest() -> str:
 def require_fit(
     session: SparkSession, config: Config, names: Iterable[str], cluster: Cluster, stop: Stopping
 ) -> bool:
-    """Check the executors; False when told to stop meanwhile.
+    """Check the executors; False if it has to stop meanwhile.
 
     ConfigError that names what is wrong, where, and what to do.
     """
@@ -134,22 +134,22 @@ def require_fit(
     check = Check(modules, client_settings.words(config), tuple(there.values()))
     context = session.sparkContext
 
-    def ask() -> list[Told]:
+    def ask() -> list[Executor]:
         return list(context.parallelize(range(tasks), tasks).mapPartitions(check).collect())
 
-    told = _until(stop, cluster, ask)
-    if told is None:
+    executors = _until(stop, cluster, ask)
+    if executors is None:
         return False
-    _judge(told, config)
+    _judge(executors, config)
     root = config.service.checkpoint
     _until(stop, cluster, lambda: require_shared(session, root, tasks))
     return not stop.is_set()
 
 
-def _judge(told: Iterable[Told], config: Config) -> None:
+def _judge(executors: Iterable[Executor], config: Config) -> None:
     """ConfigError where executors differ from the driver, or found something."""
     mine, faults = versions(), []
-    for each in told:
+    for each in executors:
         where = f"executor on {each.host} ({each.python})"
         faults += [f"{where}: {config.hide(fault)}" for fault in each.faults]
         for name, version in each.versions.items():
@@ -190,12 +190,12 @@ def require_shared(session: SparkSession, root: str, tasks: int) -> None:
 
 
 def _cause(error: Exception) -> str:
-    told = as_sequencer_error(str(error))
-    return told.message.removeprefix("The query stopped: ").rstrip(".")
+    failure = as_sequencer_error(str(error))
+    return failure.message.removeprefix("The query stopped: ").rstrip(".")
 
 
 def _until(stop: Stopping, cluster: Cluster, work: Any) -> Any:
-    """What ``work`` gives; None when told to stop meanwhile. Its errors as ours."""
+    """What ``work`` gives; None if it has to stop meanwhile. Its errors as ours."""
     outcome: dict[str, Any] = {}
 
     def act() -> None:

@@ -180,7 +180,7 @@ def _fork_server(settings: Mapping[str, str], scratch: Scratch) -> ForkServer | 
 
 
 def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArchive | None]:
-    """What Spark and its JVM are told, and where that JVM's classes are kept."""
+    """Properties of Spark and its JVM, and where that JVM's classes are kept."""
     places = [config.service.checkpoint, to or config.service.checkpoint]
     own = {name: str(value) for name, value in config.spark.items()}
     master = own.get("spark.master", DEFAULT_MASTER)
@@ -222,14 +222,14 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
 
 
 def _java_options(given: str, *, rows: bool) -> list[str]:
-    """What the driver's JVM is told; ``given`` is the user's own, and comes after ours.
+    """The options of the driver's JVM; ``given`` are the user's own, and come after ours.
 
     ``rows``: whether it has work with each record.
     """
     compiled = WELL_COMPILED if rows else QUICKLY_COMPILED
     options = [f"-Dlog4j2.configurationFile={_log_settings()}", *compiled]
-    told = " ".join([given, *(os.environ.get(name, "") for name in JAVA_VARIABLES)])
-    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", told):
+    all_options = " ".join([given, *(os.environ.get(name, "") for name in JAVA_VARIABLES)])
+    if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", all_options):
         options.append("-XX:+UseSerialGC")
     return [*options, given]
 
@@ -274,8 +274,8 @@ def _refused(error: Exception, config: Config) -> ConfigError:
 
 def remarks(config: Config) -> list[str]:
     """What the configuration says in vain, or at a price; a line each."""
-    told = passed_over(config.kafka.properties)
-    told += [
+    warnings = passed_over(config.kafka.properties)
+    warnings += [
         f"{name} = {config.spark[name]} is passed over: exactly-once and the order rest on {value}"
         for name, value in SESSION.items()
         if config.spark.get(name, value) != value
@@ -283,11 +283,11 @@ def remarks(config: Config) -> list[str]:
     service = config.service
     of_objects = is_s3(service.checkpoint) or is_gs(service.checkpoint)
     if of_objects and service.trigger.ms < OBJECTS_TRIGGER_MS:
-        told.append(
+        warnings.append(
             f"service.trigger = {service.trigger.ms} ms: on an object store each batch costs some "
             'hundred requests; "5 s" costs less'
         )
-    return told
+    return warnings
 
 
 def local(config: Config) -> Config:

@@ -117,9 +117,9 @@ class SparkFiles:
         """
         done = other._files.read(f"offsets/{other._last('commits')}")
         version, settings, *sources = done.decode().splitlines()
-        told = json.loads(settings)
-        told["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
-        offsets = "\n".join([version, json.dumps(told, separators=(",", ":")), *sources])
+        first = json.loads(settings)
+        first["conf"]["spark.sql.shuffle.partitions"] = str(state_partitions)
+        offsets = "\n".join([version, json.dumps(first, separators=(",", ":")), *sources])
         self._put("offsets/0", offsets.encode())
         self._files.remove("sources")
         for name, is_file in other._files.names("sources", recursive=True):
@@ -153,8 +153,8 @@ class SparkFiles:
 def _is_whole(entry: bytes) -> bool:
     """Whether an entry of Spark's logs is: a version, then lines of JSON, or "-" for no offset."""
     version, *lines = entry.decode(errors="replace").split("\n")
-    told = [line for line in lines if line != "-"]
-    return bool(re.fullmatch(r"v\d+", version) and told) and all(map(_is_json, told))
+    entries = [line for line in lines if line != "-"]
+    return bool(re.fullmatch(r"v\d+", version) and entries) and all(map(_is_json, entries))
 
 
 def _is_json(text: str | bytes) -> bool:

@@ -149,7 +149,7 @@ class Stream:
     def _give(self, answer: Any) -> Any:
         """What Java is to get, kept until it has it.
 
-        Java is told a number. Where Python collects garbage before Java has looked it up, the
+        Java gets a number. Where Python collects garbage before Java has looked it up, the
         gateway may forget the object first, and Java gets a null.
         """
         self._given.append(answer)

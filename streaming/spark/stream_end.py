@@ -1,4 +1,4 @@
-"""The end of a worker's input, told apart from a connection that was cut.
+"""The end of a worker's input, as distinct from a connection that was cut.
 
 Arrow's stream format closes with an end-of-stream marker (a continuation word and a length of 0),
 which its readers do not ask for: bytes that end between two messages end their stream, too. Spark

@@ -6,7 +6,7 @@ A worker whose input ends before its end-of-stream marker raises (`streaming.spa
 of PySpark's takes rows that were cut off, as the stage before it failed, for all of them.
 
 When a batch fails, Spark closes the connections of workers that still run; that is no fault of
-theirs, and what failed is told elsewhere: they print no stack trace.
+theirs, and failures are reported elsewhere: they print no stack trace.
 
 A SIGTERM that everybody gets, as from systemd, leaves the running batch its workers.
 

@@ -25,8 +25,8 @@ def handed_over(address: str) -> bool:
         server.settimeout(TAKEN_SECONDS_MAX)
         try:
             server.connect(address)
-            told = {"environment": dict(os.environ), "path": sys.path, "words": sys.argv[1:]}
-            message = json.dumps(told).encode()
+            request = {"environment": dict(os.environ), "path": sys.path, "words": sys.argv[1:]}
+            message = json.dumps(request).encode()
             socket.send_fds(server, [len(message).to_bytes(4, "big")], [0, 1, 2])
             server.sendall(message)
             taken = server.recv(1)

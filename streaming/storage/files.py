@@ -1,7 +1,7 @@
 """Where checkpoints lie (folders, HDFS, object stores), and the service's own way to files there.
 
 Spark goes its own way to the same files, through Hadoop's clients; what [spark] tells those, the
-clients here are told, too.
+clients here get, too.
 """
 
 from __future__ import annotations
@@ -167,11 +167,11 @@ def _open(location: str, spark: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
     if is_local(location):
         return fs.LocalFileSystem(), local_path(location)
     if is_s3(location):
-        return fs.S3FileSystem(**_s3_options(_told(spark, "fs.s3a."))), rest
+        return fs.S3FileSystem(**_s3_options(_settings(spark, "fs.s3a."))), rest
     if is_gs(location):
-        return fs.GcsFileSystem(**_gs_options(_told(spark, "fs.gs."))), rest
+        return fs.GcsFileSystem(**_gs_options(_settings(spark, "fs.gs."))), rest
     if scheme(location) in HDFS:
-        return _hdfs(location, _told(spark)), urlsplit(location).path
+        return _hdfs(location, _settings(spark)), urlsplit(location).path
     try:
         files, path = fs.FileSystem.from_uri(location)
     except ValueError as error:
@@ -183,7 +183,7 @@ def _open(location: str, spark: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
     return files, path
 
 
-def _told(spark: Mapping[str, str], prefix: str = "") -> dict[str, str]:
+def _settings(spark: Mapping[str, str], prefix: str = "") -> dict[str, str]:
     """What Spark tells Hadoop's client of names that begin so."""
     begin = HADOOP + prefix
     return {
@@ -193,29 +193,29 @@ def _told(spark: Mapping[str, str], prefix: str = "") -> dict[str, str]:
     }
 
 
-def _s3_options(told: dict[str, str]) -> dict[str, Any]:
+def _s3_options(settings: dict[str, str]) -> dict[str, Any]:
     """For Arrow's client; the rest is the environment's in both."""
-    before, _, address = told.get("endpoint", "").rpartition("://")
-    plain = before == "http" or told.get("connection.ssl.enabled") == "false"
+    before, _, address = settings.get("endpoint", "").rpartition("://")
+    plain = before == "http" or settings.get("connection.ssl.enabled") == "false"
     options = {
         "endpoint_override": address,
-        "access_key": told.get("access.key"),
-        "secret_key": told.get("secret.key"),
-        "session_token": told.get("session.token"),
-        "region": told.get("endpoint.region"),
+        "access_key": settings.get("access.key"),
+        "secret_key": settings.get("secret.key"),
+        "session_token": settings.get("session.token"),
+        "region": settings.get("endpoint.region"),
         "scheme": "http" if plain else "",
     }
     return {name: value for name, value in options.items() if value}
 
 
-def _gs_options(told: dict[str, str]) -> dict[str, Any]:
+def _gs_options(settings: dict[str, str]) -> dict[str, Any]:
     """For Arrow's client; who we are is the environment's in both."""
-    before, _, address = told.get("storage.root.url", "").rpartition("://")
+    before, _, address = settings.get("storage.root.url", "").rpartition("://")
     options = {
         "endpoint_override": address.rstrip("/"),
         "scheme": before,
-        "anonymous": told.get("auth.type") == "UNAUTHENTICATED",
-        "project_id": told.get("project.id"),
+        "anonymous": settings.get("auth.type") == "UNAUTHENTICATED",
+        "project_id": settings.get("project.id"),
         "retry_time_limit": timedelta(seconds=GS_SECONDS_MAX),
     }
     return {name: value for name, value in options.items() if value}
@@ -228,7 +228,7 @@ class _Replacing(fs.FSSpecHandler):  # type: ignore[misc]
         self.fs.mv(src, dest, overwrite=True)
 
 
-def _hdfs(location: str, told: dict[str, str]) -> fs.FileSystem:
+def _hdfs(location: str, settings: dict[str, str]) -> fs.FileSystem:
     """HDFS without Java: commands that only look need no JVM."""
     try:
         from hdfs_native.fsspec import HdfsFileSystem  # noqa: PLC0415  (for who has HDFS)
@@ -239,5 +239,5 @@ def _hdfs(location: str, told: dict[str, str]) -> fs.FileSystem:
             "Install it: pip install 'spark-sequencer[hdfs]'.",
         ) from error
     parts = urlsplit(location)
-    words = {HDFS_ATTEMPTS: HDFS_ATTEMPTS_MAX, **told}
+    words = {HDFS_ATTEMPTS: HDFS_ATTEMPTS_MAX, **settings}
     return fs.PyFileSystem(_Replacing(HdfsFileSystem(parts.hostname, parts.port, **words)))

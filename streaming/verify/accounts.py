@@ -88,23 +88,23 @@ def judge_rejects(
         if rejected.origin in seen:
             if not repeats or seen[rejected.origin] != hash((rejected.content, rejected.reason)):
                 verdict.find(
-                    "reject-repeat", f"{rejected.told}: {rejected.origin} was rejected before"
+                    "reject-repeat", f"{rejected.where}: {rejected.origin} was rejected before"
                 )
             continue
         seen[rejected.origin] = hash((rejected.content, rejected.reason))
         record = inputs.find(rejected.origin)
         if record is None:
             verdict.find(
-                "invented", f"{rejected.told} names the input {rejected.origin}: there is none"
+                "invented", f"{rejected.where} names the input {rejected.origin}: there is none"
             )
             continue
         inputs.rejected[record] = 1
         cut = rejected.without_value or rejected.without_all
         if not cut and inputs.content[record] != rejected.content:
-            verdict.find("reject-altered", f"{rejected.told} differs from {inputs.told(record)}")
+            verdict.find("reject-altered", f"{rejected.where} differs from {inputs.where(record)}")
         if not fits(record, rejected.reason):
-            where = inputs.told(record)
-            verdict.find("wrong-reason", f"{rejected.told}: {rejected.reason} does not fit {where}")
+            witness = f"{rejected.where}: {rejected.reason} does not fit {inputs.where(record)}"
+            verdict.find("wrong-reason", witness)
 
 
 def match(
@@ -114,7 +114,7 @@ def match(
     messages: Messages,
     histories: Histories,
 ) -> tuple[array[int], set[int]]:
-    """The input of each message (-1: none) and the messages whose input cannot be told for sure.
+    """The input of each message (-1: none) and the messages whose input is not certain.
 
     ``order``: the messages, those of one sender in the order that the service gave them.
     """
@@ -144,12 +144,12 @@ def refused_copies(
         record = inputs.find(place) if place is not None else None
         key = str(event.fields.get("destination", "")).encode()
         if record is None or event.fields.get("reason") not in REFUSALS:
-            verdict.find("wrong-undelivered", f"{event.told}: there is no such message")
+            verdict.find("wrong-undelivered", f"{event.where}: there is no such message")
             continue
         message = inputs.message[record]
         history = histories.by_key.get(key)
         if message >= 0 and history is not None and history.has(message):
-            verdict.find("wrong-undelivered", f"{event.told}: {text(key)} got it")
+            verdict.find("wrong-undelivered", f"{event.where}: {text(key)} got it")
         copies.add((key, message))
     return copies
 
@@ -165,17 +165,17 @@ def _without_input(
     elif inputs.rejected[record]:
         kind = "rejected-and-delivered"
 
-    def told() -> str:
+    def twice() -> str:
         text = f"{messages.name(message)}, got by {histories.first_place(message)}"
         if record < 0:
             return f"{text}: no input has this sender, value, headers and timestamp"
         if inputs.rejected[record]:
-            return f"{text}: its input {inputs.told(record)} was rejected"
+            return f"{text}: its input {inputs.where(record)} was rejected"
         taken = inputs.message[record]
         other = f"{messages.name(taken)}, got by {histories.first_place(taken)}"
-        return f"{text}: its input {inputs.told(record)} is {other}, too"
+        return f"{text}: its input {inputs.where(record)} is {other}, too"
 
-    return kind, told
+    return kind, twice
 
 
 def causal_pairs(
@@ -199,7 +199,7 @@ def causal_pairs(
             if place not in lying:
                 if histories.repeats_allowed or not inputs.due(record, due):
                     continue  # it may be the place of a repeat, or a new one
-                witness = f"{inputs.told(record)} names {text(name)}: no delivery lies there"
+                witness = f"{inputs.where(record)} names {text(name)}: no delivery lies there"
                 verdict.find("bad-cause", witness)
             elif effect >= 0:
                 caused.append((lying[place], effect))
@@ -235,7 +235,7 @@ class SenderLines:
     ) -> None:
         """Whether messages of one ``line`` come in the order of sending, partition by partition.
 
-        ``told`` gives the words for two messages of which the first was sent later.
+        ``words`` gives the words for two messages of which the first was sent later.
         """
         latest: dict[tuple[object, bytes | None, int], int] = {}
         inputs = self.inputs
@@ -246,7 +246,7 @@ class SenderLines:
             name = (line(message), inputs.senders[record], inputs.partition[record])
             before = latest.get(name)
             if before is not None and inputs.offset[self.of[before]] > inputs.offset[record]:
-                sent = f"{inputs.told(record)} was sent before {inputs.told(self.of[before])}"
+                sent = f"{inputs.where(record)} was sent before {inputs.where(self.of[before])}"
                 self.verdict.find(SENDER_ORDER, f"{sent}, but {names_of(before, message)}")
                 continue
             latest[name] = message

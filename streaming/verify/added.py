@@ -45,7 +45,7 @@ class Reject:
     ``gap``, ``detail``: the headers `reject-after`, `reject-gap` and `reject-detail`.
     """
 
-    told: str
+    where: str
     origin: Place
     reason: str
     content: int

@@ -71,7 +71,7 @@ class Notices:
         if any(event.get(each) != value for each, value in detail.items() if each != "at"):
             return f"its detail is not the event {name}"
         if (key, name) in self.seen:
-            return f"its channel was told of {name} before"
+            return f"its channel has a notice of {name} already"
         self.seen.add((key, name))
         if word == "reset":
             life.ended = True

@@ -25,7 +25,7 @@ COORDINATES = ("topic", "partition", "offset")
 class Event:
     """An event with its key and where it lies."""
 
-    told: str
+    where: str
     key: bytes | None
     kind: str
     fields: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Command:
     ``in_input``: it is a record of an input, of a ``sender``.
     """
 
-    told: str
+    where: str
     place: Place
     id: str | None
     op: str = ""
@@ -128,7 +128,7 @@ def without_commands(
 
 
 def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> None:
-    """Give each command its answers; what no command can have is told."""
+    """Give each command its answers; report answers that no command can have."""
     at = {command.place: command for command in commands}
     for event in events:
         if event.kind not in (DONE, REFUSED):
@@ -137,23 +137,23 @@ def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> No
         command = at.get(place) if place is not None else None
         if command is None:
             verdict.find(
-                "invented-answer", f"{event.told} answers a command that is not at {place}"
+                "invented-answer", f"{event.where} answers a command that is not at {place}"
             )
             continue
         command.answers.append(event)
         if len(command.answers) > 1:
-            first = command.answers[0].told
-            verdict.find("answered-twice", f"{command.told}: by {first} and by {event.told}")
+            first = command.answers[0].where
+            verdict.find("answered-twice", f"{command.where}: by {first} and by {event.where}")
         if event.fields.get("command") != command.id and command.id is not None:
-            verdict.find("wrong-answer", f"{event.told} has not the id of {command.told}")
+            verdict.find("wrong-answer", f"{event.where} has not the id of {command.where}")
         if event.kind == DONE and not command.op:
-            verdict.find("wrong-answer", f"{event.told}: {command.told} cannot be read")
+            verdict.find("wrong-answer", f"{event.where}: {command.where} cannot be read")
         if event.kind == REFUSED and not event.fields.get("reason"):
-            verdict.find("wrong-answer", f"{event.told} gives no reason")
+            verdict.find("wrong-answer", f"{event.where} gives no reason")
         if event.kind == REFUSED and event.fields.get("reason") == MOVED:
             version = event.fields.get("version")
             if command.if_version is None or version in (None, command.if_version):
-                verdict.find("wrong-answer", f"{event.told}: {command.told} had its version")
+                verdict.find("wrong-answer", f"{event.where}: {command.where} had its version")
 
 
 def coordinates(event: Event) -> Place | None:
@@ -165,7 +165,7 @@ def coordinates(event: Event) -> Place | None:
 
 
 def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
-    """Whether so much time has passed since ``at`` (RFC 3339), or it cannot be told."""
+    """Whether so much time has passed since ``at`` (RFC 3339), or this is not known."""
     try:
         since_ms = now_ms - datetime.fromisoformat(at).timestamp() * 1000
     except ValueError:
@@ -174,13 +174,13 @@ def may_be_forgotten(at: str, remembered_ms: int, now_ms: int) -> bool:
 
 
 def unanswered(verdict: Verdict, commands: list[Command], due: Ends) -> int:
-    """How many commands have no answer; those that have had their time are told."""
+    """How many commands have no answer; report those that have had their time."""
     count = 0
     for command in commands:
         if not command.answered:
             count += 1
             if is_due(command.place, due):
-                verdict.find("unanswered", f"{command.told} has neither {DONE} nor {REFUSED}")
+                verdict.find("unanswered", f"{command.where} has neither {DONE} nor {REFUSED}")
     return count
 
 

@@ -126,11 +126,11 @@ class _Judge(Evidence):
             return
         for key, history in self.histories.by_key.items():
 
-            def told(one: int, two: int, key: bytes = key) -> str:
-                first = f"{text(key)} got {deliveries.name(one)} ({self.histories.told(key, one)})"
-                return f"{first} before {deliveries.name(two)} ({self.histories.told(key, two)})"
+            def sent_earlier(one: int, two: int, key: bytes = key) -> str:
+                first = f"{text(key)} got {deliveries.name(one)} ({self.histories.where(key, one)})"
+                return f"{first} before {deliveries.name(two)} ({self.histories.where(key, two)})"
 
-            lines.judge(history.messages, lambda _: None, told)
+            lines.judge(history.messages, lambda _: None, sent_earlier)
 
     def _fits(self, record: int, reason: str) -> bool:
         """Whether a reject's reason can be the right one, as far as the topics show."""
@@ -176,7 +176,7 @@ class _Judge(Evidence):
         for key in sorted(strangers):
             for message in filter(histories.by_key[key].has, version.messages):
                 witness = (
-                    f"{text(key)} got {deliveries.name(message)} ({histories.told(key, message)})"
+                    f"{text(key)} got {deliveries.name(message)} ({histories.where(key, message)})"
                 )
                 verdict.find(MEMBERSHIP, f"{witness}; its members are {known}")
         for key in sorted(version.members):
@@ -199,7 +199,7 @@ class _Judge(Evidence):
     def _lacks(self, key: bytes, message: int, behind: int) -> str:
         deliveries, histories = self.deliveries, self.histories
         witness = f"{text(key)} never got {deliveries.name(message)}, got by"
-        after = f"it got {deliveries.name(behind)} ({histories.told(key, behind)})"
+        after = f"it got {deliveries.name(behind)} ({histories.where(key, behind)})"
         return f"{witness} {histories.first_place(message)}; behind its place {after}"
 
     def judge_stamps(self) -> None:
@@ -255,7 +255,7 @@ class _Judge(Evidence):
             else:
                 held += 1
                 if inputs.due(record, due):
-                    witness = f"{inputs.told(record)} is neither delivered nor rejected"
+                    witness = f"{inputs.where(record)} is neither delivered nor rejected"
                     verdict.find("unfinished", witness)
         held += self._unfinished_deliveries()
         waiting = unanswered(verdict, self.commands, due)
@@ -284,13 +284,13 @@ class _Judge(Evidence):
 
     def _late(self, key: bytes, message: int) -> str:
         witness = f"{text(key)} has not got {self.deliveries.name(message)}"
-        place = self.inputs.told(self.of[message])
+        place = self.inputs.where(self.of[message])
         return f"{witness}, input {place}, got by {self.histories.first_place(message)}"
 
     def _lost(self, record: int, later: int) -> str:
-        witness = f"{self.inputs.told(record)} was not delivered; {self.deliveries.name(later)} is"
+        witness = f"{self.inputs.where(record)} was not delivered; {self.deliveries.name(later)} is"
         where = f"sent later, got by {self.histories.first_place(later)}"
-        return f"{witness} {self.inputs.told(self.of[later])}, {where}"
+        return f"{witness} {self.inputs.where(self.of[later])}, {where}"
 
     def _certainly_lost(self, later: int) -> bool:
         """Whether someone who has a later message must have had all before it of its group.

@@ -11,7 +11,7 @@ from typing import Any
 from streaming.verify.added import number
 from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
-from streaming.verify.group_notices import GroupNotice, Told, read_notice
+from streaming.verify.group_notices import Given, GroupNotice, read_notice
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.memberships import Version
 from streaming.verify.overlap_numbers import OverlapNumbers, Pair, Stamps
@@ -52,8 +52,8 @@ class GroupDeliveries:
         self.last: dict[bytes, dict[bytes, tuple[int, int]]] = {}
         self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
         self.overlaps = OverlapNumbers(verdict, self.name)
-        self.notices: list[Told] = []
-        self.told_of: dict[tuple[bytes, bytes], GroupNotice] = {}
+        self.notices: list[Given] = []
+        self.notice_of: dict[tuple[bytes, bytes], GroupNotice] = {}
         self._same: dict[bytes, bytes] = {}
 
     def name(self, message: int) -> str:
@@ -73,8 +73,8 @@ class GroupDeliveries:
             if self.histories.take(record, key, *counts) is not None:
                 group = str(notice.detail.get("group")).encode()
                 before = self.last.get(group, {}).get(key, (-1, -1))[0]
-                self.notices.append(Told(key, notice, str(record), before))
-                self.told_of[key, group] = notice
+                self.notices.append(Given(key, notice, str(record), before))
+                self.notice_of[key, group] = notice
             return
         added = read_added(record, self.prefix)
         if added is None:
@@ -88,7 +88,7 @@ class GroupDeliveries:
         message = self._message(record, added, content)
         if not self._rises(record, history, added, message):
             return
-        notice = self.told_of.get((key, added.group))
+        notice = self.notice_of.get((key, added.group))
         if notice is not None and not notice.allows(added.version):
             witness = f"{record}: version {added.version} after the notice {notice.word}"
             self.verdict.find("wrong-notice", f"{witness} of {notice.detail.get('version')}")
@@ -132,7 +132,7 @@ class GroupDeliveries:
                 "delivered-twice",
                 lambda: (
                     f"{record}: {text(key)} got {self.name(message)} before, "
-                    f"at {self.histories.told(key, message)}"
+                    f"at {self.histories.where(key, message)}"
                 ),
             )
             return False
@@ -141,7 +141,7 @@ class GroupDeliveries:
             "group-order",
             lambda: (
                 f"{record}: {text(key)} got {self.name(message)} after {self.name(behind)} "
-                f"({self.histories.told(key, behind)})"
+                f"({self.histories.where(key, behind)})"
             ),
         )
         return True

@@ -32,12 +32,12 @@ class GroupNotice:
 
     def allows(self, version: int) -> bool:
         """Whether a message of this version may come behind it."""
-        told = self.detail.get("version")
-        return type(told) is not int or version >= told
+        version_said = self.detail.get("version")
+        return type(version_said) is not int or version >= version_said
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Given:
     """Who got a notice, where, and the last version of the group's that it had before; -1: none."""
 
     key: bytes
@@ -61,30 +61,30 @@ def read_notice(record: Record, prefix: str) -> GroupNotice | None:
     return GroupNotice((word or b"").decode(), fields, number(sequence), number(incarnation))
 
 
-def judge_notices(verdict: Verdict, notices: Sequence[Told], events: Sequence[Event]) -> None:
+def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[Event]) -> None:
     """Each notice has the event that it tells of, and comes once, behind no later version."""
     changes = {event.fields["id"]: event for event in events if event.kind in CHANGED}
     seen: defaultdict[Any, set[bytes]] = defaultdict(set)
-    for told in notices:
-        notice, name = told.notice, told.notice.detail.get("id")
+    for each in notices:
+        notice, name = each.notice, each.notice.detail.get("id")
         event = changes.get(name)
         if event is None:
-            verdict.find("wrong-notice", f"{told.where} tells of {name}, which is no change")
+            verdict.find("wrong-notice", f"{each.where} tells of {name}, which is no change")
             continue
         fields = event.fields
         version = fields.get("version")
-        same = all(notice.detail.get(each) == fields.get(each) for each in ("group", "version"))
+        same = all(notice.detail.get(field) == fields.get(field) for field in ("group", "version"))
         if not same or (notice.word == "removed") != (event.kind == "group-removed"):
-            verdict.find("wrong-notice", f"{told.where} does not tell what {event.told} does")
-        if told.key in seen[name]:
-            verdict.find("wrong-notice", f"{told.where}: {text(told.key)} was told of it before")
-        seen[name].add(told.key)
-        if type(version) is int and told.version >= version:
-            witness = f"{told.where} is behind a message of version {told.version}"
+            verdict.find("wrong-notice", f"{each.where} does not tell what {event.where} does")
+        if each.key in seen[name]:
+            verdict.find("wrong-notice", f"{each.where}: {text(each.key)} got one of it before")
+        seen[name].add(each.key)
+        if type(version) is int and each.version >= version:
+            witness = f"{each.where} is behind a message of version {each.version}"
             verdict.find("wrong-notice", f"{witness}, and tells of version {version}")
     for name, keys in seen.items():
         members = changes[name].fields.get("members")
         missing = {str(each).encode() for each in members or ()} - keys
         if missing:
-            witness = f"{changes[name].told} was told to {len(keys)} subscribers"
+            witness = f"{changes[name].where} has notices for {len(keys)} subscribers"
             verdict.find("wrong-notice", f"{witness}, not to {text(min(missing))}")

@@ -64,7 +64,7 @@ class Histories:
         return history
 
     def _first(self, history: History, record: Record, sequence: int, incarnation: int) -> bool:
-        """Whether (key, incarnation, sequence) is new; holes and steps back are told."""
+        """Whether (key, incarnation, sequence) is new; holes and steps back are faults."""
         if incarnation > history.incarnation:
             history.past[history.incarnation] = history.contents
             history.incarnation, history.sequence, history.contents = incarnation, -1, {}
@@ -121,7 +121,7 @@ class Histories:
                     lying[*self._names[at], offset] = message
         return lying
 
-    def told(self, key: bytes, message: int) -> str:
+    def where(self, key: bytes, message: int) -> str:
         """Where a key got a message, for people."""
         history = self.by_key[key]
         at = history.messages.index(message)
@@ -132,7 +132,7 @@ class Histories:
         """Where and by whom a message was got, for people; linear, for witnesses alone."""
         for key, history in self.by_key.items():
             if history.has(message):
-                return f"{text(key)} at {self.told(key, message)}"
+                return f"{text(key)} at {self.where(key, message)}"
         return "nobody"
 
     def orders(
@@ -188,11 +188,11 @@ class Histories:
             if late and not self.by_key[key].has(first):
                 facts.append(f"{text(key)} has neither {name(first)} nor, after it, {name(second)}")
                 continue
-            got = f"{text(key)} got {name(first)} ({self.told(key, first)})"
+            got = f"{text(key)} got {name(first)} ({self.where(key, first)})"
             if late:
                 facts.append(f"{got} and has not got {name(second)}")
             else:
-                facts.append(f"{got} before {name(second)} ({self.told(key, second)})")
+                facts.append(f"{got} before {name(second)} ({self.where(key, second)})")
         return "; ".join(facts)
 
 

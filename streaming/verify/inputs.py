@@ -96,7 +96,7 @@ class Inputs:
             self._by_content = dict(zip(reversed(self.content), numbers, strict=True))
         return self._by_content.get(content, -1)
 
-    def told(self, record: int) -> str:
+    def where(self, record: int) -> str:
         """A record for people."""
         where = self.partitions[self.partition[record]]
         sender = self.senders[record]
@@ -123,7 +123,7 @@ class Inputs:
 class Matching:
     """The inputs that wait for the message that they became, by content, in order of arrival.
 
-    Equal contents of one partition are told apart by their order alone. Where they come from
+    Equal contents of one partition differ by their order alone. Where they come from
     several partitions nothing tells which is which; these are in ``ambiguous``.
     """
 

@@ -61,7 +61,7 @@ def replay(
     configured: Mapping[str, frozenset[str]],
     commands: Mapping[str, Sequence[Command]],
 ) -> dict[bytes, Group]:
-    """The groups through all commands; answers that cannot be right are told.
+    """The groups through all commands; answers that cannot be right are faults.
 
     A command that has no answer yet may have taken effect: its membership is a possible one.
     """
@@ -85,8 +85,8 @@ def replay(
             if certain and (emptied or not fits):
                 state = "exists" if there else "is not there"
                 state = "would have no members" if emptied else state
-                witness = f"{command.answers[0].told} says {DONE}, but group {name} {state} then"
-                verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
+                witness = f"{command.answers[0].where} says {DONE}, but group {name} {state} then"
+                verdict.find("wrong-answer", f"{witness}: {command.where} had to be refused")
                 continue
             if command.op in ONE_MEMBER and after == possible:
                 continue  # nothing was changed
@@ -194,22 +194,22 @@ def _judge_group_events(
     named: dict[int, Members] = {}
     for number, event in enumerate(events):
         kind = EVENTS[expected[0][0].op] if expected else None
-        members_told = _members_of(event)
+        members_said = _members_of(event)
         # A group gets a new version, too, when one that it overlaps with changes.
         if (
             event.kind == kind == EVENTS["set"]
-            and members_told == members
+            and members_said == members
             and [members] != expected[0][1]
         ):
             continue
         if event.kind != kind:
-            same = members is not None and members_told in (None, members)
+            same = members is not None and members_said in (None, members)
             if same and (event.kind == "group-changed" or (event.kind, number) == FIRST):
                 continue
             later = [EVENTS[command.op] for command, _ in expected]
             if event.kind not in later:
                 known = f"no command that was done to group {name.decode()} explains it"
-                verdict.find("invented-event", f"{event.told} ({event.kind}): {known}")
+                verdict.find("invented-event", f"{event.where} ({event.kind}): {known}")
                 continue
             while EVENTS[expected[0][0].op] != event.kind:
                 _missing(verdict, expected.pop(0)[0], event)
@@ -238,15 +238,15 @@ def _judge_fields(
     Where the command was for one version, the event's is a later one.
     """
     if command.op != "remove" and _members_of(event) not in (None, *after):
-        text = f"{event.told}: its members are not those of {command.told}"
+        text = f"{event.where}: its members are not those of {command.where}"
         verdict.find("wrong-event", text)
     if command.op in ONE_MEMBER:
-        told = (event.fields.get(ONE_MEMBER[command.op]), event.fields.get("count"))
-        if told not in [(command.others[0], len(members)) for members in after]:
-            verdict.find("wrong-event", f"{event.told} is not about what {command.told} did")
+        change = (event.fields.get(ONE_MEMBER[command.op]), event.fields.get("count"))
+        if change not in [(command.others[0], len(members)) for members in after]:
+            verdict.find("wrong-event", f"{event.where} is not about what {command.where} did")
     version = event.fields.get("version")
     if command.if_version is not None and type(version) is int and version <= command.if_version:
-        verdict.find("wrong-version", f"{event.told}: {command.told} was for a later version")
+        verdict.find("wrong-version", f"{event.where}: {command.where} was for a later version")
 
 
 def _changes(group: Group) -> list[tuple[Command, list[Members]]]:
@@ -263,8 +263,8 @@ def _changes(group: Group) -> list[tuple[Command, list[Members]]]:
 def _missing(verdict: Verdict, command: Command, after: Event | None) -> None:
     if not command.answered:
         return  # it may have been refused
-    why = f", though {after.told} is there" if after else ""
-    verdict.find("missing-event", f"{command.told} has no event {EVENTS[command.op]}{why}")
+    why = f", though {after.where} is there" if after else ""
+    verdict.find("missing-event", f"{command.where} has no event {EVENTS[command.op]}{why}")
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ Faults by name. Of one delivery: `bad-output` (headers missing, or no numbers), 
 `two-contents` (one stamp, two contents), `same-stamp` (as a destruction), `membership` (a delivery
 to no destination, or not to the node's owner), `missing-delivery`, `delivered-twice`,
 `wrong-handles`. Of nodes: `delivered-after-destruction`, `undelivered-before-destruction`,
-`wrong-undelivered`. Of handles: `missing-notice` (a holder is not told of a destruction),
+`wrong-undelivered`. Of handles: `missing-notice` (a holder gets none of a destruction),
 `wrong-notice` (somebody is who holds no handle, or of what no command did). Of order:
 `stamp-order`, `pairwise-order`, `acyclic`, `sender-order`, `causality`. Of inputs: `invented` (no
 such input, or altered), `rejected-and-delivered`, `lost` (a destination has a later message),
@@ -102,7 +102,7 @@ class _Judge(Evidence):
         for reject in self.rejects:
             record = self.inputs.find(reject.origin)
             if record is not None and reject.reason == "bad-destination":
-                self.bad[record] = reject.told
+                self.bad[record] = reject.where
         messages = Messages(deliveries.contents, deliveries.name)
         order = deliveries.in_order()
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
@@ -132,17 +132,17 @@ class _Judge(Evidence):
             record = self.inputs.find(place) if place is not None else None
             destination = str(event.fields.get("destination", "")).encode()
             if record is None or destination not in self._wanted(record):
-                witness = f"{event.told} tells of {place} and {text(destination)}"
+                witness = f"{event.where} tells of {place} and {text(destination)}"
                 self.verdict.find("wrong-undelivered", f"{witness}: there is no such message")
                 continue
             if self.inputs.rejected[record]:
-                witness = f"{event.told}: {self.inputs.told(record)} was rejected as a whole"
+                witness = f"{event.where}: {self.inputs.where(record)} was rejected as a whole"
                 self.verdict.find("wrong-undelivered", witness)
             if not event.fields.get("reason"):
-                self.verdict.find("wrong-undelivered", f"{event.told} gives no reason")
+                self.verdict.find("wrong-undelivered", f"{event.where} gives no reason")
             others = self.undelivered.setdefault(record, {})
             if destination in others:
-                witness = f"{event.told}: {others[destination].told} said so before"
+                witness = f"{event.where}: {others[destination].where} said so before"
                 self.verdict.find("wrong-undelivered", witness)
             others[destination] = event
 
@@ -172,7 +172,9 @@ class _Judge(Evidence):
         if known.issuperset(nodes) and not any(
             at is not None and may_be_forgotten(at, *limits) for at in ended
         ):
-            witness = f"{self.bad[record]}: bad-destination does not fit {self.inputs.told(record)}"
+            witness = (
+                f"{self.bad[record]}: bad-destination does not fit {self.inputs.where(record)}"
+            )
             reached = f"its sender had reached or passed {text(b','.join(nodes))} before"
             self.verdict.find("wrong-reason", f"{witness}; {reached}")
 
@@ -219,11 +221,11 @@ class _Judge(Evidence):
             self.verdict.find(MEMBERSHIP, witness)
 
     def _got(self, message: int, key: bytes) -> str:
-        where = self.histories.told(key, message)
+        where = self.histories.where(key, message)
         return f"{text(key)} got {self.deliveries.name(message)} ({where})"
 
     def _judge_undelivered(self, message: int, destination: bytes, event: Event) -> None:
-        witness = f"{event.told}: {self.deliveries.name(message)} to {text(destination)}"
+        witness = f"{event.where}: {self.deliveries.name(message)} to {text(destination)}"
         if destination in self.deliveries.got[message]:
             key = self.deliveries.got[message][destination]
             self.verdict.find("wrong-undelivered", f"{witness}: {self._got(message, key)}")
@@ -264,7 +266,7 @@ class _Judge(Evidence):
     def _unfinished(self, message: int, destination: bytes, record: int) -> str:
         witness = f"{text(destination)} has neither {self.deliveries.name(message)} nor an event"
         where = self.histories.first_place(message)
-        return f"{witness} `undelivered`; input {self.inputs.told(record)}, got by {where}"
+        return f"{witness} `undelivered`; input {self.inputs.where(record)}, got by {where}"
 
     def judge_handles(self) -> None:
         """The input's handles are divided into those whose node still was, and the others."""
@@ -316,7 +318,7 @@ class _Judge(Evidence):
     def _judge_absent(self, record: int, later: int) -> None:
         """An input that is nowhere; ``later``: a later message of its sender, or -1."""
         inputs, deliveries = self.inputs, self.deliveries
-        witness = inputs.told(record)
+        witness = inputs.where(record)
         peers = [name for name in self._wanted(record) if name and not name.startswith(b"@")]
         if later >= 0 and all(name in self.nodes or name in peers for name in self._wanted(record)):
             stamp = deliveries.stamps[later]
@@ -324,7 +326,7 @@ class _Judge(Evidence):
                 highest = deliveries.highest.get(peer, -1)
                 if highest >= 0 and deliveries.stamps[highest] >= stamp:
                     sent = (
-                        f"{deliveries.name(later)}, {inputs.told(self.of[later])}, was sent later"
+                        f"{deliveries.name(later)}, {inputs.where(self.of[later])}, was sent later"
                     )
                     got = self._got(highest, peer)
                     self.verdict.find("lost", f"{witness} was not delivered; {sent}, and {got}")

@@ -36,7 +36,7 @@ class Added:
 
 
 class Held(NamedTuple):
-    """A delivery that gave a peer handles (``given``), or told it of a node's end (``notice``)."""
+    """A delivery with handles for a peer (``given``), or a notice of a node's end (``notice``)."""
 
     incarnation: int
     sequence: int
@@ -48,8 +48,8 @@ class Held(NamedTuple):
 class MulticastDeliveries:
     """All deliveries: messages under numbers, each named by its stamp (timestamp, from).
 
-    A destruction that holders are told of has a number, too, and its node in ``notices``, with the
-    first record that tells. ``held``: what a peer's handles come from, in the order of its stream.
+    A destruction of which holders have notices has a number, too, and its node in ``notices``, with
+    the first of them. ``held``: what a peer's handles come from, in the order of its stream.
     """
 
     def __init__(self, verdict: Verdict, histories: Histories, output: str, prefix: str) -> None:
@@ -139,7 +139,7 @@ class MulticastDeliveries:
                 STAMP_ORDER,
                 lambda: (
                     f"{record}: {text(key)} got {self.name(message)} after {self.name(before)} "
-                    f"({self.histories.told(key, before)})"
+                    f"({self.histories.where(key, before)})"
                 ),
             )
         else:

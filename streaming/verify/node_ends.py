@@ -24,7 +24,7 @@ def judge_ends(
     for stamp, command in ends.items():
         message = deliveries.numbers.get(stamp, -1)
         if message >= 0 and message not in deliveries.notices:
-            witness = f"{command.answers[0].told} has the stamp of {deliveries.name(message)}"
+            witness = f"{command.answers[0].where} has the stamp of {deliveries.name(message)}"
             by = deliveries.histories.first_place(message)
             verdict.find("same-stamp", f"{witness}, got by {by}")
     asked = {stamp: command for stamp, command in ends.items() if command.in_input}
@@ -44,7 +44,7 @@ def _judge_places(
     for stamp, command in ends.items():
         topic, partition, offset = command.place
         line = lines.setdefault((topic, partition, command.sender), [])
-        line.append((offset, stamp, command.told))
+        line.append((offset, stamp, command.where))
     for message in deliveries.in_order():
         record = of[message]
         if record >= 0:

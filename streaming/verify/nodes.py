@@ -87,8 +87,8 @@ def replay(
                 continue  # it will be refused
             if certain and not fits:
                 state = "exists" if there else "is not there"
-                witness = f"{command.answers[0].told} says {DONE}, but node {name} {state} then"
-                verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
+                witness = f"{command.answers[0].where} says {DONE}, but node {name} {state} then"
+                verdict.find("wrong-answer", f"{witness}: {command.where} had to be refused")
                 continue
             there = creates
             if creates:
@@ -103,8 +103,8 @@ def replay(
 def _release(verdict: Verdict, command: Command, node: Node | None) -> None:
     """A handle can be given back to a node that is or was; None: nobody knows."""
     if command.answered and node is not None and not node.lives:
-        witness = f"{command.answers[0].told} says {DONE}, but there was no node {command.subject}"
-        verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
+        witness = f"{command.answers[0].where} says {DONE}, but there was no node {command.subject}"
+        verdict.find("wrong-answer", f"{witness}: {command.where} had to be refused")
 
 
 def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, Command]) -> None:
@@ -113,18 +113,18 @@ def _end(verdict: Verdict, command: Command, life: NodeLife, ends: dict[Stamp, C
         return
     answer = command.answers[0]
     if command.in_input and command.sender != life.owner:
-        witness = f"{answer.told} says {DONE}, but the node is another's"
-        verdict.find("wrong-answer", f"{witness}: {command.told} had to be refused")
+        witness = f"{answer.where} says {DONE}, but the node is another's"
+        verdict.find("wrong-answer", f"{witness}: {command.where} had to be refused")
     life.ended = str(answer.fields.get("at", ""))
     timestamp, sender = answer.fields.get("timestamp"), answer.fields.get("from")
     if type(timestamp) is not int or not isinstance(sender, str):
-        witness = f"{answer.told} has no timestamp and from, which {command.told} must get"
+        witness = f"{answer.where} has no timestamp and from, which {command.where} must get"
         verdict.find("wrong-answer", witness)
         life.ending = True
         return
     stamp = (timestamp, sender.encode())
     if stamp in ends:
-        witness = f"{answer.told} has the timestamp and from of {ends[stamp].answers[0].told}"
+        witness = f"{answer.where} has the timestamp and from of {ends[stamp].answers[0].where}"
         verdict.find("wrong-answer", witness)
     ends[stamp] = command
     life.end = stamp

@@ -1,4 +1,4 @@
-"""Who holds which node's handle, and whether each holder is told of the node's destruction.
+"""Who holds which node's handle, and whether each holder gets a notice of the node's destruction.
 
 A peer holds a handle from a delivery in which it was valid until the peer releases it, until the
 node is destroyed, or until the peer is forgotten (event `retired`). A release has its place in the
@@ -47,7 +47,7 @@ class Handles:
             if all(type(number) is int for number in place):
                 released[peer].append((place, node))  # type: ignore[arg-type]
             elif place != (None, None):
-                witness = f"{answer.told} says where the stream of {text(peer)} was by no numbers"
+                witness = f"{answer.where} says where the stream of {text(peer)} was by no numbers"
                 verdict.find("wrong-answer", witness)
         return released
 
@@ -102,12 +102,14 @@ class _Notices:
             if not any(life.ending for life in lives):
                 self.verdict.find(WRONG, f"{witness}: no command did that")
         elif b"@" + command.subject.encode() != node:
-            self.verdict.find(WRONG, f"{witness}: {command.told} destroyed @{command.subject} then")
+            self.verdict.find(
+                WRONG, f"{witness}: {command.where} destroyed @{command.subject} then"
+            )
         elif record.timestamp != command.timestamp:
-            self.verdict.find(WRONG, f"{witness}: its time is not that of {command.told}")
+            self.verdict.find(WRONG, f"{witness}: its time is not that of {command.where}")
 
     def judge_peer(self, peer: bytes, held: Sequence[Held]) -> None:
-        """Follow a peer's stream: what it holds, and what it is told."""
+        """Follow a peer's stream: what it holds, and the notices that it gets."""
         holds: dict[tuple[bytes, int], tuple[NodeLife, Held]] = {}
         doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}
         released = sorted(
@@ -120,7 +122,7 @@ class _Notices:
                 self._drop(holds, released[at][1], released[at][0])
                 at += 1
             if handle.notice:
-                self._told(peer, holds, doubtful, handle)
+                self._judge_notice(peer, holds, doubtful, handle)
                 continue
             stamp = self.deliveries.stamps[handle.message]
             for name in names(handle.given):
@@ -131,7 +133,7 @@ class _Notices:
             self._drop(holds, node, place)
         for (name, _), (life, last) in holds.items():
             if name not in doubtful and life.end is not None:
-                self._untold(peer, name, life, last)
+                self._judge_missing(peer, name, life, last)
 
     def _drop(
         self, holds: dict[tuple[bytes, int], tuple[NodeLife, Held]], node: bytes, place: Place
@@ -144,7 +146,7 @@ class _Notices:
         ]:
             del holds[name]
 
-    def _told(
+    def _judge_notice(
         self,
         peer: bytes,
         holds: dict[tuple[bytes, int], tuple[NodeLife, Held]],
@@ -157,20 +159,20 @@ class _Notices:
         holding = holds.pop((node, id(life)), None)
         lapsed = holding is not None and holding[1].incarnation != held.incarnation
         if (holding is None or lapsed) and node not in doubtful:
-            where = self.deliveries.histories.told(peer, held.message)
-            witness = f"{text(peer)} is told of {self.deliveries.name(held.message)} ({where})"
+            where = self.deliveries.histories.where(peer, held.message)
+            witness = f"{text(peer)} has a notice of {self.deliveries.name(held.message)} ({where})"
             self.verdict.find(WRONG, f"{witness}, but holds no handle to {text(node)} then")
 
-    def _untold(self, peer: bytes, name: bytes, life: NodeLife, last: Held) -> None:
-        """A handle that the peer still had at the destruction, of which nothing tells it."""
+    def _judge_missing(self, peer: bytes, name: bytes, life: NodeLife, last: Held) -> None:
+        """A handle that the peer still had at the destruction, of which it has no notice."""
         forgotten = self.retired.get((peer, last.incarnation))
         if forgotten is not None and forgotten <= (life.ended or ""):
             return
         assert life.end is not None  # noqa: S101  (the caller looked)
         command = self.handles.ends[life.end]
-        where = self.deliveries.histories.told(peer, last.message)
+        where = self.deliveries.histories.where(peer, last.message)
         witness = f"{text(peer)} got the handle {text(name)} ({where})"
-        witness = f"{witness} and is not told of its end by {command.told}"
+        witness = f"{witness} and no notice of its end by {command.where}"
         if self.deliveries.stamps[self.deliveries.highest[peer]] > life.end:
             self.verdict.find(MISSING, witness)
             return

@@ -1,4 +1,4 @@
-"""What a cluster has and may be told, over our own connections: brokers, topics, their settings."""
+"""Brokers, topics and their settings, read and changed over our own connections."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from streaming.wire.topology import Topology
 
 CLOSING_TURNS = 3
-"""What waits in the background is told so, wakes, and ends."""
+"""Threads that wait in the background wake and end."""
 SECONDS_MAX = 60.0
 """Until a request that is refused in passing, again and again, counts as failed."""
 
@@ -108,7 +108,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         super().__init__(network, **settings)
 
     def get_connection(self, *arguments: Any, **more: Any) -> Any:
-        """As there; raises the refusal, if a broker told one."""
+        """As there; raises the refusal, if a broker gave one."""
         if self.refusal is not None:
             raise self.refusal
         connection = super().get_connection(*arguments, **more)

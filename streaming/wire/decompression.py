@@ -15,7 +15,7 @@ import lz4.frame
 import pyarrow as pa
 
 BODY_BYTES_MAX = 512 * 2**20
-"""The records of one batch. Clients compress 1 MiB at a time unless they are told otherwise."""
+"""The records of one batch. Clients compress 1 MiB at a time unless configured otherwise."""
 PIECE_BYTES, LZ4_PIECE_BYTES = 256 * 2**10, 32 * 2**20
 """python-lz4 copies what is left of a frame for each piece."""
 ZSTD_HEAD = struct.Struct("<IBB")

@@ -22,7 +22,7 @@ from streaming.wire.record_batch import Batch, batches
 RECORD_COLUMNS = ("key", "value", "block", "size", "headers", "timestamp", "partition")
 HEADER = "header:"
 
-TOLD = [name for name in ENCODED.names if name not in ("body", "stamps")]
+NUMBERS = [name for name in ENCODED.names if name not in ("body", "stamps")]
 
 
 def encoded(
@@ -44,7 +44,7 @@ def encoded(
             records, partitions_in(records, lambda: count), headers_in(records, header), now_ms
         )
     ]
-    columns = {name: [getattr(each, name) for each in made] for name in TOLD}
+    columns = {name: [getattr(each, name) for each in made] for name in NUMBERS}
     columns["body"] = [memoryview(each.body) for each in made]
     columns["stamps"] = [*stamps, *[None] * (len(made) - len(stamps))]
     return pa.Table.from_pydict(columns, schema=ENCODED)
@@ -53,7 +53,7 @@ def encoded(
 def batches_of(table: pa.Table) -> Iterator[Batch]:
     """The batches in a table of ENCODED."""
     bodies = flat(table["body"])
-    for at, row in enumerate(table.select(TOLD).to_pylist()):
+    for at, row in enumerate(table.select(NUMBERS).to_pylist()):
         yield Batch(body=bodies[at].as_buffer(), **row)
 
 

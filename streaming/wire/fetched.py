@@ -17,7 +17,7 @@ from streaming.wire.decompression import decompressed
 from streaming.wire.old_messages import BEFORE_LENGTH
 from streaming.wire.record_batch import CHECKED, TRANSACTIONAL
 from streaming.wire.record_batch import HEAD as FRAME
-from streaming.wire.record_columns import NO_OWN_MS, Body, Told, columns, varint
+from streaming.wire.record_columns import NO_OWN_MS, Body, Omitted, columns, varint
 
 HEAD = struct.Struct(FRAME.format + CHECKED.format.removeprefix(">"))
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset's delta, first and latest
@@ -106,7 +106,7 @@ def fetched(
 
 def heads_in(data: bytes) -> list[Head]:
     """The whole batches in a partition's bytes; the last one may be cut off. Raises Damaged."""
-    heads: list[Head] = []
+    heads: list[Omitted] = []
     begin, size, after = 0, len(data), 0
     while begin + old_messages.HEAD.size <= size:
         offset, length, _, magic = old_messages.HEAD.unpack_from(data, begin)
@@ -147,20 +147,20 @@ def tables(
     of them: the next one lies elsewhere in memory. Raises Unreadable.
     """
     bodies: list[Body] = []
-    told: list[Told] = []
+    omitted: list[Omitted] = []
     size = 0
     for part in parts:
         for head in _committed(part):
             if head.magic < 2:
                 if bodies:
-                    yield _records_of(bodies, told, schema)
-                    bodies, told, size = [], [], 0
+                    yield _records_of(bodies, omitted, schema)
+                    bodies, omitted, size = [], [], 0
                 yield _old_records(part, head, schema)
                 continue
             body = body_of(part, head)
             bodies.append(body)
             own_ms = head.latest_ms if head.attributes & APPENDED else NO_OWN_MS
-            told.append(
+            omitted.append(
                 (
                     *(head.records, part.topic, part.partition, head.first, head.first_ms),
                     *(own_ms, part.first, part.stop),
@@ -168,13 +168,13 @@ def tables(
             )
             size += body.size
             if size >= bytes_max:
-                yield _records_of(bodies, told, schema)
-                bodies, told, size = [], [], 0
+                yield _records_of(bodies, omitted, schema)
+                bodies, omitted, size = [], [], 0
         if bodies and size >= bytes_max // 2:
-            yield _records_of(bodies, told, schema)
-            bodies, told, size = [], [], 0
+            yield _records_of(bodies, omitted, schema)
+            bodies, omitted, size = [], [], 0
     if bodies:
-        yield _records_of(bodies, told, schema)
+        yield _records_of(bodies, omitted, schema)
 
 
 def _committed(part: Fetched) -> Iterator[Head]:
@@ -241,15 +241,15 @@ def body_of(part: Fetched, head: Head) -> Body:
     return body
 
 
-def _records_of(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema) -> pa.Table:
-    """The records of some batches; ``told`` says of each what its records do not."""
+def _records_of(bodies: Sequence[Body], omitted: Sequence[Omitted], schema: pa.Schema) -> pa.Table:
+    """Return the records of some batches; ``omitted[i]``: the fields of batch i that they omit."""
     try:
-        return columns(bodies, told, schema)
+        return columns(bodies, omitted, schema)
     except NONSENSE as error:
         if len(bodies) > 1:  # which one is it?
-            pairs = zip(bodies, told, strict=True)
+            pairs = zip(bodies, omitted, strict=True)
             return pa.concat_tables(_records_of([body], [one], schema) for body, one in pairs)
-        _, topic, partition, first, *_ = told[0]
+        _, topic, partition, first, *_ = omitted[0]
         what = "there are fewer than their number" if isinstance(error, IndexError) else error
         why = f"its records are damaged ({what})"
         raise Unreadable(topic, partition, first, why) from error

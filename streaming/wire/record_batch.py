@@ -169,8 +169,8 @@ def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterat
         body, compression = data.slice(begin, end - begin), "none"
         if made.block is not None:
             body, compression = pa.py_buffer(lz4_frame([body], whole[at])), "lz4"
-        told = (int(partitions[row]), count, int(times[row]), int(latest[at]))
-        yield Batch(*told, body, compression)
+        head = (int(partitions[row]), count, int(times[row]), int(latest[at]))
+        yield Batch(*head, body, compression)
 
 
 def _first_rows(sizes: Int64s, partitions: NDArray[np.int32]) -> list[int]:

@@ -30,9 +30,9 @@ FEW_BATCHES = 80
 """So few batches as well: a step through all of them takes as long as through 80 records."""
 VARINT_BITS_MAX = 70
 
-Told = tuple[int, ...]
-"""Of a batch: number of records, topic, partition, base offset, first ms, the batch's own ms or
-NO_OWN_MS, wanted from, wanted to."""
+Omitted = tuple[int, ...]
+"""Fields of a batch that its records omit: number of records, topic, partition, base offset, first
+ms, the batch's own ms or NO_OWN_MS, wanted from, wanted to."""
 NO_OWN_MS = -(2**63)
 
 
@@ -44,8 +44,12 @@ class Body(NamedTuple):
     size: int
 
 
-def columns(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema = RECORD) -> pa.Table:
-    """The wanted records of some batches, as rows of RECORD; ``told`` of each what it does not say.
+def columns(
+    bodies: Sequence[Body], omitted: Sequence[Omitted], schema: pa.Schema = RECORD
+) -> pa.Table:
+    """Return the wanted records of some batches as rows of RECORD.
+
+    ``omitted[i]``: the fields of batch i that its records omit.
 
     With TYPED_RECORD as ``schema`` rows have the type of their timestamps besides. Values are not
     copied yet: they are a dictionary, whose other entries are what lies between.
@@ -53,7 +57,7 @@ def columns(bodies: Sequence[Body], told: Sequence[Told], schema: pa.Schema = RE
     """
     whole, begin = _in_one(bodies)
     data = np.frombuffer(whole, np.uint8)
-    records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(told, np.int64).T
+    records, topic, partition, base, first_ms, own_ms, wanted, stop = np.array(omitted, np.int64).T
     at, size = _places(whole, begin, records)
     last = np.cumsum(records) - 1
     if (at[last] + size[last] != begin + [each.size for each in bodies]).any():

@@ -1,7 +1,7 @@
 """A shard of the network of ordered groups: ingresses, atoms and receivers that live in one place.
 
 "Decentralized Message Ordering for Publish/Subscribe Systems", section 3, on shards that exchange
-batches: what goes from one shard to another must arrive once and in order, and every shard is told
+batches: what goes from one shard to another must arrive once and in order, and every shard gets
 of the same changes of groups before the same batch. A batch is taken as a whole: counting replaces
 the loop over messages and atoms.
 

@@ -45,7 +45,7 @@ class Bus(ABC):
 
     `before_use` is called with a name before its peer or its line is looked up, to be used or
     changed: whoever keeps idle ones elsewhere puts them in then. It may use the bus, and is called
-    for that, too. `floor`: new clocks start there, above whatever a peer that was forgotten told.
+    for that, too. `floor`: new clocks start there, above the clocks of peers that were forgotten.
     """
 
     transaction_type: ClassVar[type[Transaction]]

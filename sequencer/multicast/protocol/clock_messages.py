@@ -74,7 +74,7 @@ class Enqueue(Request):
 class Cancel(Request):
     """To a destination: remove the block; nothing of the message comes here.
 
-    `registered` are those of the handles that its owner was told of.
+    `registered` are those of the handles that its owner knows of.
     """
 
     handles: tuple[str, ...]
@@ -91,7 +91,7 @@ class Arrive(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Reply):
+class Clock(Reply):
     """To `Probe` and `Block`: the clock; `gone`: nodes that are destroyed already."""
 
     clock: int

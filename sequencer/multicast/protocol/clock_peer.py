@@ -15,6 +15,7 @@ from sequencer.multicast.protocol.clock_messages import (
     Begun,
     Block,
     Cancel,
+    Clock,
     Enqueue,
     Probe,
     Register,
@@ -22,7 +23,6 @@ from sequencer.multicast.protocol.clock_messages import (
     Stamped,
     Sync,
     Tick,
-    Told,
 )
 from sequencer.multicast.protocol.clock_queue import ClockQueue
 from sequencer.multicast.protocol.nodes import (
@@ -172,13 +172,13 @@ class ClockPeer(Party):
         raise ProtocolError(f"{self.name} does not know {request}")
 
     def _do_probe(self, request: Probe) -> tuple[Reply, ...]:
-        return (Told(request.transaction, self.name, self.queue.propose()),)
+        return (Clock(request.transaction, self.name, self.queue.propose()),)
 
     def _do_block(self, request: Block) -> tuple[Reply, ...]:
         gone = self._gone(request.parcels)
         room = len(request.parcels) - len(gone)
         if not room:
-            return (Told(request.transaction, self.name, self.queue.propose(), gone),)
+            return (Clock(request.transaction, self.name, self.queue.propose(), gone),)
         announced = request.parcels[0].handles
         self.handles.expect(announced)
         try:
@@ -186,7 +186,7 @@ class ClockPeer(Party):
         except LimitError:
             self.handles.cancel(announced)
             raise
-        return (Told(request.transaction, self.name, clock, gone),)
+        return (Clock(request.transaction, self.name, clock, gone),)
 
     def _do_register(self, request: Register) -> tuple[Reply, ...]:
         if not self.nodes.register(request.node, request.holders, request):

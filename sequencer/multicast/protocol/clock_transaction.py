@@ -31,6 +31,7 @@ from sequencer.multicast.protocol.clock_messages import (
     Begun,
     Block,
     Cancel,
+    Clock,
     Enqueue,
     Probe,
     Register,
@@ -38,7 +39,6 @@ from sequencer.multicast.protocol.clock_messages import (
     Stamped,
     Sync,
     Tick,
-    Told,
 )
 from sequencer.multicast.protocol.transaction import Transaction
 from sequencer.multicast.protocol.words import Done, Message, ProtocolError, Refused
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class ClockNotes(NamedTuple):
-    """What a transaction by clocks keeps: the highest clock that it was told, and names, sorted.
+    """What a transaction by clocks keeps: the highest clock that it received, and names, sorted.
 
     `blocked`: who has a block of it; `registered`: the passed nodes that noted its receivers.
     """
@@ -164,8 +164,8 @@ class ClockTransaction(Transaction):
 
     def _take(self, reply: Reply) -> None:
         match reply:
-            case Told():
-                self._take_told(reply)
+            case Clock():
+                self._take_clock(reply)
             case Done():
                 self._take_done(reply)
             case Stamped():
@@ -180,7 +180,7 @@ class ClockTransaction(Transaction):
     def _take_begun(self, reply: Begun) -> None:
         self._address_notice(reply.holders)
 
-    def _take_told(self, reply: Told) -> None:
+    def _take_clock(self, reply: Clock) -> None:
         self.maximum = max(self.maximum, reply.clock)
         if self.phase == "block":
             self.gone.update(reply.gone)

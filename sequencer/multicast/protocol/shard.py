@@ -2,7 +2,7 @@
 
 Steps for a peer of the same shard are carried out at once; the others go out as `Request`, and
 come back as `Reply`. What goes out must arrive once, and in order from each shard to each other;
-clocks would not need the order. A multicast by clocks is ready after five trips (block, told,
+clocks would not need the order. A multicast by clocks is ready after five trips (block, clock,
 sync, done, enqueue), one to a single queue after one, by the counter after seven (read, value,
 copy, done, increment, assigned, commit), however many messages are on their way. Trips within a
 shard do not count.

@@ -3,7 +3,7 @@
 import pytest
 
 from sequencer.multicast.protocol.bus import ClockBus, CounterBus
-from sequencer.multicast.protocol.clock_messages import Block, Register, Told
+from sequencer.multicast.protocol.clock_messages import Block, Clock, Register
 from sequencer.multicast.protocol.counter_messages import COUNTER, CopyIn, Read
 from sequencer.multicast.protocol.words import (
     Destination,
@@ -207,9 +207,9 @@ def test_a_reply_that_was_not_asked_for_changes_nothing(bus_type):
     sent = bus.send("a", "P", ["Q", "R"])
     state = sent.state()
     with pytest.raises(ProtocolError, match="expects no"):
-        sent.receive(Told(TransactionId("P", 0), "Q", 7))
+        sent.receive(Clock(TransactionId("P", 0), "Q", 7))
     with pytest.raises(ProtocolError, match="in flight"):
-        bus.line("P").receive(Told(TransactionId("P", 9), "P", 7))
+        bus.line("P").receive(Clock(TransactionId("P", 9), "P", 7))
     assert sent.state() == state
 
 

@@ -125,8 +125,8 @@ def test_spark_that_does_not_start_is_told_in_a_line():
 def test_executors_that_differ_are_named():
     mine = preflight.versions()
     assert mine["Python"] == f"{os.sys.version_info[0]}.{os.sys.version_info[1]}"
-    same = preflight.Told("a", "/py", mine, ())
-    other = preflight.Told(
+    same = preflight.Executor("a", "/py", mine, ())
+    other = preflight.Executor(
         "b", "/py", {**mine, "numpy": "none", "this service": "old"}, ("Kafka …",)
     )
     preflight._judge([same], config())

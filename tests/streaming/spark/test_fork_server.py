@@ -88,12 +88,12 @@ def is_gone(pid):
 
 
 def test_workers_are_children_of_children_of_the_server(server, folder):
-    with started(folder, server.told) as (entry, address):
+    with started(folder, server.environment) as (entry, address):
         assert Path(address).parent == folder
         worker, connection = worker_of(address)
         daemon = parent(worker)
         assert parent(daemon) == server._process.pid
-        with started(folder, server.told) as (_, other):  # the sink's
+        with started(folder, server.environment) as (_, other):  # the sink's
             another, its = worker_of(other)
             assert parent(another) != daemon
             assert parent(parent(another)) == server._process.pid
@@ -113,7 +113,7 @@ def test_workers_are_children_of_children_of_the_server(server, folder):
 
 
 def test_it_ends_with_the_service(server, folder):
-    with started(folder, server.told) as (entry, address):
+    with started(folder, server.environment) as (entry, address):
         server.close()
         assert server._process.returncode == 0
         assert not Path(server.address).exists()
@@ -130,7 +130,9 @@ def test_it_ends_where_the_service_was_killed(server):
 
 @pytest.mark.parametrize("kind", ["none", "not there", "ended"])
 def test_without_one_a_daemon_imports_for_itself(kind, server, folder):
-    told = {"none": {}, "not there": {ADDRESS: str(folder / "no")}, "ended": server.told}[kind]
+    told = {"none": {}, "not there": {ADDRESS: str(folder / "no")}, "ended": server.environment}[
+        kind
+    ]
     if kind == "ended":
         server._process.kill()
         server._process.wait(LIMIT_SECONDS)
@@ -147,7 +149,7 @@ def test_who_asks_and_goes_leaves_no_daemon(server, folder):
         asker.settimeout(LIMIT_SECONDS)
         asker.connect(server.address)
         socket.send_fds(asker, [(100).to_bytes(4, "big")], [0, 1, 2])
-    with started(folder, server.told) as (_, address):
+    with started(folder, server.environment) as (_, address):
         worker, connection = worker_of(address)
         daemon = parent(worker)
         connection.close()

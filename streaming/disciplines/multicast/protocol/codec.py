@@ -74,7 +74,7 @@ def _stamp(value: Any) -> Stamp | None:
     return None if value is None else Stamp(*value)
 
 
-def _told(step: clock.Told) -> Any:
+def _told(step: clock.Clock) -> Any:
     return (step.peer, step.clock, *step.gone)
 
 
@@ -95,7 +95,7 @@ ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], 
     clock.Enqueue: ("E", lambda s: (s.stamp, s.dead, *_common(s)), _nodes),
     clock.Cancel: ("C", lambda s: (s.handles, s.registered), lambda s: s.peer),
     clock.Arrive: ("A", lambda s: (s.estimate, s.destroys, *_common(s)), _nodes),
-    clock.Told: ("t", lambda _: (), _told),
+    clock.Clock: ("t", lambda _: (), _told),
     clock.Registered: ("r", lambda _: (), lambda s: (s.peer, s.node, s.destroyed)),
     clock.Stamped: ("s", lambda _: (), lambda s: (s.peer, s.stamp, s.gone)),
     counter.Read: ("V", lambda s: (s.nodes, s.destroys), lambda s: s.peer),
@@ -166,7 +166,7 @@ DECODE: dict[str, Decode] = {
     "E": _queued(clock.Enqueue),
     "C": lambda n, shared, e: clock.Cancel(n, e, *map(tuple, shared)),
     "A": _arrive,
-    "t": lambda n, _, e: clock.Told(n, e[0], e[1], tuple(e[2:])),
+    "t": lambda n, _, e: clock.Clock(n, e[0], e[1], tuple(e[2:])),
     "r": lambda n, _, e: clock.Registered(n, e[0], e[1], _stamp(e[2])),
     "s": lambda n, _, e: clock.Stamped(n, e[0], _stamp(e[1]), tuple(e[2])),
     "V": lambda n, shared, e: counter.Read(n, e, tuple(shared[0]), shared[1]),
