@@ -52,7 +52,7 @@ class Evidence:
 
 
 def histories_of(settings: Settings, verdict: Verdict) -> Histories:
-    """Return the histories, still empty, of whoever receives deliveries."""
+    """Return the histories of all receivers, empty yet."""
     repeats = settings.repeats_allowed
     return Histories(verdict, settings.partitions, repeats_allowed=repeats)
 

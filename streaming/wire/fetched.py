@@ -106,7 +106,7 @@ def fetched(
 
 def heads_in(data: bytes) -> list[Head]:
     """The whole batches in a partition's bytes; the last one may be cut off. Raises Damaged."""
-    heads: list[Omitted] = []
+    heads: list[Head] = []
     begin, size, after = 0, len(data), 0
     while begin + old_messages.HEAD.size <= size:
         offset, length, _, magic = old_messages.HEAD.unpack_from(data, begin)
