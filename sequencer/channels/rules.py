@@ -159,7 +159,8 @@ class Rules:
             raise ValueError("settle_ms must be 0 or more, and labels without a cycle")
         if len(self.others) > RULES_MAX or any(rules.others for _, rules in self.others):
             raise ValueError(f"others: at most {RULES_MAX} rules, which have no others")
-        first_match(pa.array([b""]), self.globs)
+        if self.globs:
+            first_match(pa.array([b""]), self.globs)
 
     @property
     def search(self) -> int:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from streaming.arrow.columns import Int64s
 
-NO_BYTES = pa.scalar(b"", pa.binary())
+_ONE_EMPTY = [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")]
+NO_BYTES = pa.BinaryArray.from_buffers(pa.binary(), 1, _ONE_EMPTY)[0]
+"""An empty value; `pa.scalar` imports pandas, 40 MB for commands that never need it."""
 
 Piece: TypeAlias = Any
 """Bytes of each row (an array), or the same for all (a scalar)."""

@@ -34,6 +34,10 @@ def console(
         list[str] | None,
         typer.Option("--host", help="A name by which browsers reach it; may be given often."),
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option("--prometheus", help="Show history from this one: http://HOST:PORT."),
+    ] = None,
 ) -> None:
     """Show pipelines in the browser, and release what waits.
 
@@ -59,9 +63,16 @@ def console(
             "Nothing was started.",
             "Give --token-file FILE, or --user-header NAME behind a login, or listen on 127.0.0.1.",
         )
+    if prometheus is not None and not prometheus.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"--prometheus {prometheus!r} is no address.",
+            "Nothing was started.",
+            "Write http://localhost:9090.",
+        )
     hosts = frozenset(each.lower() for each in (*LOOPBACK, address, *(host or ())))
     names = hosts if is_open or host else frozenset()
-    _serve(settings, (address, port), token_file, user_header, is_open=is_open, hosts=names)
+    who = token_file, user_header, is_open
+    _serve(settings, (address, port), who, names, prometheus)
 
 
 def _address(listen: str) -> tuple[str, int]:
@@ -76,12 +87,11 @@ def _address(listen: str) -> tuple[str, int]:
 def _serve(
     config: Config,
     at: tuple[str, int],
-    token_file: Path | None,
-    user_header: str | None,
-    *,
-    is_open: bool,
+    who: tuple[Path | None, str | None, bool],
     hosts: frozenset[str],
+    prometheus: str | None,
 ) -> None:
+    """Serve until a signal; ``who``: the token's file, the trusted header, whether all may read."""
     try:
         import uvicorn  # noqa: PLC0415
 
@@ -93,17 +103,21 @@ def _serve(
             "pip install 'spark-sequencer[console]'",
         ) from error
     from streaming.console.access import Access, token_in  # noqa: PLC0415
+    from streaming.console.desk import Desk  # noqa: PLC0415
     from streaming.console.history import Recorder  # noqa: PLC0415
     from streaming.console.listening import bound  # noqa: PLC0415
+    from streaming.console.prometheus import Prometheus  # noqa: PLC0415
 
+    token_file, user_header, is_open = who
     token = token_in(token_file) if token_file else None
     access = Access(token, user_header.lower() if user_header else None, is_open)
     recorder = Recorder(config)
+    desk = Desk(recorder, access, Prometheus(prometheus) if prometheus else None)
     socket = bound(at)
     port = socket.getsockname()[1]
     server = uvicorn.Server(
         uvicorn.Config(
-            Console(recorder, access).app(hosts),
+            Console(desk).app(hosts),
             log_level="warning",
             access_log=False,
             server_header=False,

@@ -57,7 +57,8 @@ def graph(
     """
     from sequencer.groups.network.overview import overview  # noqa: PLC0415  (a quick --help)
     from streaming.config import load_config  # noqa: PLC0415
-    from streaming.graph import draw_overlaps, drawn, sizes, summary  # noqa: PLC0415
+    from streaming.graph.overlaps import draw_overlaps, sizes  # noqa: PLC0415
+    from streaming.graph.svg import drawn, summary  # noqa: PLC0415
 
     settings = load_config(config)
     name, chosen = _chosen(settings, pipeline)

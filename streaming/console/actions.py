@@ -8,7 +8,8 @@ from typing import Any
 
 from streaming.arrow.key_text import key_to_json
 from streaming.config import Config
-from streaming.console.views import decoded_key
+from streaming.console.effects import GroupCommand
+from streaming.console.values import decoded_key, place_in
 from streaming.disciplines.channels.commands import read_request
 from streaming.errors import ConfigError
 from streaming.kafka.asking import ask
@@ -48,25 +49,46 @@ def channel_command(
     return ask(config, name, command, request.command.channel, ANSWER_SECONDS)
 
 
-def group_command(config: Config, name: str, form: Mapping[str, str], user: str) -> dict[str, Any]:
-    """Send a command about a group and return the answer; ``form``: op, group, members, member."""
-    op = form.get("op", "")
+def read_group_command(form: Mapping[str, str]) -> GroupCommand:
+    """Read what a form asks for. ConfigError where it cannot work."""
+    op, group = form.get("op", ""), form.get("group", "").strip()
     if op not in GROUP_OPS:
         raise ConfigError(f"There is no command {op!r} for groups.", "Nothing was sent.")
-    command: dict[str, Any] = {"op": op, "group": form.get("group", ""), "by": user}
-    command["why"] = _why(form)
-    if op in ("add", "set"):
-        command["members"] = form.get("members", "").replace(",", " ").split()
-    if op in ("join", "leave"):
-        command["member"] = form.get("member", "").strip()
-    if form.get("if_version", "").isdecimal():
-        command["if_version"] = int(form["if_version"])
+    if not group:
+        raise ConfigError("The group's name is missing.", "Nothing was sent.")
+    members = tuple(dict.fromkeys(form.get("members", "").replace(",", " ").split()))
+    if op in ("join", "leave") and len(members) != 1:
+        raise ConfigError(f"{op} takes one member.", "Nothing was sent.", "Name one.")
+    version = form.get("if_version", "")
+    return GroupCommand(op, group, members, int(version) if version.isdecimal() else None)
+
+
+def group_command(config: Config, name: str, form: Mapping[str, str], user: str) -> dict[str, Any]:
+    """Send a command about a group and return the answer; ``form``: op, group, members, why."""
+    read = read_group_command(form)
+    command: dict[str, Any] = {"op": read.op, "group": read.group, "by": user, "why": _why(form)}
+    if read.op in ("add", "set"):
+        command["members"] = list(read.members)
+    if read.op in ("join", "leave"):
+        command["member"] = read.members[0]
+    if read.if_version is not None and read.op != "add":
+        command["if_version"] = read.if_version
     return ask(config, name, command, None, ANSWER_SECONDS)
 
 
 def resend(config: Config, name: str, form: Mapping[str, str]) -> dict[str, Count]:
-    """Send the rejects of a reason back, each once, or count them; ``form``: reason, dry_run."""
-    choice = Choice.of([form.get("reason", "")], ())
+    """Send rejects back, each once, or count them; ``form``: reason, dry_run.
+
+    With ``place`` (of the input that was rejected) only that one.
+    """
+    conditions = []
+    if form.get("place"):
+        try:
+            topic, partition, offset = place_in(form["place"])
+        except ValueError as error:
+            raise ConfigError(f"{error}.", "Nothing was sent.") from None
+        conditions = [f"topic = '{topic}'", f"partition = {partition}", f"offset = {offset}"]
+    choice = Choice.of([form.get("reason", "")], conditions)
     return Resending(config, name, choice, lambda _said: None).run(dry=bool(form.get("dry_run")))
 
 

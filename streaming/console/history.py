@@ -49,13 +49,17 @@ class Sample:
 
 @dataclass
 class Pipeline:
-    """What is known of one pipeline; ``fault``: why nothing newer is."""
+    """What is known of one pipeline; ``fault``: why nothing newer is.
+
+    ``is_running``: whether a process works on its checkpoint, None where nobody can tell.
+    """
 
     status: Mapping[str, Any] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     lag: Lag | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     fault: str = ""
+    is_running: bool | None = None
     fine: deque[Sample] = field(default_factory=lambda: deque(maxlen=FINE))
     coarse: deque[Sample] = field(default_factory=lambda: deque(maxlen=COARSE))
 
@@ -137,17 +141,23 @@ class Recorder:
         for name, pipeline in self.pipelines.items():
             pipeline.metrics = found.get(name, {})
             try:
-                if name not in self._lags:
-                    settings = self.config.pipelines[name]
-                    topics = (*settings.input, settings.commands)
-                    self._lags[name] = LagReader(self.config, topics)
-                pipeline.lag = self._lags[name](self._checkpoints[name].read_up_to())
+                pipeline.is_running, _ = self._checkpoints[name].holder()
+                pipeline.lag = pipeline.metrics.get("lag") or self._lag(name)
             except (SequencerError, OSError):
                 pipeline.lag = None
 
+    def _lag(self, name: str) -> Lag:
+        """Ask Kafka for the lag, where the service's metrics do not tell it."""
+        if name not in self._lags:
+            settings = self.config.pipelines[name]
+            topics = (*settings.input, settings.commands)
+            clients = next((each.clients for each in self._lags.values()), None)
+            self._lags[name] = LagReader(self.config, topics, clients)
+        return self._lags[name](self._checkpoints[name].read_up_to())
+
 
 def scraped(address: str) -> dict[str, dict[str, Any]]:
-    """Return the service's metrics by pipeline: phases of the last batch, latencies.
+    """Return the service's metrics by pipeline: phases of the last batch, latencies, the lag.
 
     Empty where the service has no address for them, or does not answer.
     """
@@ -169,8 +179,11 @@ def scraped(address: str) -> dict[str, dict[str, Any]]:
                 one["phases"][label["phase"]] = float(value)
             elif name == "latency_seconds_bucket":
                 one["latency"][label["le"]] = float(value)
-            elif name == "up":
-                one["up"] = float(value)
+            elif name in ("up", "lag_records", "lag_seconds"):
+                one[name] = float(value)
+    for one in found.values():
+        if "lag_records" in one and "lag_seconds" in one:
+            one["lag"] = Lag(round(one["lag_records"]), one["lag_seconds"])
     return found
 
 

@@ -2,40 +2,74 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from streaming.arrow.histograms import BOUNDS, LATE_MS, WAITED_MS
 from streaming.arrow.key_text import escaped, key_from_json, unescaped
 from streaming.config import Config
-from streaming.console.history import Pipeline, Recorder, age_seconds, latency
+from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, latency
+from streaming.console.prometheus import Prometheus
+from streaming.console.values import encoded_key
 from streaming.disciplines import DISCIPLINES
-from streaming.graph import charts, lanes
+from streaming.graph import charts
 from streaming.kafka.newest import Found, Search, search
 from streaming.service.advice import advise, told_after
 from streaming.service.checkpoint import Checkpoint
 
 BLOCKED_SHOWN = 200
 RECORDS_SHOWN = 100
-LANE_ARRIVALS = 48
-PAYLOAD_BYTES_MAX = 4_096
 STALE_SECONDS = 30
+BACK = {600: "10 minutes", 3600: "1 hour", 21_600: "6 hours", 86_400: "a day"}
+"""How far back the overview's lines may go, s."""
+SETTLING = "begins with the lowest label that comes in time (labels.start)"
 COMMAND_EVENTS = ("command-done", "command-refused")
 
 
-def overview(recorder: Recorder) -> list[dict[str, Any]]:
-    """Return the figures of each pipeline."""
-    return [_figures(recorder, name) for name in recorder.pipelines]
+def back_of(text: str) -> int:
+    """Return how many seconds back somebody asked for; ten minutes where they asked for none."""
+    return int(text) if text.isdecimal() and int(text[:9]) in BACK else FINE
+
+
+def overview(recorder: Recorder, prometheus: Prometheus | None, back: int) -> list[dict[str, Any]]:
+    """Return the figures of each pipeline, with lines that go ``back`` so many seconds."""
+    return [
+        _figures(recorder, name) | _lines(recorder, prometheus, name, back)
+        for name in recorder.pipelines
+    ]
+
+
+def _lines(
+    recorder: Recorder, prometheus: Prometheus | None, name: str, back: int
+) -> dict[str, str]:
+    """Return the lines of a pipeline: Prometheus's where it answers, else what was seen here."""
+    drawn: dict[str, str] = {}
+    told = {"in": "records in, a second", "out": "records out, a second", "held": "held"}
+    for kind, title in told.items():
+        values = None
+        if prometheus is not None:
+            values = prometheus.history(recorder.config.service.name, name, kind, back)
+        if values is None:
+            values = _seen(recorder.pipelines[name], kind, back)
+        drawn[f"{kind}_chart"] = charts.line(values, title)
+    return drawn
+
+
+def _seen(pipeline: Pipeline, kind: str, back: int) -> list[float]:
+    samples = list(pipeline.fine if back <= FINE else pipeline.coarse)
+    recent = [each for each in samples if each.at >= time.time() - back]
+    if kind == "held":
+        return [float(each.held) for each in recent]
+    return pipeline.rates("seen" if kind == "in" else "delivered", recent)
 
 
 def _figures(recorder: Recorder, name: str) -> dict[str, Any]:
     pipeline, settings = recorder.pipelines[name], recorder.config.pipelines[name]
     now = time.time()
-    fine, totals = list(pipeline.fine), pipeline.totals
+    totals = pipeline.totals
     age = age_seconds(pipeline.status, now)
     metrics = pipeline.metrics
     return {
@@ -47,10 +81,6 @@ def _figures(recorder: Recorder, name: str) -> dict[str, Any]:
         "batch_ms": pipeline.status.get("batch_ms"),
         "in_rate": pipeline.rate("seen"),
         "out_rate": pipeline.rate("delivered"),
-        "in_chart": charts.line(pipeline.rates("seen", fine), "records in, a second"),
-        "out_chart": charts.line(pipeline.rates("delivered", fine), "records out, a second"),
-        "held_chart": charts.line([each.held for each in fine], "held"),
-        "day_chart": charts.line(pipeline.rates("delivered", list(pipeline.coarse)), "last day"),
         "seen": totals.seen,
         "delivered": totals.delivered,
         "held": totals.held,
@@ -69,19 +99,26 @@ def _figures(recorder: Recorder, name: str) -> dict[str, Any]:
 
 def _state(config: Config, pipeline: Pipeline, age: float | None) -> str:
     """Say what is known of whether the service runs."""
-    if config.service.metrics:
-        if pipeline.metrics.get("up"):
-            return "runs"
-        return "the service does not answer at " + config.service.metrics
-    if age is None:
-        return "no batch has ended yet"
+    if pipeline.metrics.get("up"):
+        return "runs"
+    if pipeline.is_running is False:
+        return "does not run; the figures are those of its last batch"
+    said = "no service.metrics: whether it runs is not known"
     lag = pipeline.lag.records if pipeline.lag else 0
-    if lag and age > STALE_SECONDS:
-        return f"does not seem to run: {lag:,} records are waiting in Kafka"
-    return "no service.metrics: whether it runs is not known"
+    if config.service.metrics:
+        said = "the service does not answer at " + config.service.metrics
+    elif pipeline.is_running:
+        said = "runs"
+    elif age is None:
+        said = "no batch has ended yet"
+    elif lag and age > STALE_SECONDS:
+        said = f"does not seem to run: {lag:,} records are waiting in Kafka"
+    return said
 
 
 def _oldest_wait(config: Config, name: str, now: float) -> float | None:
+    if config.pipelines[name].discipline != "channel":
+        return None
     rows = waiting(config, name, 1)
     return _waited(rows[0]["since"], now) if rows else None
 
@@ -111,7 +148,7 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
                 "key": escaped(key),
                 "code": encoded_key(key),
                 "waited": _waited(row["since"], now),
-                "fate": fate(gap, row["since"], now),
+                "fate": SETTLING if row["next"] is None else fate(gap, row["since"], now),
             }
         )
         if len(shown) == BLOCKED_SHOWN:
@@ -137,85 +174,24 @@ def _waited(since: str, now: float) -> float:
     return max(0.0, now - datetime.fromisoformat(since).timestamp())
 
 
-def encoded_key(key: bytes) -> str:
-    """Return a key as addresses have it."""
-    return base64.urlsafe_b64encode(key).decode()
-
-
-def decoded_key(code: str) -> bytes:
-    """Return the key that :func:`encoded_key` was given. ValueError for others."""
-    return base64.b64decode(code, altchars=b"-_", validate=True)
-
-
-def channel(recorder: Recorder, name: str, key: bytes) -> dict[str, Any]:
-    """Return what is known of a channel: whether it waits, its newest records, its lanes."""
-    config = recorder.config
-    settings = config.pipelines[name]
-    now = time.time()
-    rows = [row for row in waiting(config, name, None) if key_from_json(row["channel"]) == key]
-    prefix = config.service.header_prefix
-
-    def is_its(record: Found) -> bool:
-        return record.key == key
-
-    came = search(config, settings.input, is_its, LANE_ARRIVALS)
-    out = search(config, [settings.output], is_its, LANE_ARRIVALS)
-    no = search(config, [settings.rejects], is_its, LANE_ARRIVALS)
-    reasons = {_origin(each, prefix): each.text(prefix + "reject-reason") for each in no.records}
-    arrived = [(each.place, each.text("label"), each.text("epoch")) for each in came.records]
-    delivered = [
-        (each.text(prefix + "origin"), each.text("label"), each.text("epoch"))
-        for each in out.records
-        if each.header(prefix + "notice") is None
-    ]
-    fates, origins = lanes.matched(arrived, delivered, reasons)
-    above = [
-        lanes.Arrival(place, label, epoch, 0, fate, reasons.get(place, ""), link(name, place))
-        for (place, label, epoch), fate in zip(arrived, fates, strict=True)
-    ]
-    below = [
-        lanes.Delivery(
-            each.place, label, each.text(prefix + "sequence"), origin, link(name, each.place)
-        )
-        for (_, label, _), origin, each in zip(delivered, origins, out.records, strict=False)
-    ]
-    return {
-        "key": escaped(key),
-        "code": encoded_key(key),
-        "waits": [{**row, "fate": fate(settings.gap, row["since"], now)} for row in rows],
-        "picture": lanes.draw(above, below, escaped(key)),
-        "arrivals": list(zip(above, came.records, strict=True)),
-        "looked": looked(came, out, no),
-    }
-
-
-def _origin(reject: Found, prefix: str) -> str:
-    parts = [reject.text(f"{prefix}reject-{each}") for each in ("topic", "partition", "offset")]
-    return f"{parts[0]}/{parts[1]}@{parts[2]}"
-
-
-def link(name: str, place: str) -> str:
-    """Return the address of a record's page."""
-    return f"/p/{name}/record/{base64.urlsafe_b64encode(place.encode()).decode()}"
-
-
 def looked(*searches: Search) -> str:
     """Say how much of the topics was looked at."""
     offsets = sum(each.offsets for each in searches)
     whole = all(each.is_whole for each in searches)
-    return f"{offsets:,} offsets looked at" + ("" if whole else "; there was no time for the rest")
+    return f"{offsets:,} offsets looked at" + ("" if whole else ", not those before")
 
 
 def records(
-    config: Config, topic: str, key: str, header: str, label: str
-) -> tuple[list[Found], str]:
+    config: Config, topic: str, asked: Mapping[str, str], seconds: float
+) -> tuple[list[Found], Search]:
     """Return the newest records of a topic, newest first, and how far back was looked.
 
-    ``key``, as `status --blocked` shows it; ``header`` as name=value; ``label``: its text. Empty
-    ones match all. ValueError where a key is none.
+    ``asked``: ``key``, as `status --blocked` shows it; ``header`` as name=value; ``label``: its
+    text. Empty ones match all. ValueError where a key is none.
     """
-    wanted_key = unescaped(key) if key else None
-    name, _, value = header.partition("=")
+    wanted_key = unescaped(asked["key"]) if asked["key"] else None
+    name, _, value = asked["header"].partition("=")
+    label = asked["label"]
 
     def matches(record: Found) -> bool:
         return (
@@ -224,30 +200,19 @@ def records(
             and (not label or record.text("label") == label)
         )
 
-    found = search(config, [topic], matches, RECORDS_SHOWN)
+    found = search(config, [topic], matches, RECORDS_SHOWN, seconds_max=seconds)
     newest = sorted(found.records, key=lambda each: -each.timestamp)[:RECORDS_SHOWN]
-    return newest, looked(found)
+    return newest, found
 
 
-def payload(data: bytes | None) -> dict[str, str]:
-    """Return bytes for people: how they are shown, and the text, cut. Never run."""
-    if data is None:
-        return {"kind": "null", "text": ""}
-    cut = f", the first {PAYLOAD_BYTES_MAX:,} of {len(data):,} bytes"
-    more = cut if len(data) > PAYLOAD_BYTES_MAX else f", {len(data):,} bytes"
-    part = data[:PAYLOAD_BYTES_MAX]
-    try:
-        if len(data) <= PAYLOAD_BYTES_MAX:
-            return {"kind": "JSON" + more, "text": json.dumps(json.loads(data), indent=2)}
-    except (ValueError, RecursionError):
-        pass
-    try:
-        text = part.decode() if len(data) <= PAYLOAD_BYTES_MAX else part.decode(errors="ignore")
-        if "\0" not in text:
-            return {"kind": "text" + more, "text": text}
-    except UnicodeDecodeError:
-        pass
-    return {"kind": "bytes" + more, "text": part.hex(" ", 2)}
+def reject_of(config: Config, found: Found) -> dict[str, str]:
+    """Return the reason and the input's place of a reject; nothing for another record."""
+    prefix = config.service.header_prefix
+    if not found.header(prefix + "reject-reason"):
+        return {}
+    parts = [found.text(f"{prefix}reject-{each}") for each in ("topic", "partition", "offset")]
+    place = f"{parts[0]}/{parts[1]}@{parts[2]}"
+    return {"reason": found.text(prefix + "reject-reason"), "rejected_place": place}
 
 
 def disorder(recorder: Recorder, name: str, share: float) -> dict[str, Any]:
@@ -282,7 +247,7 @@ def told_ms(ms: int) -> str:
     return f"{ms} ms"
 
 
-def events(config: Config, name: str, kind: str, text: str) -> dict[str, Any]:
+def events(config: Config, name: str, kind: str, text: str, seconds: float) -> dict[str, Any]:
     """Return the newest events: ``kind`` "commands" for the audit, else one event's name or all."""
     settings = config.pipelines[name]
 
@@ -292,10 +257,16 @@ def events(config: Config, name: str, kind: str, text: str) -> dict[str, Any]:
         fits = is_command if kind == "commands" else kind in ("", event.get("event"))
         return fits and (not text or text in (record.value or b"").decode(errors="replace"))
 
-    found = search(config, [settings.events], matches, RECORDS_SHOWN)
+    found = search(config, [settings.events], matches, RECORDS_SHOWN, seconds_max=seconds)
     rows = [{**_json(each.value), "place": each.place} for each in found.records]
     rows.sort(key=lambda each: str(each.get("at", "")), reverse=True)
-    return {"rows": rows[:RECORDS_SHOWN], "looked": looked(found), "kind": kind, "text": text}
+    return {
+        "rows": rows[:RECORDS_SHOWN],
+        "looked": looked(found),
+        "is_whole": found.is_whole,
+        "kind": kind,
+        "text": text,
+    }
 
 
 def _json(value: bytes | None) -> Mapping[str, Any]:
@@ -306,7 +277,7 @@ def _json(value: bytes | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def rejects(recorder: Recorder, name: str, reason: str) -> dict[str, Any]:
+def rejects(recorder: Recorder, name: str, reason: str, seconds: float) -> dict[str, Any]:
     """Return the newest rejects, and how many there are of each reason."""
     config = recorder.config
     settings = config.pipelines[name]
@@ -315,24 +286,12 @@ def rejects(recorder: Recorder, name: str, reason: str) -> dict[str, Any]:
     def matches(record: Found) -> bool:
         return not reason or record.text(header) == reason
 
-    found = search(config, [settings.rejects], matches, RECORDS_SHOWN)
+    found = search(config, [settings.rejects], matches, RECORDS_SHOWN, seconds_max=seconds)
     newest = sorted(found.records, key=lambda each: -each.timestamp)[:RECORDS_SHOWN]
     return {
         "rows": [(each, each.text(header)) for each in newest],
         "counts": sorted(recorder.pipelines[name].totals.rejected.items()),
         "reason": reason,
         "looked": looked(found),
+        "is_whole": found.is_whole,
     }
-
-
-def when(timestamp_ms: int) -> str:
-    """Return a record's time in UTC; the number where no calendar has it."""
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"
-
-
-def headers(record: Found) -> Sequence[tuple[str, dict[str, str]]]:
-    """Return a record's headers for people."""
-    return [(name, payload(value)) for name, value in record.headers]

@@ -15,7 +15,7 @@ from streaming.config import Config
 from streaming.demo import airports, flights
 from streaming.demo.page import lanes_of
 from streaming.demo.stage import START_SECONDS_MAX, Stage, cause, told
-from streaming.graph import draw_overlaps
+from streaming.graph.overlaps import draw_overlaps
 
 SHOWN = 9
 REACTIONS_MAX = 300

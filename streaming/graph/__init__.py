@@ -1,6 +1,5 @@
-"""Groups and their overlaps as a picture; docs/groups-graph.md tells how to read it."""
+"""Groups and their overlaps as a picture; docs/groups-graph.md tells how to read it.
 
-from streaming.graph.overlaps import draw_overlaps, sizes
-from streaming.graph.svg import draw, drawn, summary
-
-__all__ = ["draw", "draw_overlaps", "drawn", "sizes", "summary"]
+`overlaps` draws groups that the micro-batch orders, `svg` those on a network of nodes; `lanes` and
+`charts` are what the console shows, and need nothing of groups.
+"""

@@ -85,7 +85,7 @@ def draw(arrivals: Sequence[Arrival], deliveries: Sequence[Delivery], name: str)
         {
             "xmlns": "http://www.w3.org/2000/svg",
             "class": "lanes",
-            "role": "img",
+            "role": "group" if any(each.link for each in arrivals) else "img",
             "aria-label": f"{name}: {len(arrivals)} arrivals above, {len(deliveries)} deliveries "
             "below; the table under the picture has the same",
             "width": f"{width:g}",

@@ -11,12 +11,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sequencer.groups.network.lines import Line
-from sequencer.groups.network.overlaps import Pair
-from sequencer.groups.network.overview import Overview
-from sequencer.groups.network.placement import Load
 from streaming.graph.text import count, cut, width
+
+if TYPE_CHECKING:
+    from sequencer.groups.network.lines import Line
+    from sequencer.groups.network.overlaps import Pair
+    from sequencer.groups.network.overview import Overview
+    from sequencer.groups.network.placement import Load
 
 NAME_MAX = 24
 LANE = 16.0

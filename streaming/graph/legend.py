@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from streaming.graph.marks import COLOURS, add, arrows, colour, line, number, rectangle, text
+from streaming.graph.marks import (
+    COLOURS,
+    DARK_COLOURS,
+    add,
+    arrows,
+    colour,
+    line,
+    number,
+    rectangle,
+    text,
+)
 from streaming.graph.text import width
 
 CSS = """
@@ -39,6 +49,21 @@ CSS = """
 """
 """Of several rules for one element, the later ones and those that name a group win."""
 
+DARK = """
+@media (prefers-color-scheme: dark) {
+.sequencing { fill: #e2e8f0; }
+.sequencing .paper { fill: #15181b; }
+.sequencing .quiet, .sequencing .atom-name { fill: #a2a9b0; }
+.sequencing .box { fill: #1d2125; }
+.sequencing .orders { fill: #cbd5e1; }
+.sequencing .passes { fill: #475569; }
+.sequencing .over .orders, .sequencing .over .load { fill: #ff9a91; }
+.sequencing .hit { stroke: #fff; }
+.sequencing .label, .sequencing circle { stroke: #15181b; }
+.sequencing .bar { stroke: #94a3b8; }
+%s}
+"""
+
 _ROW = 22.0
 
 
@@ -50,10 +75,17 @@ def highlights(groups: int) -> str:
     colours = "".join(
         f".sequencing .c{at} {{ color: {colour}; }}\n" for at, colour in enumerate(COLOURS)
     )
-    return colours + "".join(
-        f".sequencing:has(.group.g{at}:hover) .g{at}, "
-        f".sequencing:has(.atom.g{at}:hover) .group.g{at} {{ opacity: 1; }}\n"
-        for at in range(groups)
+    light = "".join(
+        f".sequencing .c{at} {{ color: {colour}; }}\n" for at, colour in enumerate(DARK_COLOURS)
+    )
+    return (
+        colours
+        + DARK % light
+        + "".join(
+            f".sequencing:has(.group.g{at}:hover) .g{at}, "
+            f".sequencing:has(.atom.g{at}:hover) .group.g{at} {{ opacity: 1; }}\n"
+            for at in range(groups)
+        )
     )
 
 

@@ -7,6 +7,9 @@ from xml.etree import ElementTree as ET
 
 from streaming.graph.text import printable
 
+GROUPS_MAX = 2_000
+TITLE_MAX = 100
+WIDTH_MIN = 860.0
 COLOURS = (
     "#0b66a8",
     "#b8460a",
@@ -20,6 +23,20 @@ COLOURS = (
     "#46700d",
 )
 """Those of groups, in turn; each can be read on white."""
+
+DARK_COLOURS = (
+    "#6cb4ee",
+    "#f5935c",
+    "#6fce86",
+    "#ea82cf",
+    "#b39bf5",
+    "#5fc9c0",
+    "#dfb15b",
+    "#f58aa3",
+    "#a8b4c4",
+    "#a9cf66",
+)
+"""The same where the page is dark."""
 
 
 def add(parent: ET.Element, tag: str, attributes: Mapping[str, str] | None = None) -> ET.Element:
@@ -67,3 +84,14 @@ def rectangle(
     """A rectangle: its left upper corner, its width and height."""
     places = dict(zip(("x", "y", "width", "height"), map(number, (*corner, *size)), strict=True))
     return add(parent, "rect", {"class": kind, **places})
+
+
+def document(root: ET.Element, background: ET.Element, wide: float, high: float) -> str:
+    """The picture as text, now that its size is known."""
+    for element in (root, background):
+        element.set("width", number(wide))
+        element.set("height", number(high))
+    root.set("viewBox", f"0 0 {number(wide)} {number(high)}")
+    ET.indent(root, " ")
+    plain: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=False)
+    return plain.decode() + "\n"

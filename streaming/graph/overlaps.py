@@ -13,12 +13,24 @@ from sequencer.groups.network.overlaps import Overlap, double_overlaps
 from streaming.errors import ConfigError
 from streaming.graph import layout as at
 from streaming.graph.legend import CSS, highlights
-from streaming.graph.marks import add, arrows, colour, line, number, text, title
-from streaming.graph.svg import GROUPS_MAX, OVERLAPS_MAX, TITLE_MAX, WIDTH_MIN, document
+from streaming.graph.marks import (
+    GROUPS_MAX,
+    TITLE_MAX,
+    WIDTH_MIN,
+    add,
+    arrows,
+    colour,
+    document,
+    line,
+    number,
+    text,
+    title,
+)
 from streaming.graph.text import counted, cut, listed, width
 
 LANE = 22.0
 TOP = 84.0
+OVERLAPS_MAX = 10_000
 
 
 def draw_overlaps(

@@ -16,13 +16,23 @@ from streaming.errors import ConfigError
 from streaming.graph import layout as at
 from streaming.graph.layout import Box, Dot, Lane, Layout, lay_out
 from streaming.graph.legend import CSS, add_legend, highlights
-from streaming.graph.marks import add, arrows, colour, line, number, rectangle, text, title
+from streaming.graph.marks import (
+    GROUPS_MAX,
+    TITLE_MAX,
+    WIDTH_MIN,
+    add,
+    arrows,
+    colour,
+    document,
+    line,
+    number,
+    rectangle,
+    text,
+    title,
+)
 from streaming.graph.text import TITLE_NAME_MAX, count, counted, cut, listed, width
 
-ATOMS_MAX = OVERLAPS_MAX = 10_000
-GROUPS_MAX = 2_000
-TITLE_MAX = 100
-WIDTH_MIN = 860.0
+ATOMS_MAX = 10_000
 BAR = 114.0
 CHIP_GAP = 18.0
 
@@ -72,17 +82,6 @@ def drawn(view: Overview, name: str) -> str:
     bottom = _ingress_only(root, view, wide, layout.bottom + 24, numbers)
     high = add_legend(root, at.MARGIN, bottom + 16, wide) + at.MARGIN
     return document(root, background, wide, high)
-
-
-def document(root: ET.Element, background: ET.Element, wide: float, high: float) -> str:
-    """The picture as text, now that its size is known."""
-    for element in (root, background):
-        element.set("width", number(wide))
-        element.set("height", number(high))
-    root.set("viewBox", f"0 0 {number(wide)} {number(high)}")
-    ET.indent(root, " ")
-    plain: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=False)
-    return plain.decode() + "\n"
 
 
 def summary(view: Overview) -> str:

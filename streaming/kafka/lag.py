@@ -32,10 +32,16 @@ class Lag:
 class LagReader:
     """Asks Kafka for the lag of some topics, again and again over the same connections."""
 
-    def __init__(self, config: Config, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, config: Config, names: tuple[str, ...], clients: tuple[Any, Any] | None = None
+    ) -> None:
+        """``clients``: those of another reader, which closes them; one of both asks at a time."""
         fetch = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": FETCH_BYTES}
-        self._consumer = connection.reader(config, "lag", **fetch)
-        self._admin = connection.admin(config)
+        self.clients = clients or (
+            connection.reader(config, "lag", **fetch),
+            connection.admin(config),
+        )
+        self._consumer, self._admin = self.clients
         self._places = [
             (name, partition)
             for name, count in topics.partitions(config, names).items()

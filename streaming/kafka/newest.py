@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,11 +80,13 @@ def search(
     most: int,
     *,
     seconds_max: float = SECONDS_MAX,
+    enough: Callable[[Sequence[Found]], bool] | None = None,
 ) -> Search:
     """Find up to ``most`` records of each partition that are ``wanted``, the newest ones.
 
-    Reading stops after ``seconds_max``; `Search.is_whole` says whether it came to the beginnings or
-    found enough. Raises KafkaUnavailable, and ConfigError where a topic is missing.
+    Reading stops after about ``seconds_max``, or where the records found so far are ``enough``;
+    `Search.is_whole` says whether it came to the beginnings or found them. Raises KafkaUnavailable,
+    and ConfigError where a topic is missing.
     """
     counts = topics.partitions(config, names)
     places = [(name, number) for name, count in counts.items() for number in range(count)]
@@ -95,12 +97,15 @@ def search(
         found: dict[Place, list[Found]] = {place: [] for place in places}
         step = STEP
         while True:
+            began = time.monotonic()
             parts = {}
             for place, (first, _) in bounds.items():
                 at = result.looked[place][0]
                 if at > first and len(found[place]) < most:
                     parts[place] = (max(first, at - step), at)
-            if not parts or time.monotonic() > deadline:
+            if enough is not None and enough([each for part in found.values() for each in part]):
+                break
+            if not parts or began > deadline:
                 result.is_whole = not parts
                 break
             older: dict[Place, list[Found]] = {place: [] for place in parts}
@@ -110,7 +115,9 @@ def search(
             for place, (begin, _) in parts.items():
                 found[place] = older[place] + found[place]
                 result.looked[place] = (begin, bounds[place][1])
-            step *= 2
+            ended = time.monotonic()
+            if deadline - ended > 4 * (ended - began):  # twice as many take twice as long
+                step *= 2
     result.records = [record for each in found.values() for record in each[-most:]]
     return result
 

@@ -1,124 +1,98 @@
-"""The console beside a running service: what waits is seen, released, and seen to be delivered."""
+"""The console beside a running service: by requests, and as somebody sees it in a browser."""
 
-import base64
-import http.client
 import re
-import threading
-import urllib.parse
+from types import SimpleNamespace
 
 import pytest
-import uvicorn
 
-from streaming.config import load_config
 from streaming.console.access import Access
-from streaming.console.app import Console
-from streaming.console.history import Recorder
-from streaming.console.listening import bound
-from tests.kafka_helpers import Record, create_topics, produce, wait_for_records
+from streaming.kafka.embedded import free_port
+from tests import browser
+from tests.console_helpers import Asking, code_of, serving
+from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import WarmService, channel_topics, status, write_config
 
 pytestmark = pytest.mark.timeout(600)
 TOKEN = "a-token-of-the-test"
 BAD = b"<script>alert(1)</script>"
-
-
-class Browser:
-    """Asks one console, keeps its cookie, and never follows a redirection."""
-
-    def __init__(self, port):
-        self.port = port
-        self.cookie = ""
-
-    def __call__(self, path, form=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            given = {"Cookie": self.cookie, **headers}
-            body = None if form is None else urllib.parse.urlencode(form)
-            connection.request("GET" if form is None else "POST", path, body, given)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-        finally:
-            connection.close()
-        if cookie := answer.headers["Set-Cookie"]:
-            self.cookie = cookie.partition(";")[0]
-        self.answer = answer
-        return answer.status, text
-
-    def form_token(self):
-        return re.search(r'name="form_token" value="([^"]+)"', self("/")[1])[1]
-
-
-@pytest.fixture
-def started():
-    """Gives a function that serves the console of a configuration; all end with the test."""
-    ended = []
-
-    def start(config, access):
-        recorder, listener = Recorder(load_config(config)), bound(("127.0.0.1", 0))
-        app = Console(recorder, access).app(frozenset({"127.0.0.1"}))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        recorder.start()
-        thread.start()
-        ended.append((server, thread, recorder, listener))
-        return Browser(listener.getsockname()[1])
-
-    yield start
-    for server, thread, recorder, listener in ended:
-        server.should_exit = True
-        recorder.stop()
-        thread.join(30)
-        listener.close()
-
-
-def channel(key):
-    return f"/p/p/channel/{base64.urlsafe_b64encode(key).decode()}"
+seen = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 
 
 def labelled(key, *labels):
     return [Record(key, b"<b>%d" % label, [("label", b"%d" % label)]) for label in labels]
 
 
-def test_a_blocked_channel_is_seen_and_released(broker, topic_prefix, tmp_path, started):
-    topics = channel_topics(topic_prefix)
-    create_topics(broker.bootstrap, {topics["input"]: 2})
-    config = write_config(tmp_path, broker.bootstrap, {"p": {"discipline": "channel", **topics}})
-    produce(broker.bootstrap, topics["input"], labelled(b"IBM", 1, 0, 0, 3, 5))
+@pytest.fixture(scope="module")
+def shop(broker, tmp_path_factory):
+    """A service with channels and groups, of which some wait, and its console; for all tests here."""
+    folder = tmp_path_factory.mktemp("console")
+    prefix = f"{folder.name}-{free_port()}."
+    topics, groups = channel_topics(prefix), channel_topics(prefix + "g.")
+    create_topics(broker.bootstrap, {topics["input"]: 2, groups["input"]: 1})
+    members = {"G0": ["A", "B", "C"], "G1": ["B", "C", "D"]}
+    pipelines = {"p": topics, "g": {"discipline": "group", "groups": members, **groups}}
+    metrics = f"127.0.0.1:{free_port()}"
+    config = write_config(folder, broker.bootstrap, pipelines, metrics=metrics)
+    for key in (b"IBM", b"SAP", b"ORCL"):
+        produce(broker.bootstrap, topics["input"], labelled(key, 1, 0, 0, 3, 5))
     produce(broker.bootstrap, topics["input"], labelled(BAD, 2))
-    browser = started(config, Access(TOKEN))
-    with WarmService(config) as service:
-        service.until(lambda: status(config)["p"]["held"] == 3)
-        service.until(lambda: ">2</a>" in browser("/")[1])
-        what_waits_is_shown(browser)
-        command = {"op": "skip", "channel": base64.urlsafe_b64encode(b"IBM").decode()}
-        command["form_token"] = forged_commands_are_refused(browser, command)
-        code, page = browser("/p/p/channels", {**command, "dry_run": "1"})
-        assert (code, "1 labels would be given up" in page) == (200, True), page
-        code, page = browser("/p/p/channels", command)
-        assert (code, "A reason is missing" in page) == (400, True), page
-        code, page = browser("/p/p/channels", {**command, "why": "lost <i>"})
-        assert (code, "1 labels were given up" in page) == (200, True), page
-        delivered = wait_for_records(broker.bootstrap, topics["output"], 3)
-        assert [int(each.value[3:]) for each in delivered if each.key == b"IBM"] == [0, 1, 3]
-        what_happened_is_shown(browser)
-        assert service.stop() == 0, service.said()
+    said = [Record(b"s", b"%d" % n, [("group", b"G%d" % (n % 2))]) for n in range(6)]
+    produce(broker.bootstrap, groups["input"], said)
+    found = SimpleNamespace(config=config, topics=topics, groups=groups, broker=broker.bootstrap)
+    with serving(config, Access(TOKEN)) as found.port, WarmService(config) as found.service:
+        found.service.until(lambda: status(config)["p"]["held"] == 7)
+        found.service.until(lambda: status(config)["g"]["delivered"] == 18)
+        ask = Asking(found.port)
+        found.service.until(lambda: ">4</a>, the longest" in ask("/")[1])
+        yield found
+        if found.service.poll() is None:
+            assert found.service.stop() == 0, found.service.said()
 
 
-def what_waits_is_shown(browser):
-    code, page = browser("/p/p/blocked")
+@pytest.fixture
+def page(shop):
+    """Somebody's browser, at the console."""
+    with browser.opened(f"http://127.0.0.1:{shop.port}") as opened:
+        yield opened
+        assert opened.said == []
+
+
+def values_of(shop, key):
+    found = read_all(shop.broker, shop.topics["output"])
+    return [int(each.value[3:]) for each in found if each.key == key]
+
+
+def test_a_blocked_channel_is_seen_and_released(shop):
+    ask = Asking(shop.port)
+    what_waits_is_shown(ask)
+    command = {"op": "skip", "channel": code_of(b"IBM")}
+    command["form_token"] = forged_commands_are_refused(ask, command)
+    code, page = ask("/p/p/channels", {**command, "dry_run": "1"})
+    assert (code, "1 label would be given up" in page) == (200, True), page
+    code, page = ask("/p/p/channels", command)
+    assert (code, "A reason is missing" in page) == (400, True), page
+    code, page = ask("/p/p/channels", {**command, "why": "lost <i>"})
+    assert (code, "1 label was given up" in page) == (200, True), page
+    wait_for_records(shop.broker, shop.topics["output"], 7)
+    assert values_of(shop, b"IBM") == [0, 1, 3]
+    what_happened_is_shown(ask)
+
+
+def what_waits_is_shown(ask):
+    code, page = ask("/p/p/blocked")
     assert code == 200
     assert "IBM" in page
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
     assert "form_token" not in page, "nobody is logged in"
-    policy = browser.answer.headers["content-security-policy"]
+    policy = ask.answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
-    live = browser("/p/p/blocked?q=IBM", **{"x-fragment": "1"})[1]
+    live = ask("/p/p/blocked?q=IBM", **{"x-fragment": "1"})[1]
     assert "<html" not in live
     assert "IBM" in live
     assert "script" not in live
-    _, page = browser(channel(b"IBM"))
+    _, page = ask(f"/p/p/channel/{code_of(b'IBM')}")
     assert "Waits for label <strong>2</strong>" in page
     assert page.count('class="mark delivered"') == 4, "two arrivals, two deliveries"
     assert page.count('class="mark held"') == 2
@@ -126,50 +100,183 @@ def what_waits_is_shown(browser):
     assert "rejected: duplicate" in page
 
 
-def forged_commands_are_refused(browser, command):
+def forged_commands_are_refused(ask, command):
     """Returns the form token of a session that began after that."""
-    assert browser("/p/p/channels", {**command, "dry_run": "1"})[0] == 403
-    assert browser("/login", {"token": "wrong"})[0] == 403
-    assert browser("/login", {"token": TOKEN, "user": "ann"})[0] == 303
-    assert "HttpOnly" in browser.answer.headers["Set-Cookie"]
-    assert "SameSite=strict" in browser.answer.headers["Set-Cookie"]
+    assert ask("/p/p/channels", {**command, "dry_run": "1"})[0] == 403
+    assert ask("/login", {"token": "wrong"})[0] == 403
+    assert ask("/login", {"token": TOKEN, "user": "ann"})[0] == 303
+    assert "HttpOnly" in ask.answer.headers["Set-Cookie"]
+    assert "SameSite=strict" in ask.answer.headers["Set-Cookie"]
     forged = {**command, "form_token": "x", "why": "forged"}
-    assert browser("/p/p/channels", forged)[0] == 403
-    token = browser.form_token()
+    assert ask("/p/p/channels", forged)[0] == 403
+    token = ask.form_token()
     site = {"Origin": "http://evil.example"}
     own = {**command, "why": "forged", "form_token": token}
-    assert browser("/p/p/channels", own, **site)[0] == 403
+    assert ask("/p/p/channels", own, **site)[0] == 403
     return token
 
 
-def what_happened_is_shown(browser):
-    _, page = browser("/p/p/events?kind=commands")
+def what_happened_is_shown(ask):
+    _, page = ask("/p/p/events?kind=commands")
     assert "ann" in page
     assert "lost &lt;i&gt;" in page
     assert "forged" not in page
-    _, page = browser("/p/p/records?key=IBM&label=3")
+    _, page = ask("/p/p/records?key=IBM&label=3")
     place = re.search(r'href="(/p/p/record/[^"]+)"', page)[1]
-    _, page = browser(place)
+    _, page = ask(place)
     assert "&lt;b&gt;3" in page
-    assert browser("/p/p/rejects?reason=duplicate")[1].count("/p/p/record/") == 1
-    assert "out of order" in browser("/p/p/disorder")[1]
+    assert ask("/p/p/rejects?reason=duplicate")[1].count("/p/p/record/") == 3
+    assert "out of order" in ask("/p/p/disorder")[1]
 
 
-def test_what_a_stranger_may_not_do(broker, topic_prefix, tmp_path, started):
+@seen
+def test_from_a_blocked_channel_to_its_delivery_in_a_browser(shop, page):
+    page.goto("/")
+    page.get_by_role("link", name="Log in to act").click()
+    page.get_by_label("Your name").fill("bob")
+    page.get_by_label("Token").fill(TOKEN)
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="p channel").get_by_role("link", name="p", exact=True).click()
+    page.get_by_role("link", name="SAP").click()
+    assert "Waits for label 2" in page.inner_text("main")
+    page.get_by_role("button", name="Show the effect").click()
+    assert "1 label would be given up" in page.inner_text("main")
+    assert values_of(shop, b"SAP") == [0, 1], "a dry run gives nothing up"
+    page.get_by_label("Why").fill("the sender lost it")
+    page.get_by_role("button", name="Do it").click()
+    assert "1 label was given up" in page.inner_text("main")
+    page.get_by_role("link", name="To the channel").click()
+    page.get_by_role("link", name="label 3, sequence 2").wait_for()
+    assert "Waits for label 4" in page.inner_text("main")
+    assert values_of(shop, b"SAP") == [0, 1, 3]
+
+
+@seen
+def test_a_record_is_found_by_its_key_and_followed(shop, page):
+    page.goto("/p/p/records")
+    page.get_by_label("Key").fill("ORCL")
+    page.get_by_label("Label").fill("1")
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Records").get_by_role("link").click()
+    assert "<b>1" in page.inner_text("main")
+    page.get_by_role("link", name="Its channel, with lanes").click()
+    lanes = page.get_by_role("region", name="Lanes")
+    assert lanes.get_by_role("link").count() == 7, "five arrivals, two deliveries"
+    lanes.get_by_role("link", name="label 1, sequence 1").click()
+    assert "<b>1" in page.inner_text("main")
+    assert shop.topics["output"] in page.inner_text("h1"), "the delivery"
+
+
+@seen
+def test_a_group_is_added_and_its_overlaps_are_drawn(page):
+    log_in(page)
+    page.goto("/p/g/groups")
+    before = page.get_by_role("img", name="Groups as lanes").bounding_box()["height"]
+    page.get_by_label("Group", exact=True).fill("G2")
+    page.get_by_label("Members", exact=True).fill("A, B, D")
+    page.get_by_role("button", name="Show the effect").click()
+    shown = page.inner_text("main")
+    assert "It has 3 members then." in shown
+    assert "Overlaps that begin, with the number 0: G0 + G2, G1 + G2." in shown
+    page.get_by_role("img", name="as they would be then").wait_for()
+    page.get_by_label("Why").fill("a new desk")
+    page.get_by_role("button", name="Do it").click()
+    assert "add" in page.inner_text("main")
+    page.goto("/p/g/groups")
+    assert "G2" in page.get_by_role("region", name="Members").inner_text()
+    after = page.get_by_role("img", name="Groups as lanes").bounding_box()["height"]
+    assert after > before, "one more lane"
+    page.get_by_role("region", name="Members").get_by_role("link", name="G1").click()
+    assert page.get_by_role("region", name="Lanes").get_by_role("link").count() == 6
+    page.get_by_role("link", name="C", exact=True).click()
+    lanes = page.get_by_role("region", name="Lanes")
+    assert lanes.get_by_role("link", name="sequence 5").count() == 1, "six of both groups"
+    assert lanes.locator("line").count() == 6, "each matched with its arrival"
+
+
+def log_in(page):
+    page.goto("/login")
+    page.get_by_label("Your name").fill("bob")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Log in").click()
+
+
+@seen
+def test_every_view_can_be_used_by_everybody(page):
+    log_in(page)
+    channel = f"/p/p/channel/{code_of(b'ORCL')}"
+    group, reader = f"/p/g/group/{code_of(b'G0')}", f"/p/g/subscriber/{code_of(b'A')}"
+    own = [f"/p/p/{view}" for view in ("blocked", "disorder", "records", "events", "rejects")]
+    for path in ("/", channel, *own, "/p/g/groups", group, reader, "/login", "/p/p/none"):
+        page.set_viewport_size(browser.WIDE)
+        page.emulate_media(color_scheme="light")
+        page.goto(path)
+        assert browser.barriers(page) == [], path
+        page.set_viewport_size(browser.PHONE)
+        page.emulate_media(color_scheme="dark")
+        assert browser.barriers(page, "color-contrast") == [], path
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{path} is wider than a phone by {wide} pixels"
+
+
+@seen
+def test_the_keyboard_leads_everywhere(page):
+    page.goto("/p/p/blocked")
+    names = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.innerText"))
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", f"{names[-1]!r} does not show that it has the focus"
+        if names[-1] == "ORCL":
+            break
+    assert names[0] == "To the content"
+    assert names[1:7] == ["console0", "Blocked", "Disorder", "Records", "Events", "Rejects"]
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/channel/**")
+
+
+@seen
+def test_acting_without_a_token_is_refused(shop, page):
+    page.goto(f"/p/p/channel/{code_of(b'ORCL')}")
+    assert page.get_by_role("button").count() == 0, "nothing to press"
+    body = {"op": "skip", "channel": code_of(b"ORCL"), "why": "x", "form_token": "x"}
+    assert page.request.post("/p/p/channels", form=body).status == 403
+    page.get_by_role("link", name="Log in", exact=True).click()
+    page.get_by_label("Token").fill("not the token")
+    page.get_by_role("button", name="Log in").click()
+    assert "That is not the token." in page.get_by_role("alert").inner_text()
+    assert page.request.post("/p/p/channels", form=body).status == 403
+    assert values_of(shop, b"ORCL") == [0, 1]
+
+
+@seen
+def test_a_service_that_stops_is_said_to_have_stopped_until_it_is_back(shop, page):
+    page.goto("/")
+    state = page.get_by_role("region", name="p channel").locator(".state")
+    state.filter(has_text="runs").wait_for()
+    assert shop.service.stop() == 0, shop.service.said()
+    state.filter(has_text="does not run").wait_for()
+    shop.service = WarmService(shop.config)
+    state.filter(has_text="runs").wait_for()
+
+
+def test_what_a_stranger_may_not_do(broker, topic_prefix, tmp_path):
     topics = channel_topics(topic_prefix)
     create_topics(broker.bootstrap, dict.fromkeys(topics.values(), 1))
     config = write_config(tmp_path, broker.bootstrap, {"p": {"discipline": "channel", **topics}})
-    browser = started(config, Access(TOKEN, is_open=False))
-    assert browser("/")[0] == 303, "reading needs a login here"
-    browser = started(config, Access())
-    assert browser("/", Host="evil.example")[0] == 421
-    assert browser("/", Host="127.0.0.1:1")[0] == 200
-    assert browser("/p/other/blocked")[0] == 404
-    assert browser("/p/p/groups")[0] == 404
-    assert browser("/p/p/record/Ly4u")[0] == 404
-    assert browser("/p/p/record/%FF%FF")[0] == 404
-    assert browser("/p/p/records?topic=__consumer_offsets")[0] == 404
-    assert browser("/static/../app.py")[0] == 404
-    assert browser("/login", {"token": "x" * 70_000})[0] == 413
-    assert browser("/p/p/blocked")[0] == 200, "it has never run"
-    assert "Nothing was sent" not in browser("/p/p/events")[1]
+    with serving(config, Access(TOKEN, is_open=False)) as port:
+        assert Asking(port)("/")[0] == 303, "reading needs a login here"
+    with serving(config, Access()) as port:
+        ask = Asking(port)
+        assert ask("/", Host="evil.example")[0] == 421
+        assert ask("/", Host="127.0.0.1:1")[0] == 200
+        assert ask("/p/other/blocked")[0] == 404
+        assert ask("/p/p/groups")[0] == 404
+        assert ask("/p/p/record/Ly4u")[0] == 404
+        assert ask("/p/p/record/%FF%FF")[0] == 404
+        assert ask("/p/p/records?topic=__consumer_offsets")[0] == 404
+        assert ask("/static/../app.py")[0] == 404
+        assert ask("/login", {"token": "x" * 70_000})[0] == 413
+        assert ask("/p/p/blocked")[0] == 200, "it has never run"
+        assert "Nothing was sent" not in ask("/p/p/events")[1]

@@ -14,7 +14,8 @@ from sequencer.groups.network.graph import check
 from sequencer.groups.network.overlaps import ordered_overlaps
 from sequencer.groups.network.overview import overview
 from streaming import cli
-from streaming.graph import draw, draw_overlaps
+from streaming.graph.overlaps import draw_overlaps
+from streaming.graph.svg import draw
 
 GROUPS = {"G0": ["A", "B", "C"], "G1": ["B", "C"], "G2": ["A", "B", "D"], "lone": ["E"]}
 MARKET = """

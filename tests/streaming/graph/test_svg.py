@@ -18,8 +18,9 @@ from sequencer.groups.network.overlaps import ordered_overlaps
 from sequencer.groups.network.overview import overview
 from sequencer.groups.network.routes import Directory
 from streaming.errors import ConfigError
-from streaming.graph import draw, svg
+from streaming.graph import svg
 from streaming.graph.layout import lay_out
+from streaming.graph.svg import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 FIGURE = {"G0": "ABC", "G1": "BC", "G2": "ABD", "G3": "BCD"}

@@ -1,0 +1,196 @@
+"""The pages: which address shows what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from streaming.console import streams, values, views
+from streaming.console.desk import Desk
+from streaming.kafka.newest import SECONDS_MAX, at_place
+
+QUICK_SECONDS = 0.7
+"""How long a page reads topics unless somebody asks it to look farther back."""
+FIELDS = ("key", "label", "header", "place")
+
+
+def overview(desk: Desk, request: Request) -> Response:
+    """All pipelines."""
+    back = views.back_of(request.query_params.get("back", ""))
+    shown = views.overview(desk.recorder, desk.prometheus, back)
+    source = desk.prometheus.address if desk.prometheus else ""
+    more: dict[str, Any] = {"back": back, "choices": views.BACK, "source": source}
+    return desk.page(request, "overview.html", pipelines=shown, **more)
+
+
+def blocked(desk: Desk, request: Request) -> Response:
+    """Who waits."""
+    asked = request.query_params.get("q", "")[:200]
+    found = views.blocked(desk.recorder, desk.name(request, "channel"), asked)
+    return desk.page(request, "blocked.html", **found)
+
+
+def channel(desk: Desk, request: Request) -> Response:
+    """One channel."""
+    name = desk.name(request, "channel", "label")
+    key = _decoded(request.path_params["code"])
+    with desk.turn():
+        found = streams.channel(desk.config, name, key, _seconds(request))
+    return desk.page(request, "channel.html", **found)
+
+
+def group(desk: Desk, request: Request) -> Response:
+    """One group: its members, and its messages in the order that all of them see."""
+    from streaming.verify import current  # noqa: PLC0415  (much memory)
+
+    name = desk.name(request, "group")
+    asked = _decoded(request.path_params["code"]).decode(errors="replace")
+    with desk.turn():
+        there = current.now(desk.config, name)
+        found = streams.group(desk.config, name, asked, _seconds(request))
+    numbers = current.numbers(desk.config, name)
+    shown: dict[str, Any] = {"listed": there.get(asked), "overlaps": _overlaps(numbers, asked)}
+    return desk.page(request, "group.html", group=asked, **shown, **found)
+
+
+def subscriber(desk: Desk, request: Request) -> Response:
+    """One subscriber or peer: what it gets, in its order."""
+    name = desk.name(request, "group", "multicast")
+    key = _decoded(request.path_params["code"])
+    with desk.turn():
+        found = streams.subscriber(desk.config, name, key, _seconds(request))
+    return desk.page(request, "subscriber.html", **found)
+
+
+def records(desk: Desk, request: Request) -> Response:
+    """The newest records of a topic, found by key, header or label; one by its place."""
+    name, query = desk.name(request), request.query_params
+    roles = list(desk.config.pipelines[name].topics())
+    topic = query.get("topic") or roles[0][1]
+    if topic not in {topic for _, topic in roles}:
+        raise HTTPException(404, "This pipeline has no such topic.")
+    asked = {each: query.get(each, "")[:500] for each in FIELDS}
+    try:
+        if asked["place"]:
+            values.place_in(asked["place"])
+            return RedirectResponse(values.link(name, asked["place"].strip()), 303)
+        with desk.turn():
+            rows, found = views.records(desk.config, topic, asked, _seconds(request))
+    except ValueError as error:
+        raise HTTPException(400, f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    shown: dict[str, Any] = {"rows": rows, "topic": topic, "asked": asked, "roles": roles}
+    shown |= {"looked": views.looked(found), "is_whole": found.is_whole}
+    return desk.page(request, "records.html", **shown)
+
+
+def record(desk: Desk, request: Request) -> Response:
+    """One record."""
+    name = desk.name(request)
+    try:
+        place = values.place_in(_decoded(request.path_params["code"]).decode("utf-8"))
+    except ValueError:
+        raise HTTPException(404, "There is no such page.") from None
+    roles = {topic: role for role, topic in desk.config.pipelines[name].topics()}
+    if place[0] not in roles:
+        raise HTTPException(404, "This pipeline has no such topic.")
+    with desk.turn():
+        found = at_place(desk.config, *place)
+    if found is None:
+        raise HTTPException(404, "There is no record at this place (any more).")
+    shown: dict[str, Any] = {"found": found, "role": roles[place[0]]}
+    shown |= views.reject_of(desk.config, found)
+    return desk.page(request, "record.html", **shown)
+
+
+def groups(desk: Desk, request: Request) -> Response:
+    """The groups as they are now, and their overlaps."""
+    from streaming.verify import current  # noqa: PLC0415  (much memory)
+
+    name = desk.name(request, "group")
+    with desk.turn():
+        there = current.now(desk.config, name)
+    return desk.page(request, "groups.html", groups=there)
+
+
+def picture(desk: Desk, request: Request) -> Response:
+    """The groups' overlaps as a picture of its own, whose styles are inside.
+
+    With a command in its address, as they would be after it.
+    """
+    from streaming.console import actions, effects  # noqa: PLC0415  (likewise)
+    from streaming.graph.overlaps import draw_overlaps  # noqa: PLC0415
+    from streaming.verify import current  # noqa: PLC0415
+
+    name = desk.name(request, "group")
+    with desk.turn():
+        there = current.now(desk.config, name)
+    members = {group: listed.members for group, listed in there.items()}
+    if request.query_params.get("op"):
+        command = actions.read_group_command(request.query_params)
+        members = effects.after(members, command)
+    numbers = current.numbers(desk.config, name)
+    drawn = draw_overlaps(members, None, f"{name}: groups and overlaps", numbers)
+    return Response(drawn, media_type="image/svg+xml")
+
+
+def disorder(desk: Desk, request: Request) -> Response:
+    """How far out of order messages come."""
+    name = desk.name(request, "channel")
+    return desk.page(request, "disorder.html", **views.disorder(desk.recorder, name, 0.001))
+
+
+def events(desk: Desk, request: Request) -> Response:
+    """What happened, and who did what."""
+    name, query = desk.name(request), request.query_params
+    asked = query.get("kind", "")[:50], query.get("text", "")[:200]
+    with desk.turn():
+        found = views.events(desk.config, name, *asked, _seconds(request))
+    return desk.page(request, "events.html", **found)
+
+
+def rejects(desk: Desk, request: Request) -> Response:
+    """What was rejected."""
+    name = desk.name(request)
+    reason = request.query_params.get("reason", "")[:50]
+    with desk.turn():
+        found = views.rejects(desk.recorder, name, reason, _seconds(request))
+    return desk.page(request, "rejects.html", **found)
+
+
+def _seconds(request: Request) -> float:
+    return SECONDS_MAX if request.query_params.get("far") else QUICK_SECONDS
+
+
+def _overlaps(numbers: Any, group: str) -> list[tuple[str, int]]:
+    """Return a group's overlaps with their next numbers, as far as the status lists them."""
+    return [
+        (other if group == one else one, number)
+        for (one, other), number in sorted(numbers.items())
+        if group in (one, other)
+    ]
+
+
+def _decoded(code: str) -> bytes:
+    try:
+        return values.decoded_key(code)
+    except ValueError:
+        raise HTTPException(404, "There is no such page.") from None
+
+
+PAGES = [
+    ("/", overview),
+    ("/p/{name}/blocked", blocked),
+    ("/p/{name}/channel/{code}", channel),
+    ("/p/{name}/group/{code}", group),
+    ("/p/{name}/subscriber/{code}", subscriber),
+    ("/p/{name}/records", records),
+    ("/p/{name}/record/{code}", record),
+    ("/p/{name}/groups", groups),
+    ("/p/{name}/groups.svg", picture),
+    ("/p/{name}/disorder", disorder),
+    ("/p/{name}/events", events),
+    ("/p/{name}/rejects", rejects),
+]

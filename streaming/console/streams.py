@@ -1,0 +1,202 @@
+"""A channel, a group, a subscriber or a peer: its newest records, arrivals beside deliveries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from streaming.arrow.key_text import escaped, key_from_json
+from streaming.config import Config
+from streaming.console.values import encoded_key, link
+from streaming.console.views import SETTLING, fate, looked, reject_of, waiting
+from streaming.graph import lanes
+from streaming.kafka.newest import Found, search
+
+LANE_ARRIVALS = 48
+
+Signature = tuple[Any, ...]
+
+
+def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, Any]:
+    """Return what is known of a channel: whether it waits, its newest records, its lanes."""
+    settings = config.pipelines[name]
+    now, gap = time.time(), getattr(settings, "gap", None)
+    waits = [row for row in waiting(config, name, None) if key_from_json(row["channel"]) == key]
+    prefix = config.service.header_prefix
+
+    def is_its(record: Found) -> bool:
+        return record.key == key
+
+    topics = (*settings.input, settings.output, settings.rejects)
+    found = search(config, topics, is_its, LANE_ARRIVALS, seconds_max=seconds)
+    came = [each for each in found.records if each.topic in settings.input]
+    out = [
+        each
+        for each in found.records
+        if each.topic == settings.output and each.header(prefix + "notice") is None
+    ]
+    reasons = {
+        reject["rejected_place"]: reject["reason"]
+        for each in found.records
+        if each.topic == settings.rejects and (reject := reject_of(config, each))
+    }
+    arrived = [(each.place, each.text("label"), each.text("epoch")) for each in came]
+    delivered = [
+        (each.text(prefix + "origin"), each.text("label"), each.text("epoch")) for each in out
+    ]
+    fates, rows = lanes.matched(arrived, delivered, reasons)
+    above = [
+        lanes.Arrival(place, label, epoch, 0, became, reasons.get(place, ""), link(name, place))
+        for (place, label, epoch), became in zip(arrived, fates, strict=True)
+    ]
+    labels = [each.text("label") for each in out]
+    return {
+        "key": escaped(key),
+        "code": encoded_key(key),
+        "waits": [
+            {**row, "fate": SETTLING if row["next"] is None else fate(gap, row["since"], now)}
+            for row in waits
+        ],
+        "picture": _drawn(name, prefix, above, out, labels, rows, escaped(key)),
+        "arrivals": list(zip(above, came, strict=True)),
+        "looked": looked(found),
+        "is_whole": found.is_whole,
+    }
+
+
+def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, Any]:
+    """Return a group's newest messages: as they arrived, and in the order of all its members."""
+    settings = config.pipelines[name]
+    prefix = config.service.header_prefix
+    wanted = asked.encode()
+
+    def is_its(record: Found) -> bool:
+        return record.header("group") == wanted
+
+    topics = (*settings.input, settings.output)
+    found = search(config, topics, is_its, LANE_ARRIVALS, seconds_max=seconds)
+    came = [each for each in found.records if each.topic in settings.input]
+    copies: dict[tuple[int, int], Found] = {}
+    for each in found.records:
+        if each.topic == settings.output:
+            copies.setdefault(_group_number(each, prefix), each)
+    out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
+    senders = [escaped(each.key or b"") for each in came]
+    numbers = [each.text(prefix + "group-sequence") for each in out]
+    return _matched(config, name, (came, senders), (out, numbers), asked) | {
+        "looked": looked(found),
+        "is_whole": found.is_whole,
+    }
+
+
+def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[str, Any]:
+    """Return what a subscriber or peer got last, beside the order in which it had arrived."""
+    settings = config.pipelines[name]
+    prefix = config.service.header_prefix
+    deliveries = search(
+        config,
+        [settings.output],
+        lambda record: record.key == key,
+        LANE_ARRIVALS,
+        seconds_max=seconds,
+    )
+    out = deliveries.records
+    wanted = {
+        _signature_out(each, prefix) for each in out if each.header(prefix + "notice") is None
+    }
+    came = search(
+        config,
+        settings.input,
+        lambda record: bool(wanted.intersection(_signatures_in(record))),
+        LANE_ARRIVALS,
+        seconds_max=seconds,
+        enough=_all_of(wanted),
+    )
+    is_group = settings.discipline == "group"
+    shown = [each.text("group") if is_group else escaped(each.key or b"") for each in came.records]
+    numbers = [each.text(prefix + "sequence") for each in out]
+    found = _matched(config, name, (came.records, shown), (out, numbers), escaped(key))
+    is_whole = deliveries.is_whole and came.is_whole
+    return found | {"key": escaped(key), "looked": looked(deliveries, came), "is_whole": is_whole}
+
+
+def _matched(
+    config: Config,
+    name: str,
+    came: tuple[Sequence[Found], Sequence[str]],
+    out: tuple[Sequence[Found], Sequence[str]],
+    title: str,
+) -> dict[str, Any]:
+    """Return the lanes of records with what stands beside their marks.
+
+    Copies are matched by `origin`, or by sender, time and content.
+    """
+    prefix = config.service.header_prefix
+    rows: dict[Signature, int] = {}
+    for row, record in enumerate(came[0]):
+        for signature in _signatures_in(record):
+            rows.setdefault(signature, row)
+    origins = [rows.get(_signature_out(each, prefix)) for each in out[0]]
+    delivered = set(origins)
+    above = [
+        lanes.Arrival(
+            each.place,
+            text,
+            "",
+            0,
+            "delivered" if row in delivered else "unknown",
+            "",
+            link(name, each.place),
+        )
+        for row, (each, text) in enumerate(zip(*came, strict=True))
+    ]
+    picture = _drawn(name, prefix, above, out[0], out[1], origins, title)
+    return {"picture": picture, "deliveries": list(zip(*out, strict=True))}
+
+
+def _drawn(
+    name: str,
+    prefix: str,
+    above: Sequence[lanes.Arrival],
+    out: Sequence[Found],
+    texts: Sequence[str],
+    origins: Sequence[int | None],
+    title: str,
+) -> str:
+    below = [
+        lanes.Delivery(
+            each.place, text, each.text(prefix + "sequence"), origin, link(name, each.place)
+        )
+        for each, text, origin in zip(out, texts, origins, strict=True)
+    ]
+    return lanes.draw(above, below, title)
+
+
+def _signature_out(record: Found, prefix: str) -> Signature:
+    """Return what a delivery says of the record that it was."""
+    if origin := record.text(prefix + "origin"):
+        return (origin,)
+    sender = record.header(prefix + "sender") or record.header(prefix + "from")
+    return (sender, record.header("group"), record.timestamp, record.value)
+
+
+def _signatures_in(record: Found) -> list[Signature]:
+    """Return what a delivery of this record may say of it."""
+    return [(record.place,), (record.key, record.header("group"), record.timestamp, record.value)]
+
+
+def _all_of(wanted: Collection[Signature]) -> Callable[[Sequence[Found]], bool]:
+    """Return whether records hold all that is looked for, as a function."""
+
+    def is_there(records: Sequence[Found]) -> bool:
+        seen = {signature for each in records for signature in _signatures_in(each)}
+        return len(seen.intersection(wanted)) == len(wanted)
+
+    return is_there
+
+
+def _group_number(record: Found, prefix: str) -> tuple[int, int]:
+    texts = (record.text(prefix + "group-version"), record.text(prefix + "group-sequence"))
+    version, sequence = (int(each) if each.isdecimal() else -1 for each in texts)
+    return version, sequence

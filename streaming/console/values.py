@@ -1,0 +1,77 @@
+"""Values as pages and addresses have them: keys, places, times, payloads."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from streaming.kafka.newest import Found
+
+PAYLOAD_BYTES_MAX = 4_096
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+def encoded_key(key: bytes | str) -> str:
+    """Return a key as addresses have it."""
+    return base64.urlsafe_b64encode(key.encode() if isinstance(key, str) else key).decode()
+
+
+def decoded_key(code: str) -> bytes:
+    """Return the key that :func:`encoded_key` was given. ValueError for others."""
+    return base64.b64decode(code, altchars=b"-_", validate=True)
+
+
+def link(name: str, place: str) -> str:
+    """Return the address of a record's page."""
+    return f"/p/{name}/record/{encoded_key(place)}"
+
+
+def place_in(text: str) -> Place:
+    """Read topic/partition@offset. ValueError where it is none."""
+    topic, _, rest = text.strip().rpartition("/")
+    partition, _, offset = rest.partition("@")
+    is_one = topic and all(
+        each.isascii() and each.isdecimal() and len(each) < 20 for each in (partition, offset)
+    )
+    if not is_one:
+        raise ValueError(f"{text[:100]!r} is no place; write topic/partition@offset")
+    return topic, int(partition), int(offset)
+
+
+def payload(data: bytes | None) -> dict[str, str]:
+    """Return bytes for people: how they are shown, and the text, cut. Never run."""
+    if data is None:
+        return {"kind": "null", "text": ""}
+    cut = f", the first {PAYLOAD_BYTES_MAX:,} of {len(data):,} bytes"
+    more = cut if len(data) > PAYLOAD_BYTES_MAX else f", {len(data):,} bytes"
+    part = data[:PAYLOAD_BYTES_MAX]
+    try:
+        if len(data) <= PAYLOAD_BYTES_MAX:
+            return {"kind": "JSON" + more, "text": json.dumps(json.loads(data), indent=2)}
+    except (ValueError, RecursionError):
+        pass
+    try:
+        text = part.decode() if len(data) <= PAYLOAD_BYTES_MAX else part.decode(errors="ignore")
+        if "\0" not in text:
+            return {"kind": "text" + more, "text": text}
+    except UnicodeDecodeError:
+        pass
+    return {"kind": "bytes" + more, "text": part.hex(" ", 2)}
+
+
+def headers(record: Found) -> Sequence[tuple[str, dict[str, str]]]:
+    """Return a record's headers for people."""
+    return [(name, payload(value)) for name, value in record.headers]
+
+
+def when(timestamp_ms: int) -> str:
+    """Return a record's time in UTC; the number where no calendar has it."""
+    try:
+        at = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"
+    return at.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
