@@ -8,7 +8,7 @@ READY_FOR_DEMO := $(VENV)/ready-for-demo
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak chaos mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference clean
+.PHONY: help setup demo test check test-only soak chaos mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference site clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -100,6 +100,15 @@ figures: $(READY) ## measure and draw the figures, tables included, of docs (som
 
 reference: $(READY) ## write docs/reference.md anew, from the code
 	@PYTHONPATH=. $(BIN)/python -m tests.reference
+
+# The site's generator is an extra that nobody else needs: installed when the site is first built.
+$(VENV)/site: $(READY)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[docs]'
+	@touch $@
+
+site: $(VENV)/site ## the documentation as a site in build/site; a link that leads nowhere is an error
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -c docs/site . build/site
+	@echo "build/site/index.html" >&2
 
 clean: ## remove what make made
 	@rm -rf $(VENV) $(VENV)-audit build *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage*

@@ -53,9 +53,12 @@ IMPORTED_AS = {
     "pytest-timeout": None,
     "pytest-xdist": None,
     "mypy": None,
+    "furo": None,
+    "myst-parser": None,
     "protobuf": "google",
     "pyyaml": "yaml",
     "ruff": None,
+    "sphinx": None,
 }
 """Where a distribution's import name is another one; None: a tool that nobody imports."""
 

@@ -57,16 +57,14 @@ def graph(
     """
     from sequencer.groups.network.overview import overview  # noqa: PLC0415  (a quick --help)
     from streaming.config import load_config  # noqa: PLC0415
-    from streaming.graph.overlaps import draw_overlaps, sizes  # noqa: PLC0415
-    from streaming.graph.svg import drawn, summary  # noqa: PLC0415
+    from streaming.graph import overlaps, svg  # noqa: PLC0415
 
     settings = load_config(config)
     name, chosen = _chosen(settings, pipeline)
     if running:
         from streaming.verify import current  # noqa: PLC0415
 
-        there = current.now(settings, name)
-        groups = {group: listed.members for group, listed in there.items()}
+        groups = {group: each.members for group, each in current.now(settings, name).items()}
         counted = current.messages(settings, name)
         messages = {group: counted[group] for group in groups}
         numbers = current.numbers(settings, name)
@@ -78,16 +76,18 @@ def graph(
             shown = {"pipeline": name, **plain_overlaps(groups, messages, numbers)}
             _put(json.dumps(shown, indent=2) + "\n", output)
         else:
-            picture = draw_overlaps(groups, messages, f"{name}: groups and overlaps", numbers)
+            picture = overlaps.draw_overlaps(
+                groups, messages, f"{name}: groups and overlaps", numbers
+            )
             _put(picture, output)
-        print(f"{name}: {sizes(groups)}.", file=sys.stderr)
+        print(f"{name}: {overlaps.sizes(groups)}.", file=sys.stderr)
         return
     view = overview(groups, chosen.sequencing_nodes, messages)
     if as_json:
         _put(json.dumps({"pipeline": name, **plain(view)}, indent=2) + "\n", output)
     else:
-        _put(drawn(view, f"{name}: groups, atoms and sequencing nodes"), output)
-    print(f"{name}: {summary(view)}.", file=sys.stderr)
+        _put(svg.drawn(view, f"{name}: groups, atoms and sequencing nodes"), output)
+    print(f"{name}: {svg.summary(view)}.", file=sys.stderr)
     if view.overloads:
         print(f"  {_above(view, name, chosen)}", file=sys.stderr)
 

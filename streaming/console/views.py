@@ -35,7 +35,7 @@ def back_of(text: str) -> int:
 
 
 def overview(recorder: Recorder, prometheus: Prometheus | None, back: int) -> list[dict[str, Any]]:
-    """Return the figures of each pipeline, with lines that go ``back`` so many seconds."""
+    """Return the figures of each pipeline, with lines over the last ``back`` seconds."""
     return [
         _figures(recorder, name) | _lines(recorder, prometheus, name, back)
         for name in recorder.pipelines
