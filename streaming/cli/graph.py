@@ -62,12 +62,7 @@ def graph(
     settings = load_config(config)
     name, chosen = _chosen(settings, pipeline)
     if running:
-        from streaming.verify import current  # noqa: PLC0415
-
-        groups = {group: each.members for group, each in current.now(settings, name).items()}
-        counted = current.messages(settings, name)
-        messages = {group: counted[group] for group in groups}
-        numbers = current.numbers(settings, name)
+        groups, messages, numbers = _now(settings, name)
     else:
         groups, messages = {group: list(members) for group, members in chosen.groups.items()}, None
         numbers = {}
@@ -90,6 +85,15 @@ def graph(
     print(f"{name}: {svg.summary(view)}.", file=sys.stderr)
     if view.overloads:
         print(f"  {_above(view, name, chosen)}", file=sys.stderr)
+
+
+def _now(config: Config, name: str) -> tuple[Any, dict[str, int] | None, Any]:
+    """Return the groups with their members, messages, and overlaps' numbers, from Kafka."""
+    from streaming.verify import current  # noqa: PLC0415
+
+    groups = {group: listed.members for group, listed in current.now(config, name).items()}
+    counted = current.messages(config, name)
+    return groups, {group: counted[group] for group in groups}, current.numbers(config, name)
 
 
 def _above(view: Overview, name: str, chosen: GroupPipeline) -> str:
