@@ -124,6 +124,9 @@ def _x(column: int) -> float:
 
 def _mark(root: ET.Element, x: float, y: float, fate: str, link: str) -> ET.Element:
     parent = ET.SubElement(root, "a", {"href": link}) if link else ET.SubElement(root, "g")
+    box = {"x": x - COLUMN / 2, "y": y - 26, "width": COLUMN, "height": 54}
+    hit = {"fill": "none", "pointer-events": "all"}  # the whole place can be clicked, or touched
+    ET.SubElement(parent, "rect", {**{key: f"{at:g}" for key, at in box.items()}, **hit})
     if fate == "rejected":
         path = f"M{x - 6:g} {y - 6:g}l12 12m0 -12l-12 12"
         ET.SubElement(parent, "path", {"class": "mark rejected", "d": path})

@@ -171,9 +171,9 @@ def test_a_record_is_found_by_its_key_and_followed(shop, page):
 def test_a_group_is_added_and_its_overlaps_are_drawn(page):
     log_in(page)
     page.goto("/p/g/groups")
-    before = page.get_by_role("img", name="Groups as lanes").bounding_box()["height"]
+    before = height_of_picture(page)
     page.get_by_label("Group", exact=True).fill("G2")
-    page.get_by_label("Members", exact=True).fill("A, B, D")
+    page.get_by_role("textbox", name="Members").fill("A, B, D")
     page.get_by_role("button", name="Show the effect").click()
     shown = page.inner_text("main")
     assert "It has 3 members then." in shown
@@ -184,14 +184,20 @@ def test_a_group_is_added_and_its_overlaps_are_drawn(page):
     assert "add" in page.inner_text("main")
     page.goto("/p/g/groups")
     assert "G2" in page.get_by_role("region", name="Members").inner_text()
-    after = page.get_by_role("img", name="Groups as lanes").bounding_box()["height"]
-    assert after > before, "one more lane"
+    assert height_of_picture(page) > before, "one more lane"
     page.get_by_role("region", name="Members").get_by_role("link", name="G1").click()
     assert page.get_by_role("region", name="Lanes").get_by_role("link").count() == 6
     page.get_by_role("link", name="C", exact=True).click()
     lanes = page.get_by_role("region", name="Lanes")
     assert lanes.get_by_role("link", name="sequence 5").count() == 1, "six of both groups"
     assert lanes.locator("line").count() == 6, "each matched with its arrival"
+
+
+def height_of_picture(page):
+    """Of the groups as they are, once it is there."""
+    height = "document.querySelector('main img').naturalHeight"
+    page.wait_for_function(f"{height} > 0")
+    return page.evaluate(height)
 
 
 def log_in(page):

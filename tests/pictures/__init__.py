@@ -1,0 +1,1 @@
+"""Pictures of the documentation that programs draw from the code: `python -m tests.pictures`."""
