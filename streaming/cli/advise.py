@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from streaming.errors import ConfigError
 if TYPE_CHECKING:
     from streaming.arrow.totals import Totals
     from streaming.config import Config
+    from streaming.graph.histograms import Histogram
     from streaming.service.advice import Advice
 
 EVERY_SECONDS_MIN = 0.01
@@ -35,6 +36,10 @@ def advise(
             "--measure", help="Read the inputs again, from their begin to their end, and measure."
         ),
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.svg", help="Draw the histograms there, too."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Advise a gap time and a buffer for each channel pipeline.
@@ -46,6 +51,9 @@ def advise(
     checkpoint began is read from it. With --measure the inputs themselves are read, by their
     records' timestamps; nothing is written, and the service may run or not.
 
+    Histograms show how late messages came and how far out of order; an arrow marks the bucket in
+    which today's setting lies. With -o also as a picture.
+
     Try what it says on recorded input: sequencer replay CONFIG --set gap.after=5s.
 
     Exit status: 0; 1 Kafka does not answer (--measure); 2 the configuration cannot work, or nothing
@@ -54,6 +62,7 @@ def advise(
     Example: sequencer advise orders.toml --share 0.0001
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+    from streaming.graph.histograms import as_svg, as_text  # noqa: PLC0415
     from streaming.service.advice import advise as advise_from  # noqa: PLC0415
 
     settings = load_config(config)
@@ -63,7 +72,8 @@ def advise(
         if settings.pipelines[name].discipline == "channel"
     ]
     read = _measured if measure else _kept
-    advised = {name: advise_from(read(settings, name), share) for name in names}
+    totals = {name: read(settings, name) for name in names}
+    advised = {name: advise_from(totals[name], share) for name in names}
     if not any(advice.messages for advice in advised.values()):
         raise ConfigError(
             "Nothing was measured: no channel pipeline has taken a message"
@@ -76,6 +86,32 @@ def advise(
         return
     for name, advice in advised.items():
         _tell(name, settings, advice, share, measured=measure)
+        for shown in _histograms(settings, name, totals[name]):
+            print("\n".join([f"  {shown.title}:", *as_text(shown)]))
+    if output is not None:
+        drawn = [each for name in names for each in _histograms(settings, name, totals[name])]
+        _write(output, as_svg(drawn))
+
+
+def _histograms(config: Config, name: str, totals: Totals) -> list[Histogram]:
+    """Return how late messages came, how long they waited, and how far out of order they were."""
+    from streaming.arrow.histograms import DISPLACED, LATE_MS, WAITED_MS  # noqa: PLC0415
+    from streaming.graph.histograms import histogram  # noqa: PLC0415
+
+    settings = config.pipelines[name]
+    after = getattr(settings.gap.after, "ms", None)
+    today = {LATE_MS: after, WAITED_MS: after, DISPLACED: settings.buffer.held}
+    found = [histogram(kind, totals.histograms, limit) for kind, limit in today.items()]
+    return [replace(each, title=f"{name}: {each.title}") for each in found if any(each.counts)]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror}.", "The picture is missing."
+        ) from error
 
 
 def _kept(config: Config, name: str) -> Totals:

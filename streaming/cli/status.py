@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streaming.cli.watching import History
 from streaming.errors import ConfigError
 from streaming.terminal import printable
 
@@ -69,6 +70,9 @@ def status(
     that are still in Kafka (a little more where senders use transactions), "lag_seconds" the time
     between the first of these and the newest, by their timestamps.
 
+    With --watch, below it what each pipeline delivered in a second and held, as far back as it was
+    watched.
+
     With --blocked, each channel with the label that it waits for, how much is held behind it, and
     since when; --json lists all of them. To release one: sequencer skip CONFIG --channel K.
 
@@ -80,10 +84,10 @@ def status(
 
     if watch and as_json:
         raise ConfigError("--watch is for people, --json for programs; give one of them.")
-    settings = load_config(config)
+    settings, history = load_config(config), History() if watch else None
     try:
         while True:
-            _show(settings, as_json=as_json, blocked=blocked, lag=lag, clear=watch)
+            _show(settings, history, as_json=as_json, blocked=blocked, lag=lag)
             if not watch:
                 return
             time.sleep(WATCH_SECONDS)
@@ -92,7 +96,9 @@ def status(
             raise
 
 
-def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: bool) -> None:
+def _show(
+    config: Config, history: History | None, *, as_json: bool, blocked: bool, lag: bool
+) -> None:
     from streaming.cli.tables import terminal  # noqa: PLC0415
 
     most = None if as_json else SHOWN_MAX
@@ -105,8 +111,9 @@ def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: boo
         print(json.dumps({"pipelines": shown}, indent=2))
         return
     console = terminal()
-    if clear:
+    if history is not None:
         console.clear()
+        history.note(time.monotonic(), found)
     _say_running(console, found)
     for name, figures in found.items():
         if figures["waits_for"]:
@@ -117,6 +124,8 @@ def _show(config: Config, *, as_json: bool, blocked: bool, lag: bool, clear: boo
         _list_waiting(console, shown)
     else:
         _table(console, shown)
+    for line in history.lines() if history is not None else ():
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def _say_running(console: Console, found: dict[str, dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from streaming.arrow.histograms import BOUNDS, LATE_MS, WAITED_MS
+from streaming.arrow.histograms import LATE_MS, WAITED_MS
 from streaming.arrow.key_text import escaped, key_from_json, unescaped
 from streaming.config import Config
 from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, latency
@@ -16,6 +16,7 @@ from streaming.console.prometheus import Prometheus
 from streaming.console.values import encoded_key
 from streaming.disciplines import DISCIPLINES
 from streaming.graph import charts
+from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
 from streaming.service.advice import advise, told_after
 from streaming.service.checkpoint import Checkpoint
@@ -220,14 +221,12 @@ def disorder(recorder: Recorder, name: str, share: float) -> dict[str, Any]:
     settings = recorder.config.pipelines[name]
     totals = recorder.pipelines[name].totals
     advice = advise(totals, share)
-    pictures = []
-    for kind, title in ((LATE_MS, "how late messages came"), (WAITED_MS, "how long they waited")):
-        *counts, _ = totals.histograms.get(kind) or [0] * (len(BOUNDS[kind]) + 2)
-        names = [told_ms(bound) for bound in BOUNDS[kind]] + ["more"]
-        after = getattr(getattr(settings.gap, "after", None), "ms", None)
-        below = None if after is None else sum(bound < after for bound in BOUNDS[kind])
-        marked = below if settings.gap.policy != "wait" else None
-        pictures.append((title, charts.bars(names[1:], counts[1:], marked, title)))
+    after = getattr(getattr(settings.gap, "after", None), "ms", None)
+    shown = [histogram(kind, totals.histograms, after) for kind in (LATE_MS, WAITED_MS)]
+    pictures = [
+        (each.title, charts.bars(each.names, each.counts, each.marked, each.title))
+        for each in shown
+    ]
     return {
         "advice": advice,
         "after": [(told_after(each), each.share) for each in advice.after_ms],
@@ -237,14 +236,6 @@ def disorder(recorder: Recorder, name: str, share: float) -> dict[str, Any]:
         "share": share,
         "policy": settings.gap,
     }
-
-
-def told_ms(ms: int) -> str:
-    """Return a time as short text."""
-    for unit, name in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
-        if ms >= unit and ms % unit == 0:
-            return f"{ms // unit} {name}"
-    return f"{ms} ms"
 
 
 def events(config: Config, name: str, kind: str, text: str, seconds: float) -> dict[str, Any]:

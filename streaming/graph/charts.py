@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 WIDTH, HEIGHT = 220.0, 36.0
 POINTS_MAX = 120
-BAR, GAP, BARS_HEIGHT = 26.0, 6.0, 140.0
+BAR, GAP, BARS_HEIGHT = 28.0, 10.0, 140.0
 
 
 def line(values: Sequence[float], name: str) -> str:
