@@ -14,6 +14,8 @@ from streaming.graph import lanes
 from streaming.kafka.newest import Found, search
 
 LANE_ARRIVALS = 48
+COPIES_MAX = 5_000
+"""Copies of a group's messages that are looked at in each partition: one of each is shown."""
 
 Signature = tuple[Any, ...]
 
@@ -74,19 +76,27 @@ def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, An
     def is_its(record: Found) -> bool:
         return record.header("group") == wanted
 
-    topics = (*settings.input, settings.output)
-    found = search(config, topics, is_its, LANE_ARRIVALS, seconds_max=seconds)
-    came = [each for each in found.records if each.topic in settings.input]
+    came = search(config, settings.input, is_its, LANE_ARRIVALS, seconds_max=seconds)
     copies: dict[tuple[int, int], Found] = {}
-    for each in found.records:
-        if each.topic == settings.output:
+
+    def is_another(record: Found) -> bool:
+        return is_its(record) and _group_number(record, prefix) not in copies
+
+    def take(records: Sequence[Found]) -> bool:
+        for each in records:
             copies.setdefault(_group_number(each, prefix), each)
+        return len(copies) >= LANE_ARRIVALS
+
+    found = search(
+        config, [settings.output], is_another, COPIES_MAX, seconds_max=seconds, enough=take
+    )
+    take(found.records)
     out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
-    senders = [escaped(each.key or b"") for each in came]
+    senders = [escaped(each.key or b"") for each in came.records]
     numbers = [each.text(prefix + "group-sequence") for each in out]
-    return _matched(config, name, (came, senders), (out, numbers), asked) | {
-        "looked": looked(found),
-        "is_whole": found.is_whole,
+    return _matched(config, name, (came.records, senders), (out, numbers), asked) | {
+        "looked": looked(came, found),
+        "is_whole": came.is_whole and found.is_whole,
     }
 
 

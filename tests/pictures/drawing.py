@@ -21,7 +21,7 @@ CSS = """
 .seq .bad { stroke: #b5123a; stroke-width: 2.4; fill: none; }
 .seq .way { stroke: #94a3b8; stroke-width: 1.3; fill: none; }
 .seq .way.waited { stroke: #b8460a; stroke-width: 2; }
-.seq .white { fill: #fff; font-weight: bold; }
+.seq .white { fill: #fff; font-weight: bold; } .seq .ink { fill: #fff; font-weight: bold; }
 .seq .lane { stroke: #cbd5e1; stroke-width: 1.2; }
 @media (prefers-color-scheme: dark) {
 .seq { fill: #e2e8f0; } .seq .paper { fill: #15181b; }
