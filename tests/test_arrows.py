@@ -43,7 +43,8 @@ PURE = {
 LAYERS = [
     {"terminal"},
     {"errors", "crashes", "durable", "logs"},
-    {"stopping", "arrow", "settings", "clients", "graph", "simulate"},
+    {"stopping", "arrow", "settings", "clients"},
+    {"graph", "simulate"},
     {"wire", "values"},
     {"disciplines"},
     {"config"},

@@ -51,7 +51,7 @@ class Effect:
 
 def of(groups: Mapping[str, Listed], command: GroupCommand) -> Effect:
     """Return the effect of a command on the groups as they are."""
-    from sequencer.overlaps.overlaps import double_overlaps  # noqa: PLC0415  (much memory)
+    from sequencer.groups.network.overlaps import double_overlaps  # noqa: PLC0415  (much memory)
 
     refused = _refused(groups, command)
     if refused:
