@@ -48,8 +48,8 @@ def _lines(
 ) -> dict[str, str]:
     """Return the lines of a pipeline: Prometheus's where it answers, else what was seen here."""
     drawn: dict[str, str] = {}
-    told = {"in": "records in, a second", "out": "records out, a second", "held": "held"}
-    for kind, title in told.items():
+    titles = {"in": "records in, a second", "out": "records out, a second", "held": "held"}
+    for kind, title in titles.items():
         values = None
         if prometheus is not None:
             values = prometheus.history(recorder.config.service.name, name, kind, back)
