@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.checking.scenarios import Action, Before, Evidence, Finished, Send, SendEnd
 from sequencer.multicast.protocol.counter_messages import COUNTER
+from sequencer.multicast.protocol.words import Delivery, Notice
 
 if TYPE_CHECKING:
     from sequencer.checking.scenarios import Dequeued, Destroy, Scenario
     from sequencer.multicast.protocol.bus import Bus
     from sequencer.multicast.protocol.transaction import Transaction
-    from sequencer.multicast.protocol.words import Delivery, Notice, Request
+    from sequencer.multicast.protocol.words import Request
 
 LAST_PHASES = frozenset({"queue", "adopt", "cancel", "commit", "drop"})
 """What a transaction has not asked for in these it will not ask for any more."""
@@ -104,7 +105,7 @@ class Trial:
         """Let one of `actions` happen."""
         if action.kind == "dequeue":
             delivery = self.bus.dequeue(action.what)
-            assert delivery is not None  # noqa: S101 -- for the type checker: it was offered
+            assert isinstance(delivery, Delivery | Notice)  # noqa: S101 -- it was offered
             self.histories[action.what] += (delivery,)
             self._note("history", action.what, delivery)
             self._known.pop(("party", action.what), None)

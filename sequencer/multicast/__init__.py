@@ -12,6 +12,7 @@ from sequencer.multicast.protocol.shard import Pumped, Shard
 from sequencer.multicast.protocol.transaction import Transaction
 from sequencer.multicast.protocol.words import (
     Delivery,
+    Dequeued,
     Destination,
     Destruction,
     LimitError,
@@ -21,9 +22,12 @@ from sequencer.multicast.protocol.words import (
     ProtocolError,
     Refusal,
     Refused,
+    Release,
+    Released,
     Reply,
     Request,
     Stamp,
+    Task,
     TransactionId,
 )
 
@@ -35,6 +39,7 @@ __all__ = [
     "CounterBus",
     "CounterQueue",
     "Delivery",
+    "Dequeued",
     "Destination",
     "Destruction",
     "Entry",
@@ -46,10 +51,13 @@ __all__ = [
     "Pumped",
     "Refusal",
     "Refused",
+    "Release",
+    "Released",
     "Reply",
     "Request",
     "Shard",
     "Stamp",
+    "Task",
     "Transaction",
     "TransactionId",
 ]

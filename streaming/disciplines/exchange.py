@@ -30,7 +30,8 @@ from streaming.arrow.pack import in_order, pack_by_shard
 from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.arrow.times import newest_read
 from streaming.arrow.totals import Totals
-from streaming.disciplines.plan import ExchangePlan
+from streaming.disciplines.commands import asked_in
+from streaming.disciplines.plan import ExchangePlan, batch_context
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.state_row import STATE, StateRow
 from streaming.errors import InputLost, StateFormatError
@@ -220,11 +221,18 @@ def exchange(
 
 
 def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordBatch:
-    """Rows of PACKED: each shard gets its inputs and chunks, and every shard all commands."""
+    """Rows of PACKED: each shard gets its inputs and chunks, and every shard all commands.
+
+    Also those among the inputs, by the decisions of the batch.
+    """
     table = table.cast(RECORD).combine_chunks()
     topic = flat(table["topic"]).to_numpy()
+    plan = plan.under(batch_context().decisions)
+    is_command = topic == len(plan.inputs)
     inputs = np.flatnonzero(topic < len(plan.inputs))
-    commands = np.flatnonzero(topic == len(plan.inputs))
+    is_command[inputs[[*asked_in(table.take(pa.array(inputs)), plan.input_commands)]]] = True
+    inputs = inputs[~is_command[inputs]]
+    commands = np.flatnonzero(is_command)
     chunks = np.flatnonzero(topic > len(plan.inputs))
     targets = [int(key) for key in flat(table["key"]).take(pa.array(chunks)).to_pylist()]
     row = np.concatenate((inputs, chunks, np.tile(commands, plan.shards)))

@@ -7,7 +7,7 @@ everything is resolved: topics, expressions, numbers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -142,10 +142,14 @@ def few_shards(common: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangePlan(Plan):
-    """A pipeline whose shards send each other messages, by way of the topic ``transit``."""
+    """A pipeline whose shards send each other messages, by way of the topic ``transit``.
+
+    ``input_commands``: what records of inputs may ask for.
+    """
 
     commands: str
     transit: str
+    input_commands: Sequence[str] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.multicast_deliveries import MulticastDeliveries
-from streaming.verify.node_ends import judge_ends
+from streaming.verify.node_ends import judge_ends, judge_streams, placed_releases
 from streaming.verify.nodes import (
     ALIVE,
     DEAD,
@@ -112,7 +112,9 @@ class _Judge(Evidence):
             lambda _: None,
             lambda one, two: f"{deliveries.name(one)} comes before {deliveries.name(two)}",
         )
-        judge_ends(verdict, self.ends, deliveries, self.inputs, self.of)
+        releases = placed_releases(verdict, self.commands)
+        judge_ends(verdict, self.ends, releases, deliveries, self.inputs, self.of)
+        judge_streams(verdict, releases, deliveries)
         self._read_undelivered()
         self._judge_unknown()
 

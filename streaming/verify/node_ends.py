@@ -1,8 +1,12 @@
-"""Destructions of nodes: each has a stamp of its own, and those in inputs their sender's place."""
+"""Destructions of nodes, and releases in inputs: each has a stamp of its own.
+
+Those in inputs have their sender's place: what it sent before them has lower stamps, what it sends
+after them higher ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from streaming.verify.commands import Command
 from streaming.verify.faults import Verdict
@@ -11,23 +15,68 @@ from streaming.verify.multicast_deliveries import MulticastDeliveries
 from streaming.verify.nodes import Stamp
 
 LEAST: Stamp = (-1, b"")
+RELEASE = "release"
+
+
+def placed_releases(verdict: Verdict, commands: Iterable[Command]) -> dict[Stamp, Command]:
+    """The releases that senders placed among their messages, by stamp."""
+    placed: dict[Stamp, Command] = {}
+    for command in commands:
+        if command.op != RELEASE or not command.in_input or command.sender is None:
+            continue
+        if not command.done or not command.answered:
+            continue
+        answer = command.answers[0]
+        timestamp, sender = answer.fields.get("timestamp"), answer.fields.get("from")
+        if type(timestamp) is not int or not isinstance(sender, str):
+            verdict.find("wrong-answer", f"{answer.where} has no timestamp and from")
+            continue
+        stamp = (timestamp, command.sender)
+        if stamp in placed:
+            verdict.find("wrong-answer", f"{answer.where} has another command's timestamp")
+        placed[stamp] = command
+    return placed
+
+
+def judge_streams(
+    verdict: Verdict, releases: Mapping[Stamp, Command], deliveries: MulticastDeliveries
+) -> None:
+    """Where a release says that a peer's stream was fits its stamp."""
+    by_peer: dict[bytes, list[tuple[Stamp, Command]]] = {}
+    for stamp, command in releases.items():
+        by_peer.setdefault(command.others[0].encode(), []).append((stamp, command))
+    for peer, there in by_peer.items():
+        held = deliveries.held.get(peer, ())
+        for stamp, command in there:
+            fields = command.answers[0].fields
+            place = (fields.get("incarnation"), fields.get("sequence"))
+            if not all(type(number) is int for number in place):
+                continue
+            for handle in held:
+                before = (handle.incarnation, handle.sequence) < place
+                if before != (deliveries.stamps[handle.message] < stamp):
+                    name = deliveries.name(handle.message)
+                    witness = f"{command.answers[0].where} is on the wrong side of {name}"
+                    verdict.find("wrong-answer", witness)
 
 
 def judge_ends(
     verdict: Verdict,
     ends: Mapping[Stamp, Command],
+    releases: Mapping[Stamp, Command],
     deliveries: MulticastDeliveries,
     inputs: Inputs,
     of: Sequence[int],
 ) -> None:
-    """Judge the stamps of destructions; ``of``: each message's input, below 0 where unknown."""
-    for stamp, command in ends.items():
+    """Judge the stamps of commands; ``of``: each message's input, below 0 where unknown."""
+    for stamp, command in (*ends.items(), *releases.items()):
         message = deliveries.numbers.get(stamp, -1)
-        if message >= 0 and message not in deliveries.notices:
+        if message >= 0 and (stamp in releases or message not in deliveries.notices):
             witness = f"{command.answers[0].where} has the stamp of {deliveries.name(message)}"
             by = deliveries.histories.first_place(message)
             verdict.find("same-stamp", f"{witness}, got by {by}")
     asked = {stamp: command for stamp, command in ends.items() if command.in_input}
+    asked.update(releases)
     if asked:
         _judge_places(verdict, asked, deliveries, inputs, of)
 
@@ -39,7 +88,7 @@ def _judge_places(
     inputs: Inputs,
     of: Sequence[int],
 ) -> None:
-    """What a partition has of a sender before its destruction comes before it, and no more."""
+    """What a partition has of a sender before its command comes before it, and no more."""
     lines: dict[tuple[str, int, bytes | None], list[tuple[int, Stamp, str]]] = {}
     for stamp, command in ends.items():
         topic, partition, offset = command.place

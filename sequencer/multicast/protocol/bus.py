@@ -23,6 +23,9 @@ from sequencer.multicast.protocol.words import (
     Limits,
     Message,
     ProtocolError,
+    Release,
+    Released,
+    let_go,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from sequencer.multicast.protocol.nodes import OwnedNodes
     from sequencer.multicast.protocol.party import Party
     from sequencer.multicast.protocol.transaction import Transaction
-    from sequencer.multicast.protocol.words import Delivery, Notice, Request
+    from sequencer.multicast.protocol.words import Dequeued, Request
 
 
 def _unobserved(_name: str) -> None:
@@ -115,6 +118,11 @@ class Bus(ABC):
         keeper = self.keeper(self._owner(node))
         self.let_go += self.party(peer).release(_bare(node), keeper)
 
+    def send_release(self, message: Hashable, sender: str, peer: str, node: str) -> Transaction:
+        """Start a release of `peer`'s handle that has its place among the sender's messages."""
+        self._owner(node)
+        return self.line(sender).send(Release(message, sender, peer, _bare(node)))
+
     def requests(self) -> list[Request]:
         """All steps that can be carried out now, in any order."""
         asked = [request for line in self.lines.values() for request in line.requests()]
@@ -144,9 +152,12 @@ class Bus(ABC):
         """Whether the peer has something to dequeue."""
         return peer in self.parties and self.parties[peer].front() is not None
 
-    def dequeue(self, peer: str) -> Delivery | Notice | None:
+    def dequeue(self, peer: str) -> Dequeued | None:
         """The next delivery of a peer; None if nothing is ready."""
-        delivery: Delivery | Notice | None = self.party(peer).dequeue()
+        delivery: Dequeued | None = self.party(peer).dequeue()
+        if isinstance(delivery, Released):
+            keeper = self.keeper(self._owner(delivery.node))
+            self.let_go += let_go(peer, keeper, delivery.node, delivery.count)
         return delivery
 
     def party(self, name: str) -> Any:

@@ -33,7 +33,9 @@ from sequencer.multicast.protocol.nodes import (
 from sequencer.multicast.protocol.party import Party
 from sequencer.multicast.protocol.words import (
     Delivery,
+    Dequeued,
     Done,
+    Kind,
     LetGo,
     LimitError,
     Limits,
@@ -42,6 +44,7 @@ from sequencer.multicast.protocol.words import (
     ProtocolError,
     Refusal,
     Refused,
+    Released,
     Reply,
     Request,
     Stamp,
@@ -100,15 +103,18 @@ class ClockPeer(Party):
         entry = self.queue.front()
         return None if entry is None else entry.stamp
 
-    def dequeue(self) -> Delivery | Notice | None:
+    def dequeue(self) -> Dequeued | None:
         """Take out the front; None if there is none, or a block precedes it."""
         entry = self.queue.dequeue()
         if entry is None:
             return None
         parcel, dead = entry.content
-        if parcel.notice:
+        if parcel.kind is Kind.NOTICE:
             known = self.handles.notice(parcel.node)
             return Notice(parcel.message, entry.stamp, parcel.node, known)
+        if parcel.kind is Kind.RELEASE:
+            count = self.handles.release(parcel.node)
+            return Released(parcel.message, entry.stamp, parcel.node, count)
         valid, invalid = self.handles.receive(parcel.handles, dead)
         return Delivery(parcel.message, entry.stamp, parcel.node, valid, invalid, parcel.payload)
 
@@ -239,7 +245,7 @@ class ClockPeer(Party):
 
     def _do_arrive(self, request: Arrive) -> tuple[Reply, ...]:
         gone = self._gone(request.parcels)
-        left = [(p, ()) for p in request.parcels if p.notice or p.node not in gone]
+        left = [(p, ()) for p in request.parcels if p.destination not in gone]
         if not left:
             return (Stamped(request.transaction, self.name, None, gone),)
         stamp = self.queue.arrive(request.transaction.sender, request.estimate, left)
@@ -254,7 +260,7 @@ class ClockPeer(Party):
     def _gone(self, parcels: Iterable[Parcel]) -> tuple[str, ...]:
         """Destination nodes whose destruction has a stamp: it is below any stamp to come."""
         return tuple(
-            p.node
+            node
             for p in parcels
-            if p.node is not None and not p.notice and self.nodes.destroyed(p.node) is not None
+            if (node := p.destination) is not None and self.nodes.destroyed(node) is not None
         )

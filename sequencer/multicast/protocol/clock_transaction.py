@@ -142,7 +142,8 @@ class ClockTransaction(Transaction):
         return Tick(self.number, target, self.maximum, self._destroys())
 
     def _ask_sync(self, target: str) -> Request:
-        nodes = tuple(p.node for p in self._left(target) if p.node is not None and not p.notice)
+        left = self._left(target)
+        nodes = tuple(node for p in left if (node := p.destination) is not None)
         return Sync(self.number, target, self._stamp(), nodes)
 
     def _ask_queue(self, target: str) -> Request:

@@ -27,13 +27,16 @@ from sequencer.multicast.protocol.words import (
     HOLDERS_MAX,
     NODES_MAX,
     Delivery,
+    Dequeued,
     Done,
+    Kind,
     LetGo,
     LimitError,
     Notice,
     ProtocolError,
     Refusal,
     Refused,
+    Released,
     Stamp,
     TransactionId,
     clone,
@@ -165,17 +168,20 @@ class CounterPeer(Party):
         front = self.queue.front()
         return None if front is None else front[0]
 
-    def dequeue(self) -> Delivery | Notice | None:
+    def dequeue(self) -> Dequeued | None:
         """Take out the front; None if there is none, or the front is not committed."""
         front = self.queue.dequeue()
         if front is None:
             return None
         stamp, (parcel, dead) = front
-        if parcel.notice:
+        if parcel.kind is Kind.NOTICE:
             known = parcel.node in self._held
             self._held -= {parcel.node}
             self.registered.pop(parcel.node, None)
             return Notice(parcel.message, stamp, parcel.node, known)
+        if parcel.kind is Kind.RELEASE:
+            self._held -= {parcel.node}
+            return Released(parcel.message, stamp, parcel.node, self._take_back(parcel.node))
         valid = tuple(node for node in parcel.handles if node not in dead)
         invalid = tuple(node for node in parcel.handles if node in dead)
         self._held |= frozenset(valid)

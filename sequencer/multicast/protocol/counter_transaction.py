@@ -108,9 +108,7 @@ class CounterTransaction(Transaction):
         return CopyIn(self.number, target, self.seq_lower, self.parcels[target])
 
     def _ask_increment(self, target: str) -> Request:
-        plain = any(
-            p.notice or p.node is None for parcels in self.parcels.values() for p in parcels
-        )
+        plain = any(p.destination is None for parcels in self.parcels.values() for p in parcels)
         handles, destroys = self._handles(), self._destroys()
         return Increment(
             self.number, target, self._nodes(), plain, handles, tuple(sorted(self.copied)), destroys
@@ -192,4 +190,4 @@ class CounterTransaction(Transaction):
     def _nodes(self) -> tuple[str, ...]:
         """The destination nodes, in the order of queues."""
         parcels = (p for queued in self.parcels.values() for p in queued)
-        return tuple(p.node for p in parcels if p.node is not None and not p.notice)
+        return tuple(node for p in parcels if (node := p.destination) is not None)

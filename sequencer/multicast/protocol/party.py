@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sequencer.multicast.protocol.words import Delivery, Notice, Parcel, Reply, Request, Stamp
+    from sequencer.multicast.protocol.words import Dequeued, Parcel, Reply, Request, Stamp
 
 
 class Party(ABC):
@@ -40,7 +40,7 @@ class Party(ABC):
         """The stamp of what can be dequeued now."""
         return None
 
-    def dequeue(self) -> Delivery | Notice | None:
+    def dequeue(self) -> Dequeued | None:
         """Take out the front; None if there is none."""
         return None
 

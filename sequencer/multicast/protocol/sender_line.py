@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sequencer.multicast.protocol.words import (
     IN_FLIGHT_MAX,
-    Destruction,
     LimitError,
-    Message,
     ProtocolError,
     Reply,
     Request,
+    Task,
     TransactionId,
     clone,
 )
@@ -56,7 +55,7 @@ class SenderLine:
         self._unstamped: deque[int] = deque()
         self._unseen: deque[int] = deque()
 
-    def send(self, task: Message | Destruction) -> Transaction:
+    def send(self, task: Task) -> Transaction:
         """Put a message at the end of the line. Raises LimitError if too many are in flight."""
         if task.sender != self.sender:
             raise ProtocolError(f"{task.id!r} is from {task.sender}, not from {self.sender}")

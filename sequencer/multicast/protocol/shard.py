@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sequencer.multicast.protocol.bus import Bus
     from sequencer.multicast.protocol.sender_line import SenderLine
     from sequencer.multicast.protocol.transaction import Transaction
-    from sequencer.multicast.protocol.words import Delivery, Destruction, Message, Notice, Reply
+    from sequencer.multicast.protocol.words import Dequeued, Reply, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Pumped:
 
     outgoing: tuple[Request | Reply, ...]
     ended: tuple[Transaction, ...]
-    deliveries: tuple[tuple[str, Delivery | Notice], ...]
+    deliveries: tuple[tuple[str, Dequeued], ...]
 
 
 class Shard:
@@ -45,9 +45,7 @@ class Shard:
         self.bus = bus
         self.holds = holds
 
-    def pump(
-        self, sends: Iterable[Message | Destruction], arrived: Iterable[Request | Reply] = ()
-    ) -> Pumped:
+    def pump(self, sends: Iterable[Task], arrived: Iterable[Request | Reply] = ()) -> Pumped:
         """Start these sends of senders held here, take what arrived, and go on as far as it goes.
 
         Both are taken in their order, `sends` first, and the result depends on nothing else, so
@@ -96,7 +94,7 @@ class Shard:
             todo.extend(requests)
             waiting.extend(more)
 
-    def _ready(self, peer: str) -> Iterable[Delivery | Notice]:
+    def _ready(self, peer: str) -> Iterable[Dequeued]:
         party = self.bus.party(peer)
         while (delivery := party.dequeue()) is not None:
             yield delivery

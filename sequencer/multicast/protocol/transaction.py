@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from sequencer.multicast.protocol.words import (
     Destruction,
+    Kind,
     Message,
     Parcel,
     ProtocolError,
     Refusal,
     Refused,
+    Release,
     Reply,
     Request,
     Stamp,
+    Task,
     TransactionId,
     clone,
 )
@@ -54,7 +57,7 @@ class TransactionState(NamedTuple):
 
 
 class Transaction(ABC):
-    """One message, or one destruction, on its way to its queues.
+    """One message, destruction or release, on its way to its queues.
 
     `may_stamp` and `may_show` are the sender's leave to take the timestamp and to let the message
     be seen; `SenderLine` gives them in the order of sending, and at once to a message that finds
@@ -66,9 +69,7 @@ class Transaction(ABC):
     visible_phases: ClassVar[frozenset[str]] = ended_phases
     stamped_phases: ClassVar[frozenset[str]] = ended_phases
 
-    def __init__(
-        self, number: TransactionId, task: Message | Destruction, *, alone: bool = True
-    ) -> None:
+    def __init__(self, number: TransactionId, task: Task, *, alone: bool = True) -> None:
         self.number = number
         self.task = task
         self.alone = alone
@@ -84,6 +85,8 @@ class Transaction(ABC):
         self.open: dict[str, None] = {}
         if isinstance(task, Message):
             self._address(task)
+        elif isinstance(task, Release):
+            self.parcels = {task.peer: (Parcel(task.id, task.node, kind=Kind.RELEASE),)}
         self._start()
 
     @property
@@ -216,7 +219,7 @@ class Transaction(ABC):
 
     def _address_notice(self, holders: Iterable[str]) -> None:
         """A destruction goes to the owner, and to those who have the handle."""
-        notice = Parcel(self.task.id, self._destroys(), notice=True)
+        notice = Parcel(self.task.id, self._destroys(), kind=Kind.NOTICE)
         self.parcels = dict.fromkeys((self.task.sender, *holders), (notice,))
 
     def _enter(self, phase: str, waiting: Iterable[str] = ()) -> None:
@@ -233,7 +236,7 @@ class Transaction(ABC):
         """The deliveries to one queue without those to destroyed nodes."""
         if not self.gone:
             return self.parcels[peer]
-        return tuple(p for p in self.parcels[peer] if p.notice or p.node not in self.gone)
+        return tuple(p for p in self.parcels[peer] if p.destination not in self.gone)
 
     def _handles(self) -> tuple[str, ...]:
         return self.task.handles if isinstance(self.task, Message) else ()

@@ -9,7 +9,7 @@ as a record makes no difference to the protocols.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -123,14 +123,45 @@ class Destruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """A sender's wish that `peer` gives back its handle to `node`.
+
+    It is placed like a message to that peer: what the peer dequeues before it, it holds no more;
+    what comes behind it may bring the handle again.
+    """
+
+    id: Hashable
+    sender: str
+    peer: str
+    node: str
+
+
+Task = Message | Destruction | Release
+"""What a sender's line takes."""
+
+
+class Kind(IntEnum):
+    """What a parcel is: a delivery, a destruction's notice, or the wish to give back a handle."""
+
+    MESSAGE = 0
+    NOTICE = 1
+    RELEASE = 2
+
+
+@dataclass(frozen=True, slots=True)
 class Parcel:
-    """What lies in a queue: one delivery of a message, or the `notice` of a node's destruction."""
+    """What lies in a queue; `node` is what a message is for, what is destroyed or given back."""
 
     message: Hashable
     node: str | None
     handles: tuple[str, ...] = ()
     payload: Hashable = None
-    notice: bool = False
+    kind: Kind = Kind.MESSAGE
+
+    @property
+    def destination(self) -> str | None:
+        """The node that it is delivered to; it must not be destroyed before."""
+        return self.node if self.kind is Kind.MESSAGE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +184,23 @@ class Notice:
     stamp: Stamp
     node: str
     known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A wish to give back a handle that a peer dequeued; it has none to `node` from now on.
+
+    `count`: the registrations that the node's keeper may take back (`let_go`).
+    """
+
+    message: Hashable
+    stamp: Stamp
+    node: str
+    count: int
+
+
+Dequeued = Delivery | Notice | Released
+"""What a peer takes out of its queue."""
 
 
 @dataclass(frozen=True, slots=True)

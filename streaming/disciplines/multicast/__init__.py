@@ -51,6 +51,7 @@ def _plan(
         commands=settings.commands,
         transit=settings.transit,
         order=settings.order,
+        input_commands=settings.input_commands,
     )
 
 

@@ -15,6 +15,7 @@ class MulticastPlan(ExchangePlan):
     """One pipeline of discipline ``multicast`` by a protocol between shards."""
 
     discipline: ClassVar[str] = "multicast"
+    decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
     order: Literal["clock", "counter"] = "clock"
 
 

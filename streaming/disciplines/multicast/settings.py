@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator
 
 from streaming.settings.pipeline import Pipeline, once
 from streaming.settings.values import TopicName
@@ -20,13 +20,6 @@ class MulticastPipeline(Pipeline):
     input_commands: Annotated[
         tuple[Literal["create-node", "destroy-node", "release"], ...], AfterValidator(once)
     ] = ()
-
-    @field_validator("input_commands")
-    @classmethod
-    def _by_batch(cls, value: Any, info: ValidationInfo) -> Any:
-        if value and info.data.get("order", "batch") != "batch":
-            raise ValueError('needs order = "batch": clocks and the counter have no such place yet')
-        return value
 
     @property
     def transit_topic(self) -> str | None:

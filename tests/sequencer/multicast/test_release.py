@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sequencer.multicast.protocol.bus import ClockBus, CounterBus
-from sequencer.multicast.protocol.words import Delivery
+from sequencer.multicast.protocol.words import Delivery, Released
 
 BUSES = {"clock": ClockBus, "counter": CounterBus}
 
@@ -56,6 +56,9 @@ class Run:
                 self.bus.destroy("end", "n")
 
     def read(self, peer, got):
+        if isinstance(got, Released):
+            self.held -= {peer}
+            return
         if isinstance(got, Delivery):
             assert peer not in self.told or not got.handles, "valid after the notice"
             self.held |= {peer} if got.handles else set()
@@ -162,3 +165,54 @@ def test_a_release_must_not_take_back_what_is_on_its_way():
     plan = [ONE, ("send", "B", "Q", ("Q",)), ("release", "Q")]
     with pytest.raises(AssertionError):
         explore(Run(TakesBackAll(), "O", plan), destroyed=False)
+
+
+class OneSender(Run):
+    """Everything is sent by the node's owner, one after the other: ("placed", id, peer) releases."""
+
+    def actions(self):
+        return [each for each in super().actions() if each[0] != "start" or each[1] == 0]
+
+    def do(self, action):
+        if action[0] == "start" and self.plan[0][0] == "placed":
+            _, name, peer = self.plan[0]
+            self.plan = self.plan[1:]
+            self.bus.send_release(name, "P", peer, "n")
+        else:
+            super().do(action)
+
+    def judge_end(self, *, destroyed):
+        super().judge_end(destroyed=destroyed)
+        assert (self.held, set(self.told)) == (self.expected, self.expected_told)
+
+
+def taken_in_turn(run):
+    """Who holds the handle in the end, and who is told, of one task after the other."""
+    held, told = set(), set()
+    for task in run.plan:
+        if task[0] == "send":
+            held |= set(task[3])
+        elif task[0] == "placed":
+            held -= {task[2]}
+        else:
+            told, held = held, set()
+    return frozenset(held), told
+
+
+BACK = ("placed", "back", "Q")
+PLACED = {
+    "given, given back": [ONE, BACK],
+    "given back, given": [BACK, ONE],
+    "given, given back, given": [ONE, BACK, ("send", "B", "P", ("Q",))],
+    "given, given back, destroyed": [ONE, BACK, ("destroy",)],
+    "given, destroyed, given back": [ONE, ("destroy",), BACK],
+    "of two": [("send", "A", "P", ("Q", "R")), BACK, ("destroy",)],
+}
+
+
+@pytest.mark.parametrize("order", BUSES)
+@pytest.mark.parametrize("name", PLACED)
+def test_a_release_has_its_place_among_its_senders_messages(order, name):
+    run = OneSender(BUSES[order](), "P", PLACED[name])
+    run.expected, run.expected_told = taken_in_turn(run)
+    assert explore(run, destroyed=("destroy",) in run.plan) > 10

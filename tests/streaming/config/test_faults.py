@@ -181,8 +181,8 @@ def test_a_fault_of_a_channel_pipeline(text, told):
         ("multicast", 'order = "time"', 'pipelines.p.order: must be "batch", "clock" or "counter"'),
         (
             "multicast",
-            'order = "clock"\ninput_commands = ["release"]',
-            'pipelines.p.input_commands: needs order = "batch"',
+            'order = "clock"\ninput_commands = ["join"]',
+            'pipelines.p.input_commands[0]: must be "create-node", "destroy-node" or "release"',
         ),
         ("multicast", "labels = {}", "pipelines.p.labels: unknown key"),
     ],

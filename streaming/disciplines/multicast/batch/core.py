@@ -209,6 +209,8 @@ class BatchCore(BroadcastCore):
                 if asked and isinstance(command, NodeCommand):
                     self.nodes.require_owner(command, row["key"], now_ms)
                 more = self._do(command, (stamp, row["timestamp"]), peers[at], now_ms, ends)
+                if asked == RELEASE and row["key"] is not None:
+                    more |= {"timestamp": stamp, "from": shown(latin(row["key"]))}
             except Refused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if answering[at] == self.shard:

@@ -19,6 +19,7 @@ from sequencer.multicast.protocol import clock_messages as clock
 from sequencer.multicast.protocol import counter_messages as counter
 from sequencer.multicast.protocol.words import (
     Done,
+    Kind,
     LetGo,
     Parcel,
     Refusal,
@@ -55,19 +56,19 @@ def _nodes(step: Any) -> Any:
 
 def _common(step: Any) -> tuple[Any, ...]:
     if not step.parcels:
-        return (None, False, ())
+        return (None, Kind.MESSAGE, ())
     first = step.parcels[0]
-    return (first.message, first.notice, first.handles)
+    return (first.message, first.kind, first.handles)
 
 
 def _parcels(
-    addressed: Any, message: Any, notice: bool, handles: Any
+    addressed: Any, message: Any, kind: int, handles: Any
 ) -> tuple[str, tuple[Parcel, ...]]:
     if isinstance(addressed, str):
-        return addressed, (Parcel(message, None, tuple(handles), None, notice),)
+        return addressed, (Parcel(message, None, tuple(handles), None, Kind(kind)),)
     peer, *nodes = addressed
     passed = tuple(handles)
-    return peer, tuple(Parcel(message, node, passed, None, notice) for node in nodes)
+    return peer, tuple(Parcel(message, node, passed, None, Kind(kind)) for node in nodes)
 
 
 def _stamp(value: Any) -> Stamp | None:
@@ -125,8 +126,8 @@ def _block(number: TransactionId, shared: Any, addressed: Any) -> Step:
 
 def _queued(kind: type[clock.Enqueue | counter.Commit]) -> Decode:
     def decode(number: TransactionId, shared: Any, addressed: Any) -> Step:
-        stamp, dead, message, notice, handles = shared
-        peer, parcels = _parcels(addressed, message, notice, handles)
+        stamp, dead, *common = shared
+        peer, parcels = _parcels(addressed, *common)
         return kind(number, peer, Stamp(*stamp), parcels, tuple(dead))
 
     return decode
@@ -182,7 +183,7 @@ DECODE: dict[str, Decode] = {
 }
 
 QUEUEING = (clock.Enqueue, clock.Arrive, counter.Commit)
-"""The steps with which a message's record travels, also the command of a destruction."""
+"""The steps with which a message's record travels, also the command of a destruction or release."""
 
 
 def refused(number: TransactionId, fields: Sequence[Any]) -> Refused:

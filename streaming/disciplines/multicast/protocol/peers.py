@@ -10,9 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sequencer.multicast import Bus
 from sequencer.multicast.protocol.party import Party
 from sequencer.multicast.protocol.words import Limits
@@ -56,17 +53,11 @@ class Peers:
         count = self.counts[name]
         return {"incarnation": count.incarnation, "sequence": count.sequence}
 
-    def number(
-        self, names: Iterable[str], now_ms: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """`sequence` and `incarnation` of a delivery to each of these peers, in order."""
-        numbers = []
-        for name in names:
-            count = self.count(name, now_ms)
-            numbers.append((count.sequence, count.incarnation))
-            count.sequence += 1
-        sequences, incarnations = np.array(numbers, np.int64).reshape(-1, 2).T
-        return sequences, incarnations
+    def number(self, name: str, now_ms: int) -> tuple[int, int]:
+        """`sequence` and `incarnation` of a peer's next delivery."""
+        count = self.count(name, now_ms)
+        count.sequence += 1
+        return count.sequence - 1, count.incarnation
 
     def touch(self, name: str) -> None:
         """Make a peer live; its text is made anew when the step ends."""

@@ -15,9 +15,12 @@ from sequencer.multicast.protocol.transaction import TransactionState
 from sequencer.multicast.protocol.words import (
     Destination,
     Destruction,
+    Kind,
     Message,
     Parcel,
+    Release,
     Stamp,
+    Task,
     TransactionId,
 )
 from streaming.disciplines.multicast.protocol.codec import refused
@@ -27,13 +30,13 @@ from streaming.disciplines.multicast.protocol.codec import refused
 
 def parcel_fields(parcel: Parcel) -> tuple[Any, ...]:
     """A parcel without its payload, which is a row of the shard."""
-    return (parcel.message, parcel.node, parcel.handles, parcel.notice)
+    return (parcel.message, parcel.node, parcel.handles, parcel.kind)
 
 
 def parcel_of(fields: Sequence[Any]) -> Parcel:
     """The inverse of :func:`parcel_fields`."""
-    message, node, handles, notice = fields
-    return Parcel(message, node, tuple(handles), None, notice)
+    message, node, handles, kind = fields
+    return Parcel(message, node, tuple(handles), None, Kind(kind))
 
 
 def node_fields(nodes: OwnedNodes) -> list[Any]:
@@ -98,9 +101,11 @@ def load_line(
     line.load((serial, flying, unstamped, unseen))
 
 
-def _task_fields(task: Message | Destruction) -> list[Any]:
+def _task_fields(task: Task) -> list[Any]:
     if isinstance(task, Destruction):
         return [task.id, task.node]
+    if isinstance(task, Release):
+        return [task.id, task.node, task.peer]
     to = [
         destination.peer if destination.node is None else (destination.peer, destination.node)
         for destination in task.destinations
@@ -108,9 +113,12 @@ def _task_fields(task: Message | Destruction) -> list[Any]:
     return [task.id, to, task.handles, task.handle_owners]
 
 
-def _task_of(sender: str, fields: Sequence[Any]) -> Message | Destruction:
+def _task_of(sender: str, fields: Sequence[Any]) -> Task:
     if len(fields) == 2:
         return Destruction(fields[0], sender, fields[1])
+    if len(fields) == 3:
+        number, node, peer = fields
+        return Release(number, sender, peer, node)
     number, names, handles, owners = fields
     to = tuple(Destination(to) if isinstance(to, str) else Destination(*to) for to in names)
     return Message(number, sender, to, tuple(handles), tuple(owners))
@@ -128,8 +136,8 @@ def _transaction_fields(state: TransactionState, notes: NoteFields) -> list[Any]
         refusal,
         state.dead,
     ]
-    notified = None
-    if state.parcels and state.parcels[0][1][0].notice:  # who gets a notice is not in the task
+    notified = None  # who gets a notice is not in the task
+    if state.parcels and state.parcels[0][1][0].kind is Kind.NOTICE:
         notified = [peer for peer, _ in state.parcels]
     names = [state.waiting, state.open, state.gone, *notes.names]
     return [[*plain, *notes.values], names, notified]
@@ -137,7 +145,7 @@ def _transaction_fields(state: TransactionState, notes: NoteFields) -> list[Any]
 
 def _transaction_state(
     number: TransactionId,
-    task: Message | Destruction,
+    task: Task,
     fields: Sequence[Any],
     notes: Callable[[NoteFields], tuple[Any, ...]],
 ) -> TransactionState:
@@ -160,12 +168,12 @@ def _transaction_state(
     )
 
 
-def _parcels_of(
-    task: Message | Destruction, notified: Sequence[str]
-) -> Mapping[str, tuple[Parcel, ...]]:
+def _parcels_of(task: Task, notified: Sequence[str]) -> Mapping[str, tuple[Parcel, ...]]:
     """What a task puts into each queue."""
     if isinstance(task, Destruction):
-        return dict.fromkeys(notified, (Parcel(task.id, task.node, notice=True),))
+        return dict.fromkeys(notified, (Parcel(task.id, task.node, kind=Kind.NOTICE),))
+    if isinstance(task, Release):
+        return {task.peer: (Parcel(task.id, task.node, kind=Kind.RELEASE),)}
     parcels: dict[str, list[Parcel]] = {}
     for to in task.destinations:
         parcels.setdefault(to.peer, []).append(Parcel(task.id, to.node, task.handles, None))

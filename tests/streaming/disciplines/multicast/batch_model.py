@@ -111,6 +111,9 @@ class Model:
             count, done = self.peers.get(peer), done | {"peer": value["peer"]}
             if count is not None:
                 done |= {"incarnation": count.incarnation, "sequence": count.sequence}
+            if asked and command.key is not None:
+                sender = command.key.decode(errors="backslashreplace")
+                done |= {"timestamp": self.clock, "from": sender}
             return done
         if asked and node.owner != command.key:
             return refused("not-owner")

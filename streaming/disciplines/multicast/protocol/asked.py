@@ -1,0 +1,169 @@
+"""Commands about nodes, as a shard of clocks or the counter carries them out.
+
+All shards see all commands in one order, those of the commands topic before a batch's records and
+those of inputs among them, so each keeps the same list of nodes. What has a place among messages,
+a destruction and the release that a record of an input asks for, goes into its sender's line
+(`Placed`); the rest takes effect at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sequencer.multicast import Destruction, Release, Released, Task
+from sequencer.multicast.protocol.nodes import OwnedNodes
+from sequencer.multicast.protocol.words import let_go
+from streaming.arrow import output
+from streaming.disciplines.commands import Refused, place_of
+from streaming.disciplines.multicast.commands import (
+    DESTROY,
+    RELEASE,
+    NodeCommand,
+    command_id,
+    read_command,
+    signed,
+)
+from streaming.disciplines.multicast.nodes import KnownNode, Nodes, bare, latin, shown
+from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.protocol.peers import Peers
+from streaming.disciplines.multicast.protocol.route import Homes
+from streaming.disciplines.multicast.protocol.turn import Turn
+
+
+class Placed(NamedTuple):
+    """A command in its sender's line: ``peer`` gives back its handle, None: the node ends."""
+
+    node: str
+    sender: str
+    peer: str | None = None
+
+    def task(self, number: int) -> Task:
+        """What the protocol is asked to do under this number."""
+        if self.peer is None:
+            return Destruction(number, self.sender, self.node)
+        return Release(number, self.sender, self.peer, self.node)
+
+
+class Asked:
+    """A shard's part in commands: it changes what it keeps, and answers what is its to answer."""
+
+    def __init__(
+        self, plan: MulticastPlan, shard: int, homes: Homes, peers: Peers, nodes: Nodes
+    ) -> None:
+        self.plan = plan
+        self.shard = shard
+        self.homes = homes
+        self.peers = peers
+        self.nodes = nodes
+
+    def forget(self, now: Turn) -> None:
+        """Forget the nodes whose time is over; to be called where there are commands."""
+        for life in self.nodes.forget(now.ms):
+            self._with_keeper(life, OwnedNodes.forget)
+
+    def carry_out(self, row: Mapping[str, Any], op: str | None, now: Turn) -> Placed | None:
+        """Carry out one command; what goes into a line of this shard.
+
+        ``op``: what a record of an input asks for. A destruction is answered when it has its
+        stamp, by the shard of the node's owner, a release by the shard of the peer, the rest by
+        the first shard.
+        """
+        more: dict[str, Any]
+        try:
+            command = read_command(row["value"], op)
+            if op is not None:
+                self.nodes.require_owner(command, row["key"], now.ms)
+            life = self.nodes.do(command, now.ms)
+        except Refused as refused:
+            more = {"reason": refused.reason, "detail": refused.detail}
+        else:
+            if command.op == DESTROY:
+                return Placed(life.id, life.owner) if self._is_here(life.owner) else None
+            if command.op == RELEASE:
+                return self._release(command, life, row, op, now)
+            self._with_keeper(life, OwnedNodes.create)
+            more = command.repeated()
+        if self.shard == 0:
+            self.answer(row, more, now)
+        return None
+
+    def answer(self, row: Mapping[str, Any], more: Mapping[str, Any], now: Turn) -> None:
+        """Answer the command in a row of RECORD."""
+        place, asked_as = place_of(row, self.plan), command_id(row["value"])
+        more = {**more, **signed(row["value"])}
+        now.events.append(output.answer(self.plan.pipeline, place, asked_as, now.ms, more))
+
+    def ended(self, row: Mapping[str, Any], task: Destruction, stamp: Any, now: Turn) -> None:
+        """Answer a destruction that has its stamp."""
+        timestamp, owner = stamp
+        node = {"op": DESTROY, "node": shown(bare(task.node))}
+        self.answer(row, {**node, "timestamp": timestamp, "from": shown(owner)}, now)
+
+    def released(self, row: Mapping[str, Any], peer: str, what: Released, now: Turn) -> None:
+        """Answer a release that a peer of this shard dequeued, and let the node's keeper know."""
+        self.let_go(now, peer, what.node, what.count)
+        place, asked_as, more = json.loads(row["value"])
+        timestamp, sender = what.stamp
+        said: dict[str, Any] = {"op": RELEASE, "node": shown(bare(what.node)), "peer": shown(peer)}
+        said |= {"timestamp": timestamp, "from": shown(sender)}
+        more = {**said, **self.peers.place(peer), **more}
+        now.events.append(output.answer(self.plan.pipeline, place, asked_as, now.ms, more))
+
+    def let_go(self, now: Turn, peer: str, node: str, registered: int) -> None:
+        """A peer gives back its handle to a node, which may be forgotten by now."""
+        life = self.nodes.lives.get(bare(node))
+        if life is not None and life.id == node:
+            now.let_go += let_go(peer, self.peers.bus.keeper(life.owner), node, registered)
+
+    def _is_here(self, name: str) -> bool:
+        return self.homes[name] == self.shard
+
+    def _with_keeper(self, life: KnownNode, change: Callable[[OwnedNodes, str], None]) -> None:
+        """Change what whoever answers for a node keeps of it, if that is here."""
+        bus = self.peers.bus
+        if self._is_here(bus.keeper(life.owner)):
+            change(bus.kept_nodes(life.owner), life.id)
+
+    def _release(
+        self,
+        command: NodeCommand,
+        life: KnownNode,
+        row: Mapping[str, Any],
+        op: str | None,
+        now: Turn,
+    ) -> Placed | None:
+        """A peer is to give back a handle: at once, or in the line of the sender that asks for it.
+
+        A record without a key has no sender.
+        """
+        peer = latin(command.other.encode())
+        if op is not None and row["key"] is not None:
+            sender = latin(row["key"])
+            return Placed(life.id, sender, peer) if self._is_here(sender) else None
+        if self._is_here(peer):
+            more: dict[str, Any] = command.repeated()
+            if place := self.peers.place(peer):
+                more |= place
+                keeper = self.peers.bus.keeper(life.owner)
+                now.let_go += self.peers.bus.party(peer).release(life.id, keeper)
+            self.answer(row, more, now)
+        return None
+
+
+def placed_row(record: pa.Table, placed: Placed, plan: MulticastPlan) -> pa.Table:
+    """What a shard keeps of a placed command: its record.
+
+    A release is answered in another shard, which sees no places of inputs: its record travels
+    with what the answer repeats as its value.
+    """
+    if placed.peer is None:
+        return record
+    (row,) = record.to_pylist()
+    answer = json.dumps([place_of(row, plan), command_id(row["value"]), signed(row["value"])])
+    at = record.schema.get_field_index("value")
+    value = pa.array([answer.encode()], record.schema.field(at).type)
+    return record.set_column(at, record.schema.field(at), value)

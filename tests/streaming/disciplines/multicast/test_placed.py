@@ -1,0 +1,143 @@
+"""Commands in the input by clocks and by the counter: placed like a message of their sender."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from streaming.disciplines.multicast.protocol.core import MulticastOperator
+from streaming.disciplines.multicast.protocol.route import route
+from streaming.verify.accounts import Material, Settings
+from streaming.verify.multicast import judge
+from tests.seeds import seeds
+from tests.streaming.disciplines.multicast.floors import plan_for
+from tests.streaming.disciplines.multicast.placed_model import OPS, Model, ask, history, put
+from tests.streaming.exchange_harness import Floor
+from tests.streaming.verify.worlds import Topics
+
+ORDERS = ("clock", "counter")
+
+
+def floor_of(topics, order, seed=1, **more):
+    plan = plan_for(order, input_commands=OPS, **more)
+    return Floor(plan, MulticastOperator(plan), route(plan), topics, seed)
+
+
+def judged(topics):
+    settings = Settings(
+        pipeline="p", output="out", partitions={"out": 3}, retire_after_ms=10**9, input_commands=OPS
+    )
+    own = ("out", "rejects", "events", "commands", "in")
+    return judge(settings, Material(*(topics.all(name) for name in own)))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", seeds(12, 200))
+def test_random_histories_are_those_of_one_step_at_a_time(seed, order):
+    topics = history(seed)
+    floor = floor_of(topics, order, seed, shards=1 + seed % 5)
+    floor.run(whole=seed % 4 == 3)
+    Model(topics).check()
+    verdict = judged(topics)
+    assert verdict.good, verdict.faults[:3]
+    totals = floor.totals()
+    commands = [r for r in topics.all("in") if dict(r.headers).get("op")]
+    assert totals.commands == len(commands)
+    assert totals.seen == len(topics.all("in")) - len(commands)
+    assert totals.held == totals.transit == totals.blocked == 0
+
+
+def ending(order, key="p1"):
+    """A handle is sent, then a message to the node, then the node is destroyed, in one batch."""
+    topics = Topics()
+    ask(topics, "p1", "create-node", node="n", owner="p1")
+    put(topics, "p1", b"handle", [("to", "p2"), ("handles", "@n")])
+    put(topics, "p1", b"message", [("to", "@n")])
+    ask(topics, key, "destroy-node", node="n", id="end")
+    put(topics, "p1", b"late", [("to", "@n")])
+    floor = floor_of(topics, order)
+    floor.run(whole=True)
+    return topics, floor.totals()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_destruction_comes_after_what_its_owner_sent_before_it(order):
+    topics, totals = ending(order)
+    got = {(r.key, r.value): dict(r.headers) for r in topics.all("out")}
+    assert got.keys() == {(b"p2", b"handle"), (b"p1", b"message"), (b"p2", None)}
+    assert got[b"p2", b"handle"]["handles"] == b"@n"
+    assert (got[b"p2", None]["notice"], got[b"p2", None]["sequence"]) == (b"n", b"1")
+    (rejected,) = topics.all("rejects")
+    assert (rejected.value, dict(rejected.headers)["reject-reason"]) == (b"late", b"destroyed-node")
+    assert (totals.seen, totals.commands, totals.delivered, totals.notices) == (3, 2, 2, 1)
+    assert judged(topics).good
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_who_does_not_own_a_node_does_not_destroy_it(order):
+    topics, totals = ending(order, key="p2")
+    answers = [json.loads(record.value) for record in topics.all("events")]
+    refused = [each for each in answers if each["event"] == "command-refused"]
+    assert [(each["command"], each["reason"]) for each in refused] == [("end", "not-owner")]
+    assert totals.delivered == 3
+    assert judged(topics).good
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_release_stands_between_its_senders_messages(order, again):
+    """Who gave a handle back before the node ends is not told; who got it again after that is."""
+    topics = Topics()
+    ask(topics, "p1", "create-node", node="n", owner="p1")
+    put(topics, "p1", b"0", [("to", "p2,p3"), ("handles", "@n")])
+    ask(topics, "p1", "release", node="n", peer="p2", id="back", by="me")
+    if again:
+        put(topics, "p1", b"1", [("to", "p2"), ("handles", "@n")])
+    ask(topics, "p1", "destroy-node", node="n")
+    floor_of(topics, order).run(whole=True)
+    told = {r.key for r in topics.all("out") if r.value is None}
+    assert told == ({b"p2", b"p3"} if again else {b"p3"})
+    (answer,) = [a for r in topics.all("events") if (a := json.loads(r.value))["command"] == "back"]
+    assert (answer["sequence"], answer["from"], answer["by"]) == (1, "p1", "me")
+    assert judged(topics).good
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_waits_in_the_state_keeps_its_place(order, monkeypatch):
+    """Only two destinations at a time are on their way; commands wait like messages."""
+    monkeypatch.setattr("streaming.disciplines.multicast.protocol.core.IN_FLIGHT_MAX", 2)
+    topics = history(5)
+    floor_of(topics, order, 5).run()
+    Model(topics).check()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_is_not_allowed_is_a_message_in_one_shard(order):
+    topics = Topics()
+    put(topics, "p1", b"{}", [("to", "p2"), ("op", "destroy-node")])
+    plan = plan_for(order, input_commands=["release"])
+    Floor(plan, MulticastOperator(plan), route(plan), topics, 1).run()
+    assert [record.key for record in topics.all("out")] == [b"p2"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_judge_finds_commands_that_are_not_in_their_place(order):
+    for op, fault in (("destroy-node", "sender-order"), ("release", "wrong-answer")):
+        topics = Topics()
+        ask(topics, "p1", "create-node", node="n", owner="p1")
+        for value in (b"0", b"1"):
+            put(topics, "p1", value, [("to", "p2"), ("handles", "@n")])
+        ask(topics, "p1", op, node="n", peer="p2", id="x")
+        floor_of(topics, order).run(whole=True)
+        assert judged(topics).good
+        for place, there in topics.records.items():
+            for at, record in enumerate(there):
+                event = json.loads(record.value) if place[0] == "events" else {}
+                if event.get("command") == "x":
+                    there[at] = replace(
+                        record, value=json.dumps(event | {"timestamp": 1, "sequence": 0}).encode()
+                    )
+                elif place[0] == "out" and record.value is None:
+                    headers = [(n, b"1" if n == "timestamp" else v) for n, v in record.headers]
+                    there[at] = replace(record, headers=tuple(headers))
+        assert judged(topics).counts.keys() & {fault, "same-stamp"}
