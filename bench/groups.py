@@ -35,7 +35,7 @@ from harness import (
 
 from sequencer.groups.network.routes import Directory
 from sequencer.simulation.workload import names, zipf_groups
-from streaming.disciplines.groups.network.core import ingress, subscriber_shard
+from streaming.disciplines.groups.network.route import ingress, subscriber_shard
 from streaming.disciplines.groups.plan import NetworkPlan
 
 SUBSCRIBERS = 128

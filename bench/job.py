@@ -27,7 +27,7 @@ from streaming.config.tables import Service
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.discipline import Pace
 from streaming.disciplines.groups.batch.codec import encode_first
-from streaming.disciplines.groups.network.core import first_ingress
+from streaming.disciplines.groups.network.route import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.disciplines.source import BATCH_RECORDS

@@ -27,7 +27,7 @@ class Totals:
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
     ``histograms``: by name, as in `streaming.arrow.histograms`. ``overlaps``: those of groups with
-    their next numbers, which one shard lists.
+    their next numbers, each listed by one shard.
 
     Some fields are no counts but news of one batch, for the driver alone. ``parts``: this shard's
     parts of answers to commands that concern all shards (``shared`` counts them since the state
@@ -101,6 +101,7 @@ class Totals:
                 whole.reject(reason, count)
             for name, counts in part.histograms.items():
                 whole.measure(name, counts)
+        whole.overlaps = sorted(whole.overlaps)[:OVERLAPS_MAX]
         return whole
 
     @classmethod

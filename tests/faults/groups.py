@@ -35,10 +35,14 @@ def memberships():
 
 
 class Traffic:
-    """Publishes with unique values, commands that change groups, reactions to deliveries."""
+    """Publishes with unique values, commands that change groups, reactions to deliveries.
 
-    def __init__(self, broker, prefix, groups, seed):
+    ``in_input``: every other command is a record of the input.
+    """
+
+    def __init__(self, broker, prefix, groups, seed, *, in_input=False):
         self.bootstrap, self.prefix, self.groups = broker.bootstrap, prefix, groups
+        self.in_input = in_input
         self.rng = random.Random(seed)
         self.count = 0
         self.sent = dict.fromkeys(groups, 0)
@@ -72,13 +76,18 @@ class Traffic:
         members = self.rng.sample(everyone, self.rng.randint(1, min(8, len(everyone))))
         value = {"op": self.rng.choice(["add", "set", "set", "remove"]), "group": group}
         value |= {"members": members, "id": f"c{self.commands[name]}"}
-        record = Record(None, json.dumps(value).encode(), partition=0)
-        produce(self.bootstrap, f"{self.prefix}{name}.commands", [record])
+        if self.commands[name] % 2 and self.in_input:
+            op = [("op", value.pop("op").encode())]
+            record = Record(SENDERS[0], json.dumps(value).encode(), op, partition=0)
+            produce(self.bootstrap, f"{self.prefix}{name}.in", [record])
+        else:
+            record = Record(None, json.dumps(value).encode(), partition=0)
+            produce(self.bootstrap, f"{self.prefix}{name}.commands", [record])
         self.commands[name] += 1
 
     def answer(self, message):
         """A subscriber answers something of what it got, to a group of its own."""
-        if not message.value().startswith(b"m") or self.rng_of_answers.random() >= 0.02:
+        if not (message.value() or b"").startswith(b"m") or self.rng_of_answers.random() >= 0.02:
             return None
         name = message.topic().removeprefix(self.prefix).removesuffix(".out")
         key = message.key()
@@ -92,14 +101,14 @@ class Traffic:
         return f"{self.prefix}{name}.in", key, value, headers, 0
 
 
-def pipelines(broker, prefix, groups, network=()):
+def pipelines(broker, prefix, groups, network=(), **more):
     """A pipeline for each membership, those of ``network`` so; their topics, but for outputs of
     what is not there, are made."""
     made = {}
     for name, mine in groups.items():
         roles = ("output", "rejects", "events", "commands", "transit")
         topics = {role: f"{prefix}{name}.{'out' if role == 'output' else role}" for role in roles}
-        made[name] = {"discipline": "group", "input": f"{prefix}{name}.in", **topics}
+        made[name] = {"discipline": "group", "input": f"{prefix}{name}.in", **topics, **more}
         made[name]["groups"] = mine
         made[name]["sequencing"] = "network" if name in network else "batch"
     create_topics(broker.bootstrap, {f"{prefix}{name}.in": 2 for name in groups})
@@ -120,6 +129,8 @@ def judge(traffic, figures):
         got = {}
         for record in read_all(traffic.bootstrap, f"{traffic.prefix}{name}.out", limit_s=300):
             seen = got.setdefault(record.key, {})
+            if record.value is None:
+                continue  # a notice
             assert record.value not in seen, "once"
             seen[record.value] = len(seen)
         for seen in got.values():

@@ -19,12 +19,13 @@ class Traffic:
 
     Counts what must come of it: ``deliveries``, of which some are `undelivered` instead, those of
     answers apart, which another thread counts, and ``bad`` records. ``handles``: how many of the
-    multicasts pass a handle on.
+    multicasts pass a handle on. ``in_input``: commands other than creations are records of the
+    input, of the node's owner.
     """
 
-    def __init__(self, broker, prefix, orders, seed, handles=0.02):
+    def __init__(self, broker, prefix, orders, seed, handles=0.02, *, in_input=False):
         self.bootstrap, self.prefix, self.orders = broker.bootstrap, prefix, orders
-        self.handles = handles
+        self.handles, self.in_input, self.owners = handles, in_input, {}
         self.rng, self.rng_of_answers = random.Random(seed), random.Random(seed)
         self.sent = dict.fromkeys(orders, 0)
         self.deliveries = dict.fromkeys(orders, 0)
@@ -69,12 +70,16 @@ class Traffic:
         """Create a node of some peer, destroy it, or let some peer give back its handle."""
         value = {"op": op, "node": node.decode(), "id": f"{op} {node.decode()}"}
         if op == "create-node":
-            value["owner"] = self.rng.choice(PEERS).decode()
+            value["owner"] = self.owners[node] = self.rng.choice(PEERS).decode()
         if op == "release":
             value["peer"] = self.rng.choice(PEERS).decode()
+        role, record = "commands", Record(None, json.dumps(value).encode(), partition=0)
+        if self.in_input and op != "create-node":
+            owner, header = self.owners[node].encode(), [("op", value.pop("op").encode())]
+            partition = PEERS.index(owner) % PARTITIONS
+            role, record = "in", Record(owner, json.dumps(value).encode(), header, partition)
         for order in self.orders:
-            record = Record(None, json.dumps(value).encode(), partition=0)
-            produce(self.bootstrap, self.topic(order, "commands"), [record])
+            produce(self.bootstrap, self.topic(order, role), [record])
 
     def destroy(self):
         """Half of the nodes end one after the other."""
@@ -118,6 +123,7 @@ def pipelines(traffic):
             "input": traffic.topic(order, "in"),
             **{role: traffic.topic(order, role) for role in roles},
             **({} if order == "batch" else {"transit": traffic.topic(order, "transit")}),
+            "input_commands": ["destroy-node", "release"] if traffic.in_input else [],
         }
         for order in orders
     }

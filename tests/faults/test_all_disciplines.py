@@ -35,11 +35,15 @@ class Everything:
         self.sent = self.turns = 0
         every = groups.memberships()
         mine = {name: every[name] for name in ("zipf32", "triple")}
-        self.groups = groups.Traffic(broker, self.prefix, mine, SEED)
-        self.multicasts = multicasts.Traffic(broker, self.prefix, ["batch", "clock"], SEED, HANDLES)
+        self.groups = groups.Traffic(broker, self.prefix, mine, SEED, in_input=True)
+        orders = ["batch", "clock"]
+        self.multicasts = multicasts.Traffic(
+            broker, self.prefix, orders, SEED, HANDLES, in_input=True
+        )
+        changes = {"notices": True, "input_commands": ["add", "set", "remove"]}
         made = {
             "p": channel_topics(self.prefix),
-            **groups.pipelines(broker, self.prefix, mine, network=("triple",)),
+            **groups.pipelines(broker, self.prefix, mine, network=("triple",), **changes),
             **multicasts.pipelines(self.multicasts),
         }
         channels.make_topics(broker, self.prefix)
@@ -77,6 +81,7 @@ class Everything:
         multicasts.judge(self.multicasts, figures)
         assert sum(self.multicasts.answers.values()) > 1, "nobody answered"
         assert figures["batch"]["notices"] > 0
+        assert all(figures[name]["commands"] > 0 for name in (*self.groups.groups, "clock"))
 
 
 @pytest.mark.timeout(1800)

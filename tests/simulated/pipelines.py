@@ -14,8 +14,9 @@ from streaming.disciplines.channels.records import arrival_schema, make_packs
 from streaming.disciplines.exchange import spread_rows
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator
-from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress
-from streaming.disciplines.groups.network.core import route as group_route
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.route import first_ingress
+from streaming.disciplines.groups.network.route import route as group_route
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.batch.core import BatchOperator as MulticastOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan

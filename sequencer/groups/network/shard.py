@@ -2,8 +2,10 @@
 
 "Decentralized Message Ordering for Publish/Subscribe Systems", section 3, on shards that exchange
 batches: what goes from one shard to another must arrive once and in order, and every shard gets
-of the same changes of groups before the same batch. A batch is taken as a whole: counting replaces
-the loop over messages and atoms.
+the same changes of groups in the same batch, at the same places among what is published in it.
+So all ingresses end their old lines at one place of the order of arrival, each with a last message
+behind what it numbered before. A batch is taken as a whole: counting replaces the loop over
+messages and atoms.
 
 This form is the service's `sequencing = "network"`; the simulation runs the one by message
 (ordering.py), and tests/sequencer/groups/network/test_both_forms.py holds both together.
@@ -43,15 +45,16 @@ class ShardMap:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """What came of a batch: messages for other shards, rejects, deliveries in order.
+    """What came of a batch: messages for other shards, deliveries in order.
 
-    ``refused`` are places among the published messages, with a reason for each. ``delivered`` has
-    no last messages. ``held_row`` are the rows to keep: they are rows 0, 1, … of the next step.
+    ``delivered`` has no last messages; ``ended`` are the lines whose last message came here, in
+    order, each with the number of deliveries before it. ``held_row`` are the rows to keep: they
+    are rows 0, 1, … of the next step.
     """
 
     outgoing: Mapping[int, Hops]
-    refused: Mapping[int, str]
     delivered: Hops
+    ended: Sequence[tuple[int, int]]
     held_row: Ints
 
 
@@ -59,6 +62,7 @@ class Stepped:
 class GroupShard:
     """The arrays go with the tables: by line ``line_next`` (of the ingress) and ``ingress_open``,
     by atom ``atom_next``, by run ``run_open``; open means that the last message is still to come.
+    ``placed``: rows and lines of what was published and ended since the last step, in order.
     """
 
     place: ShardMap
@@ -69,7 +73,7 @@ class GroupShard:
     atom_next: Ints = field(init=False)
     run_open: NDArray[np.bool_] = field(init=False)
     receivers: Receivers = field(init=False)
-    ended: list[int] = field(default_factory=list)
+    placed: list[tuple[Ints, Ints]] = field(default_factory=list)
     stale: bool = False
 
     def __post_init__(self) -> None:
@@ -84,34 +88,75 @@ class GroupShard:
         now_ms: int,
         if_version: int | None = None,
     ) -> Change:
-        """Change the groups before the next batch; see `Directory.change`."""
+        """Change the groups, behind what was published before; see `Directory.change`."""
         change = self.directory.change(op, group, members, now_ms, if_version)
-        self.ended += change.ended
-        self.stale = True
+        if change.ended:
+            lines = np.array(change.ended, dtype=np.int64)
+            self.placed.append((np.full(len(lines), -1, np.int64), lines))
+        self.stale = self.stale or bool(change.views or change.ended)
         return change
 
-    def step(
-        self, arrived: Hops, groups: Sequence[str], group: Ints, first_row: int, now_ms: int
-    ) -> Stepped:
-        """Take what arrived from other shards, then what was published here.
+    def publish(
+        self, groups: Sequence[str], group: Ints, first_row: int, now_ms: int
+    ) -> dict[int, str]:
+        """Take what is published at ingresses here, behind all before; why some is refused.
 
-        ``group`` gives for each published message the place of its group in ``groups``; their rows
-        are ``first_row`` and so on. Rows 0, 1, … are those held before.
+        ``group`` gives for each message the place of its group in ``groups``; their rows are
+        ``first_row`` and so on. The reasons are by place among these messages.
+        """
+        lines = np.full(len(groups), -1, np.int64)
+        reasons = {}
+        for named in np.unique(group).tolist():
+            line = self.directory.line(groups[named])
+            if line is None:
+                reasons[named] = self._why(groups[named], now_ms)
+            else:
+                lines[named] = line
+        of = lines[group]
+        taken = np.flatnonzero(of >= 0)
+        self.placed.append((taken + first_row, of[taken]))
+        return {n: reasons[int(group[n])] for n in np.flatnonzero(of < 0).tolist()}
+
+    def step(self, arrived: Hops) -> Stepped:
+        """Take what arrived from other shards, then what was published and changed here.
+
+        Lines that end before all that was published end first. Rows 0, 1, … are those held before.
         """
         if self.stale:
             self._compile()
-        lasts = self._end_lines()
-        published, refused = self._number(groups, group, first_row, now_ms)
         deliver = arrived.position == DELIVER
-        passing = Hops.concat([lasts, arrived.where(~deliver), published])
-        passing = self._pass(passing)
+        placed = self._numbered()
+        published = np.flatnonzero(~placed.last)
+        first = np.arange(len(placed)) < (published[0] if len(published) else len(placed))
+        passing = self._pass(
+            Hops.concat([placed.where(first), arrived.where(~deliver), placed.where(~first)])
+        )
         outgoing, local = self._forward(passing)
         after = {number: view.after for number, view in self.directory.views.items()}
         got = Hops.concat([arrived.where(deliver), local])
         delivered = self.receivers.take(got, self.tables, after)
-        if delivered.last.any() or passing.last.any():
+        last = delivered.last
+        if last.any() or passing.last.any():
             self._retire()
-        return Stepped(outgoing, refused, delivered.where(~delivered.last), self._keep())
+        before = np.cumsum(~last)[last].tolist()
+        ended = list(zip(before, delivered.line[last].tolist(), strict=True))
+        return Stepped(outgoing, delivered.where(~last), ended, self._keep())
+
+    def ends(self, stepped: Stepped) -> Ints:
+        """For each line's place the deliveries of the step that are before its end here.
+
+        All of them where it goes on, none where it ended in an earlier step, or never was here.
+        """
+        ends = np.where(self.receivers.open, len(stepped.delivered), 0)
+        lines = np.array([line for _, line in stepped.ended], np.int64)
+        ends[self.tables.places(lines)] = [place for place, _ in stepped.ended]
+        return ends
+
+    def unended(self, lines: Collection[int]) -> set[int]:
+        """Those of the lines whose last message has still to come to subscribers of this shard."""
+        numbers = np.array(sorted(lines), dtype=np.int64)
+        numbers = numbers[np.isin(numbers, self.tables.line)]  # others have ended long ago
+        return set(numbers[self.receivers.open[self.tables.places(numbers)]].tolist())
 
     def settle(self) -> None:
         """Take changes into account that wait for the next step; before the state is kept."""
@@ -131,16 +176,7 @@ class GroupShard:
         for name, array in self.arrays().items():
             array[:] = arrays[name]
         self.receivers.held = held
-        self.ended, self.stale = [], False
-
-    def _end_lines(self) -> Hops:
-        """The last messages of lines that ended, of those that begin here."""
-        places = self.tables.places(np.array(self.ended, dtype=np.int64))
-        places = places[self.ingress_open[places]]
-        self.ended = []
-        self.ingress_open[places] = False
-        none = np.full(len(places), -1, np.int64)
-        return Hops.fresh(none, self.tables.line[places], self.line_next[places])
+        self.placed, self.stale = [], False
 
     def _keep(self) -> Ints:
         """The rows of what is held; from now on they are rows 0, 1, …"""
@@ -149,24 +185,24 @@ class GroupShard:
         self.receivers.held = replace(held, row=row)
         return held.row[~held.last]
 
-    def _number(
-        self, groups: Sequence[str], group: Ints, first_row: int, now_ms: int
-    ) -> tuple[Hops, dict[int, str]]:
-        lines = [self.directory.line(name) for name in groups]
-        reasons = [
-            "" if line is not None else self._why(name, now_ms)
-            for name, line in zip(groups, lines, strict=True)
-        ]
-        line = np.array(
-            [-1 if line_number is None else line_number for line_number in lines], dtype=np.int64
-        )[group]
-        refused = {int(n): reasons[group[n]] for n in np.flatnonzero(line < 0)}
-        row = np.flatnonzero(line >= 0)
-        places = self.tables.places(line[row])
+    def _numbered(self) -> Hops:
+        """What was placed since the last step, with its numbers; last messages of lines from here.
+
+        Only an ingress ends a line: other shards know of its end, and have no message for it.
+        """
+        none = np.empty(0, np.int64)
+        row = np.concatenate([none, *(rows for rows, _ in self.placed)])
+        line = np.concatenate([none, *(lines for _, lines in self.placed)])
+        self.placed = []
+        places = self.tables.places(line)
+        ends = (row < 0) & self.ingress_open[places]
+        self.ingress_open[places[ends]] = False
+        kept = ends | (row >= 0)
+        row, line, places = row[kept], line[kept], places[kept]
         rank, _, _ = ranks(places)
         numbers = self.line_next[places] + rank
         self.line_next += np.bincount(places, minlength=len(self.line_next))
-        return Hops.fresh(row + first_row, line[row], numbers), refused
+        return Hops.fresh(row, line, numbers)
 
     def _why(self, group: str, now_ms: int) -> str:
         return REMOVED_GROUP if self.directory.was_removed(group, now_ms) else UNKNOWN_GROUP

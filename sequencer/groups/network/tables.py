@@ -96,6 +96,24 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
     )
 
 
+def present_overlaps(tables: Tables, directory: Directory) -> Ints:
+    """The places of atoms that number double overlaps of the groups as they are now."""
+    here = zip(tables.group, tables.view.tolist(), strict=True)
+    present = np.array([directory.view_of.get(name) == view for name, view in here], np.bool_)
+    return np.flatnonzero(tables.double & present[tables.pair_lines].all(axis=1))
+
+
+def hosted(tables: Tables) -> Ints:
+    """The places of the atoms that number in this shard, rising."""
+    return np.unique(tables.run_atoms.take(np.flatnonzero(tables.run_shard == tables.shard)).values)
+
+
+def pair_names(tables: Tables, atoms: Ints) -> list[tuple[str, str]]:
+    """The two groups of each atom, by the atoms' places."""
+    pairs = tables.pair_lines[atoms].tolist()
+    return [(tables.group[first], tables.group[second]) for first, second in pairs]
+
+
 def _bases(views: list[RoutedView]) -> list[int]:
     return [0, *accumulate(len(view.pairs) for view in views)][: len(views)]
 

@@ -56,7 +56,7 @@ def _plan(settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str
 def _network_plan(
     settings: GroupPipeline, identity: Mapping[str, Any], common: dict[str, Any]
 ) -> NetworkPlan:
-    from streaming.disciplines.groups.network.core import first_ingress  # noqa: PLC0415
+    from streaming.disciplines.groups.network.route import first_ingress  # noqa: PLC0415
     from streaming.disciplines.groups.plan import NetworkPlan  # noqa: PLC0415
 
     plan = NetworkPlan(
@@ -66,6 +66,8 @@ def _network_plan(
         groups={name: tuple(members) for name, members in identity["groups"].items()},
         nodes=settings.sequencing_nodes,
         stamps=settings.stamps,
+        notices=settings.notices,
+        input_commands=settings.input_commands,
     )
     return replace(plan, ingress=first_ingress(plan))
 
@@ -79,10 +81,8 @@ def _build(source: Source, plan: BatchPlan | NetworkPlan) -> DataFrame:
 
         return broadcast(source, plan, BatchOperator(plan))
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
-    from streaming.disciplines.groups.network.core import (  # noqa: PLC0415
-        NetworkOperator,
-        route,
-    )
+    from streaming.disciplines.groups.network.core import NetworkOperator  # noqa: PLC0415
+    from streaming.disciplines.groups.network.route import route  # noqa: PLC0415
 
     return exchange(source, plan, route(plan), NetworkOperator(plan))
 

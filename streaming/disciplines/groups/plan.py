@@ -10,15 +10,16 @@ from typing import ClassVar
 from streaming.disciplines.broadcast import BroadcastPlan
 from streaming.disciplines.plan import ExchangePlan, Plan
 
-DECIDED = (*Plan.decided, "stamps")
+DECIDED = (*Plan.decided, "stamps", "notices", "input_commands")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPlan(ExchangePlan):
     """One pipeline with `sequencing = "network"`; ``groups`` is the first membership.
 
-    ``ingress`` has the shards of groups whose ingress is not where their name says. With one node,
-    which also numbers at all ingresses, a sender's messages keep their order across groups.
+    ``stamps``, ``notices``: as by the batch. ``ingress`` has the shards of groups whose ingress is
+    not where their name says. With one node, which also numbers at all ingresses, a sender's
+    messages keep their order across groups.
     """
 
     discipline: ClassVar[str] = "group"
@@ -27,6 +28,7 @@ class NetworkPlan(ExchangePlan):
     ingress: dict[str, int] = field(default_factory=dict)
     nodes: int = 4
     stamps: bool = True
+    notices: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class BatchPlan(BroadcastPlan):
     """
 
     discipline: ClassVar[str] = "group"
-    decided: ClassVar[tuple[str, ...]] = (*DECIDED, "notices", "input_commands")
+    decided: ClassVar[tuple[str, ...]] = DECIDED
     membership: bytes = field(repr=False)
     stamps: bool = True
     notices: bool = False

@@ -23,6 +23,8 @@ REASONS = ("", "missing-sender", "missing-group", "unknown-group", "removed-grou
 """Why a record is rejected; its place here is the reason's number, 0 for none."""
 
 MISSING_SENDER, MISSING_GROUP = 1, 2
+COMMAND = -1
+"""In place of a reason: the record is a command."""
 
 
 class Past(NamedTuple):

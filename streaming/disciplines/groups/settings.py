@@ -37,13 +37,6 @@ class GroupPipeline(Pipeline):
         tuple[Literal["add", "set", "remove", "join", "leave"], ...], AfterValidator(once)
     ] = ()
 
-    @field_validator("notices", "input_commands")
-    @classmethod
-    def _by_batch(cls, value: Any, info: ValidationInfo) -> Any:
-        if value and info.data.get("sequencing") == NETWORK:
-            raise ValueError('needs sequencing = "batch": the network has no such records yet')
-        return value
-
     @field_validator("groups")
     @classmethod
     def _members(

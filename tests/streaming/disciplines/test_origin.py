@@ -10,7 +10,8 @@ from sequencer.labels import LinearLabels
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.records import record_schema
-from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.route import first_ingress, route
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.disciplines.multicast.batch.core import BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan

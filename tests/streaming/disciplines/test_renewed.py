@@ -9,7 +9,8 @@ import pytest
 from sequencer.channels import ShardState
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator
-from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.route import first_ingress, route
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.batch.core import BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan

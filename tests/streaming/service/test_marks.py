@@ -13,7 +13,8 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.records import record_schema
-from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.route import first_ingress, route
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.disciplines.multicast.protocol.core import MulticastOperator
 from streaming.disciplines.multicast.protocol.route import route as multicast_route

@@ -34,6 +34,7 @@ from streaming.disciplines.groups.commands import Carried, Changed, GroupCommand
 from streaming.disciplines.groups.notices import detail, notices, words
 from streaming.disciplines.groups.plan import BatchPlan
 from streaming.disciplines.groups.records import (
+    COMMAND,
     REASONS,
     Past,
     Published,
@@ -48,9 +49,6 @@ from streaming.disciplines.state_keys import shards_of
 
 IDLE_MAX = 1_000
 """Subscribers and groups that are no more, of which so many stay in the tables at any rate."""
-
-COMMAND = -1
-"""In place of a reason: the record is a command."""
 
 NOBODY: Ints = np.empty(0, np.int64)
 

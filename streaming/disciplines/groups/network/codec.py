@@ -6,6 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +46,14 @@ def unchunk(arrived: Sequence[tuple[int, bytes]]) -> tuple[Hops, pa.Table]:
     return hops.with_rows(numbered), rows
 
 
-def dump(net: GroupShard, directory: bytes, records: pa.Table, known: Mapping[str, Count]) -> bytes:
-    """A shard's state between steps; ``directory`` is encoded already."""
+def dump(
+    net: GroupShard,
+    directory: bytes,
+    records: pa.Table,
+    known: Mapping[str, Count],
+    waiting: Sequence[Sequence[Any]],
+) -> bytes:
+    """A shard's state between steps; ``directory`` is encoded already, ``waiting`` are notices."""
     arrays = net.arrays()
     names = sorted(known)
     counts = [known[name] for name in names]
@@ -57,6 +64,7 @@ def dump(net: GroupShard, directory: bytes, records: pa.Table, known: Mapping[st
         "arrays": [[name, len(values)] for name, values in arrays.items()],
         "known": names,
         "directory": len(directory),
+        "waiting": waiting,
     }
     head = json.dumps(meta, ensure_ascii=False, separators=(",", ":")).encode()
     integers = np.concatenate(
@@ -69,8 +77,10 @@ def dump(net: GroupShard, directory: bytes, records: pa.Table, known: Mapping[st
     return b"".join((size, head, integers.tobytes(), directory, blob))
 
 
-def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, Count]]:
-    """Put a shard into the state; the encoded directory, the held records, the subscribers."""
+def load(
+    net: GroupShard, state: bytes
+) -> tuple[bytes, pa.Table, dict[str, Count], Sequence[Sequence[Any]]]:
+    """Put a shard into the state; the encoded directory, held records, subscribers, notices."""
     head_size, count = (_LENGTH.unpack_from(state, at)[0] for at in (0, 4))
     meta = json.loads(state[8 : 8 + head_size])
     at = 8 + head_size
@@ -91,7 +101,8 @@ def load(net: GroupShard, state: bytes) -> tuple[bytes, pa.Table, dict[str, Coun
         records = own(table.filter(pa.array(~held.last)))
         held = held.with_rows(np.where(held.last, -1, np.cumsum(~held.last) - 1))
     net.load(zlib.decompress(directory).decode(), arrays, held)
-    return directory, records, dict(zip(meta["known"], counts, strict=True))
+    known = dict(zip(meta["known"], counts, strict=True))
+    return directory, records, known, meta["waiting"]
 
 
 def _table(hops: Hops, rows: pa.Table) -> pa.Table:

@@ -9,85 +9,54 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.groups.network.hops import Hops
-from sequencer.groups.network.routes import Directory
-from sequencer.groups.network.shard import GroupShard, ShardMap
+from sequencer.groups.network.shard import GroupShard, ShardMap, Stepped
+from sequencer.groups.network.tables import Tables, hosted, pair_names, present_overlaps
+from sequencer.ragged import Ints
 from sequencer.sorting import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_line, to_line
 from streaming.arrow.payload import carried
 from streaming.arrow.schemas import RECORD
+from streaming.arrow.totals import OVERLAPS_MAX
+from streaming.disciplines.commands import asked_in, stretches
 from streaming.disciplines.exchange import (
     ExchangeCore,
     ExchangeOperator,
-    Route,
     ShardOutcome,
     ShardWork,
 )
 from streaming.disciplines.groups.commands import Changed, GroupCommand, carry_out
 from streaming.disciplines.groups.network.codec import chunks, dump, load, unchunk
+from streaming.disciplines.groups.network.notices import (
+    Membership,
+    Waiting,
+    due,
+    table,
+    waiting_notices,
+)
+from streaming.disciplines.groups.network.route import ingress, new_directory, subscriber_shard
 from streaming.disciplines.groups.network.stamps import Shown, stamps_shown
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.disciplines.groups.records import (
+    COMMAND,
     REASONS,
+    Published,
     by_topic,
     count_records,
-    groups_of,
     published,
     rejects,
     retired,
 )
 from streaming.disciplines.shards import Count
-from streaming.disciplines.state_keys import shard_of_name
-
-
-def shard_of(node: int, plan: NetworkPlan) -> int:
-    """The shard that hosts a node."""
-    return node % plan.shards
-
-
-def subscriber_shard(name: str, plan: NetworkPlan) -> int:
-    """The shard of a subscriber."""
-    return shard_of_name(name.encode(), plan.shards)
-
-
-def ingress(name: str, plan: NetworkPlan) -> int:
-    """The shard that numbers a group's messages, for ever: where its path begins at first."""
-    node = plan.ingress.get(name)
-    if node is None:
-        # A record may name a group in any bytes: it is unknown, and rejected by this shard.
-        node = shard_of(shard_of_name(name.encode(errors="surrogateescape"), plan.nodes), plan)
-    return node
-
-
-def first_ingress(plan: NetworkPlan) -> dict[str, int]:
-    """Where the paths of the first membership begin, for groups that have one."""
-    directory = new_directory(plan)
-    directory.begin(plan.groups)
-    paths = [path for view in directory.views.values() for path in view.paths.items()]
-    return {name: runs[0].shard for name, runs in paths if runs}
-
-
-def new_directory(plan: NetworkPlan) -> Directory:
-    """A directory without groups."""
-    return Directory(plan.nodes, partial(shard_of, plan=plan), plan.retire_after_ms)
-
-
-def route(plan: NetworkPlan) -> Route:
-    """The shard of each input record: that of its group's ingress."""
-    return partial(_route, plan=plan)
-
-
-def _route(table: pa.Table, plan: NetworkPlan) -> NDArray[np.int64]:
-    codes, names = groups_of(table)
-    shards = np.array([ingress(name, plan) for name in names] or [0], dtype=np.int64)
-    return shards[np.maximum(codes, 0)]
+from streaming.disciplines.state_keys import shards_of
 
 
 class NetworkOperator(ExchangeOperator):
@@ -116,40 +85,49 @@ class NetworkCore(ExchangeCore):
         self.records = RECORD.empty_table()
         self.known: dict[str, Count] = {}
         self.directory_blob = b""
+        self.waiting: list[Waiting] = []
         self._shown: Shown | None = None
+        self._overlaps: tuple[Tables, Ints, list[tuple[str, str]]] | None = None
 
     def step(self, work: ShardWork) -> ShardOutcome:
-        """Commands first, then what other shards sent, then what was published."""
-        events = self._commands(work)
+        """Commands first, then what was published, with the commands among it in their place.
+
+        What other shards sent comes before what was published.
+        """
         sent = published(work.records)
+        asked = asked_in(work.records, self.plan.input_commands)
+        sent.why[list(asked)] = COMMAND
         good = sent.good
         arrived, payload = unchunk(work.arrived)
         first_row = len(self.records)
+        events = self._place(work, asked, sent, good)
         arrived_row = np.where(arrived.row >= 0, arrived.row + first_row + len(good), -1)
         tables = (self.records, work.records.take(pa.array(good)), payload)
         rows = pa.concat_tables(
             [carried(table, self.plan.carried) for table in tables]
         ).combine_chunks()
-        stepped = self.net.step(
-            arrived.with_rows(arrived_row), sent.names, sent.group[good], first_row, work.now_ms
-        )
-        for at, reason in stepped.refused.items():
-            sent.why[good[at]] = REASONS.index(reason)
-        deliveries = self._deliveries(stepped.delivered, rows, work.now_ms)
+        stepped = self.net.step(arrived.with_rows(arrived_row))
+        writes = self._written(stepped, rows, work.now_ms)
         events += self._retire(work.now_ms)
         outgoing = {to: chunks(hops, rows) for to, hops in stepped.outgoing.items()}
         self.records = rows.take(pa.array(stepped.held_row)).combine_chunks()
-        self._count(sent.why, len(deliveries), len(arrived), stepped.outgoing)
+        sent.why[list(asked)] = 0
+        self._count(np.delete(sent.why, list(asked)), len(arrived), stepped.outgoing)
         return ShardOutcome(
             [
-                *by_topic(deliveries, self.plan),
+                *writes,
                 (self.plan.rejects, rejects(work.records, sent.why, self.plan.inputs)),
                 (self.plan.events, output.events(events)),
             ],
             outgoing,
-            self.records["timestamp"] if self.plan.progress else None,
+            self._kept() if self.plan.progress else None,
             self._sent(rows, stepped.outgoing) if self.plan.progress else None,
         )
+
+    def _kept(self) -> pa.ChunkedArray:
+        """The times of what is held, and of notices that wait."""
+        times = pa.array([notice.timestamp for notice in self.waiting], pa.int64())
+        return pa.chunked_array([flat(self.records["timestamp"]).cast(pa.int64()), times])
 
     def _sent(self, rows: pa.Table, outgoing: Mapping[int, Hops]) -> tuple[int, pa.ChunkedArray]:
         """How many messages leave for other shards, and the times of what they carry."""
@@ -160,11 +138,14 @@ class NetworkCore(ExchangeCore):
         """The state; the directory is encoded anew only where it changed."""
         if self.net.stale or not self.directory_blob:
             self._refresh()
-        return to_line(dump(self.net, self.directory_blob, self.records, self.known))
+        waiting = [notice.fields() for notice in self.waiting]
+        return to_line(dump(self.net, self.directory_blob, self.records, self.known, waiting))
 
     def load(self, state: str) -> None:
         """Become what ``state`` was dumped from."""
-        self.directory_blob, self.records, self.known = load(self.net, from_line(state))
+        directory, self.records, self.known, waiting = load(self.net, from_line(state))
+        self.directory_blob = directory
+        self.waiting = [Waiting.of(fields) for fields in waiting]
         self._shown = None
 
     def renew(self, since_ms: int) -> None:
@@ -176,28 +157,86 @@ class NetworkCore(ExchangeCore):
         self.net.settle()
         self.directory_blob = zlib.compress(self.net.directory.to_json().encode(), 6)
 
-    def _commands(self, work: ShardWork) -> list[output.Event]:
-        """Carry out the commands, as every shard does; the first one tells of it."""
-        change = partial(self._change, now_ms=work.now_ms)
+    def _place(
+        self, work: ShardWork, asked: Mapping[int, str], sent: Published, good: Ints
+    ) -> list[output.Event]:
+        """Carry out the commands, as every shard does, and publish what senders wrote between them.
+
+        The first shard tells of the commands.
+        """
         events: list[output.Event] = []
         for row in work.commands.to_pylist():
-            events += carry_out(row, None, self.plan, work.now_ms, change).events
-        return events if self.net.place.shard == 0 else []
+            events += self._command(row, None, work.now_ms)
+        for first, stop in stretches(len(work.records), asked):
+            a, b = np.searchsorted(good, [first, stop]).tolist()
+            refused = self.net.publish(
+                sent.names, sent.group[good[a:b]], len(self.records) + a, work.now_ms
+            )
+            for at, reason in refused.items():
+                sent.why[good[a + at]] = REASONS.index(reason)
+            if stop in asked:
+                (row,) = work.records.slice(stop, 1).to_pylist()
+                events += self._command(row, asked[stop], work.now_ms)
+        is_first = self.net.place.shard == 0
+        self.totals.commands += len(asked) if is_first else 0
+        return events if is_first else []
 
-    def _change(self, command: GroupCommand, now_ms: int) -> Changed:
-        directory = self.net.directory
-        before = directory.view_of.get(command.group)
-        change = self.net.change(
-            command.op, command.group, command.members, now_ms, command.if_version
+    def _command(self, row: Mapping[str, Any], op: str | None, now_ms: int) -> list[output.Event]:
+        members: list[Membership] = []
+        change = partial(self._change, now_ms=now_ms, members=members)
+        carried = carry_out(row, op, self.plan, now_ms, change)
+        if carried.change is not None and self.plan.notices:
+            (of,) = members
+            asked = carried.command.op
+            event = dict(carried.change)
+            self.waiting += waiting_notices(asked, event, of, row["timestamp"], self._here)
+        return carried.events
+
+    def _here(self, names: Sequence[str]) -> list[str]:
+        """The subscribers that live in this shard."""
+        shards = shards_of(
+            pa.array([name.encode() for name in names], pa.binary()), self.plan.shards
         )
-        self.directory_blob, self._shown = b"", None
-        moved = {group: view.number for view in change.views for group in view.groups}
-        moved.pop(command.group, None)
-        count = len(directory.groups.get(command.group, ()))
-        return Changed(before, directory.view_of.get(command.group), count, moved)
+        return [names[at] for at in np.flatnonzero(shards == self.net.place.shard).tolist()]
 
-    def _deliveries(self, delivered: Hops, rows: pa.Table, now_ms: int) -> pa.Table:
-        """One record for each message and subscriber of this shard, for the sink."""
+    def _change(self, command: GroupCommand, now_ms: int, members: list[Membership]) -> Changed:
+        directory, group = self.net.directory, command.group
+        before = directory.view_of.get(group)
+        line, was = directory.line(group), directory.groups.get(group, ())
+        change = self.net.change(command.op, group, command.members, now_ms, command.if_version)
+        self.directory_blob, self._shown = b"", None
+        moved = {name: view.number for view in change.views for name in view.groups}
+        moved.pop(group, None)
+        version, now = directory.view_of.get(group), directory.groups.get(group, ())
+        view = None if version is None else directory.views[version]
+        members.append(Membership.of(was, now, view, line))
+        return Changed(before, version, len(now), moved)
+
+    def _written(self, stepped: Stepped, rows: pa.Table, now_ms: int) -> list[output.Write]:
+        """Deliveries, and notices in their place among them."""
+        writes: list[output.Write] = []
+        first, last = 0, len(stepped.delivered)
+        ends = self.net.ends(stepped)
+        now, self.waiting = due(self.waiting, stepped.ended, self.net.unended)
+        for place, notice in [*now, (last, None)]:
+            if place > first:
+                part = stepped.delivered.take(np.arange(first, place))
+                deliveries = self._deliveries(part, rows, ends - first, now_ms)
+                self.totals.delivered += len(deliveries)
+                writes += by_topic(deliveries, self.plan)
+                first = place
+            if notice is not None:
+                who = np.arange(len(notice.names))
+                counts = self._counts(who, notice.names, now_ms)
+                self.totals.notices += len(who)
+                writes += by_topic(table(notice, counts), self.plan)
+        return writes
+
+    def _deliveries(self, delivered: Hops, rows: pa.Table, ends: Ints, now_ms: int) -> pa.Table:
+        """One record for each message and subscriber of this shard, for the sink.
+
+        ``ends``: by line's place how many of the messages are before the line's end.
+        """
         tables = self.net.tables
         place = tables.places(delivered.line)
         members = tables.members.take(place)
@@ -216,7 +255,7 @@ class NetworkCore(ExchangeCore):
         if self.plan.stamps:
             if self._shown is None or self._shown.tables is not tables:
                 self._shown = stamps_shown(tables)
-            stamps = {"stamps": self._shown.texts(delivered, owner, who)}
+            stamps = {"stamps": self._shown.texts(delivered, owner, who, ends)}
         origin = {"origin": copied(out["origin"])} if self.plan.origin else {}
         return pa.table(
             {
@@ -268,16 +307,26 @@ class NetworkCore(ExchangeCore):
     def _count(
         self,
         why: NDArray[np.int8],
-        deliveries: int,
         arrived: int,
         outgoing: Mapping[int, Hops],
     ) -> None:
         totals = self.totals
         count_records(totals, why)
-        totals.delivered += deliveries
         held = self.net.receivers.held
         waiting = self.net.tables.members.take(self.net.tables.places(held.line[~held.last]))
         totals.held = len(waiting.values)
         totals.blocked = len(np.unique(waiting.values))
         totals.channels = len(self.known)
+        totals.overlaps = self._numbers()
         totals.transit += sum(map(len, outgoing.values())) - arrived
+
+    def _numbers(self) -> list[list[Any]]:
+        """The overlaps that nodes of this shard number, with their next numbers."""
+        tables = self.net.tables
+        if self._overlaps is None or self._overlaps[0] is not tables:
+            here = np.intersect1d(present_overlaps(tables, self.net.directory), hosted(tables))
+            here = here[:OVERLAPS_MAX]
+            self._overlaps = (tables, here, pair_names(tables, here))
+        _, here, names = self._overlaps
+        numbers = self.net.atom_next[here].tolist()
+        return [[*pair, number] for pair, number in zip(names, numbers, strict=True)]

@@ -15,6 +15,8 @@ from sequencer.groups.network.routes import Directory
 from sequencer.groups.network.shard import GroupShard, ShardMap
 from sequencer.judging import invariants
 
+OPS = ("add", "set", "remove", "join", "leave")
+
 
 def spread(count):
     return lambda name: zlib.crc32(name.encode()) % count
@@ -41,6 +43,7 @@ class Shards:
         self.causes, self.refused, self.stamps = [], [], {}
         self.waiting, self.count, self.now_ms = [], 0, 0
         self.held = [[] for _ in range(shards)]
+        self.members = {}
         self.taken = {}
 
     def publish(self, group, sender):
@@ -62,11 +65,21 @@ class Shards:
         assert len(taken) == 1, "all shards agree"
         if taken != {""}:
             return taken.pop()
-        if op == "remove":
-            del self.groups[group]
-        else:
-            self.groups[group] = set(members)
+        self._changed(op, group, members)
         return None
+
+    def place(self, op, group, members=()):
+        """A change behind what was published before, in front of what is published after it."""
+        self.waiting.append((op, group, members))
+
+    def _changed(self, op, group, members):
+        before = self.groups.pop(group, set())
+        if op == "join":
+            self.groups[group] = before | set(members)
+        elif op == "leave":
+            self.groups[group] = before - set(members)
+        elif op != "remove":
+            self.groups[group] = set(members)
 
     def round(self, *, whole=False):
         """Every shard takes a step; what is published reaches its ingress in this round."""
@@ -76,13 +89,9 @@ class Shards:
             number = shard.place.shard
             bodies = list(self.held[number])
             arrived = self._arrive(number, bodies, whole=whole)
-            own = [each for each in waiting if shard.place.ingress(each[0]) == number]
-            names = sorted({group for group, _, _ in own})
-            codes = np.array([names.index(group) for group, _, _ in own], dtype=np.int64)
-            first = len(bodies)
-            bodies += [body for _, _, body in own]
-            stepped = shard.step(arrived, names, codes, first, self.now_ms)
-            self._note(shard, stepped, own, bodies, out)
+            self._take(shard, waiting, bodies)
+            stepped = shard.step(arrived)
+            self._note(shard, stepped, bodies, out)
             self.held[number] = [bodies[row] for row in stepped.held_row]
             if self.rng.random() < 0.3:
                 self._restart(shard)
@@ -105,13 +114,42 @@ class Shards:
                 parts.append(replace(hop, row=np.array([row])))
         return Hops.concat(parts)
 
-    def _note(self, shard, stepped, own, bodies, out):
-        for n, reason in stepped.refused.items():
-            self.refused.append((own[n][2], reason))
+    def _take(self, shard, waiting, bodies):
+        """What was published and changed, in order; the first shard's changes count."""
+        number, own = shard.place.shard, []
+        for each in [*waiting, None]:
+            if each is not None and each[0] not in OPS:
+                if number == 0:
+                    self.members[each[2]] = set(self.groups.get(each[0], ()))
+                if shard.place.ingress(each[0]) == number:
+                    own.append(each)
+                continue
+            self._publish(shard, own, bodies)
+            own = []
+            if each is not None:
+                self._place(shard, *each)
+
+    def _place(self, shard, op, group, members):
+        try:
+            shard.change(op, group, members, self.now_ms)
+        except ChangeError:
+            return
+        if shard.place.shard == 0:
+            self._changed(op, group, members)
+
+    def _publish(self, shard, own, bodies):
+        names = sorted({group for group, _, _ in own})
+        codes = np.array([names.index(group) for group, _, _ in own], dtype=np.int64)
+        refused = shard.publish(names, codes, len(bodies), self.now_ms)
+        bodies += [body for _, _, body in own]
         for n, (group, sender, body) in enumerate(own):
-            if n not in stepped.refused:
-                self.expected[body] = set(self.groups[group])
-                self.by_sender.setdefault((sender, group), []).append(body)
+            if n in refused:
+                self.refused.append((body, refused[n]))
+                continue
+            self.expected[body] = self.members[body]
+            self.by_sender.setdefault((sender, group), []).append(body)
+
+    def _note(self, shard, stepped, bodies, out):
         for target, hops in stepped.outgoing.items():
             for n in range(len(hops)):
                 body = None if hops.row[n] < 0 else bodies[hops.row[n]]

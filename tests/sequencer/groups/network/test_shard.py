@@ -14,7 +14,10 @@ def some_groups(rng, count, people, biggest):
     return {f"G{n}": rng.sample(people, rng.randint(1, biggest)) for n in range(count)}
 
 
-def run(seed, *, shards=3, nodes=4, groups=5, people="ABCDEFGH", rounds=30, changes=0.3):
+def run(
+    seed, *, shards=3, nodes=4, groups=5, people="ABCDEFGH", rounds=30, changes=0.3, placed=0.0
+):
+    """``placed``: how often a change stands among what is published in a round."""
     rng = random.Random(seed)
     people = list(people)
     network = Shards(some_groups(rng, groups, people, 5), shards=shards, nodes=nodes, seed=seed)
@@ -25,6 +28,10 @@ def run(seed, *, shards=3, nodes=4, groups=5, people="ABCDEFGH", rounds=30, chan
             refused = network.change(op, group, rng.sample(people, rng.randint(1, 4)))
             assert refused in (None, "group-exists", "unknown-group")
         for _ in range(rng.randrange(6)):
+            if rng.random() < placed:
+                op = rng.choice(["add", "set", "remove", "join", "leave"])
+                some = rng.sample(people, 1 if op in ("join", "leave") else rng.randint(1, 4))
+                network.place(op, f"G{rng.randrange(groups + 2)}", some)
             if network.groups:
                 group = rng.choice(sorted(network.groups))
                 network.publish(group, rng.choice(sorted(network.groups[group])))
@@ -39,11 +46,18 @@ def test_random_networks_with_changes(seed):
     run(seed, shards=1 + seed % 4, nodes=1 + seed % 5)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_random_networks_with_changes_among_messages(seed):
+    network = run(seed, shards=1 + seed % 4, nodes=1 + seed % 5, changes=0, placed=0.3)
+    assert set(network.members) == set(network.expected) | {body for body, _ in network.refused}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_many_random_networks_with_changes(block):
     for seed in range(1000 + 100 * block, 1100 + 100 * block):
         run(seed, shards=1 + seed % 4, nodes=1 + seed % 5, groups=3 + seed % 5)
+        run(seed, shards=1 + seed % 4, nodes=1 + seed % 5, changes=0, placed=0.3)
 
 
 def test_views_and_lines_are_forgotten():

@@ -1,7 +1,6 @@
 """Commands in the input, and notices: a naive model takes one record after the other."""
 
 import json
-import random
 from collections import defaultdict
 from dataclasses import replace
 
@@ -12,38 +11,13 @@ from streaming.clients.lines import GroupLine
 from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
+from tests.streaming.disciplines.groups.histories import GROUPS, OPS, history
 from tests.streaming.disciplines.groups.model import Model
 from tests.streaming.disciplines.groups.stages import events, stage_for
 from tests.streaming.verify.group_worlds import Groups
 from tests.streaming.verify.worlds import Topics, settings_for
 
-OPS = ("add", "set", "remove", "join", "leave")
 PLACE = ("topic", "partition", "offset", "timestamp", "key", "value")
-GROUPS = {"G0": ["a", "b", "c"], "G1": ["b", "c"], "G2": ["d"]}
-
-
-def history(seed, count=120, topics=None):
-    """Messages and commands of one input partition, and a few commands of operators."""
-    rng, topics = random.Random(seed), topics or Topics()
-    for n in range(count):
-        group = f"G{rng.randrange(4)}"
-        op = rng.choice(OPS) if rng.random() < 0.3 else None
-        if op is None:
-            topics.put("in", 0, n, b"p", b"%d" % n, [("group", group.encode())])
-            continue
-        value = {"group": group, "id": f"c{n}"}
-        if op in ("join", "leave"):
-            value["member"] = rng.choice("abcdef")
-        elif op != "remove":
-            value["members"] = rng.sample("abcdef", rng.randrange(1, 5))
-        if op != "add" and rng.random() < 0.2:
-            value["if_version"] = rng.randrange(3)
-        if rng.random() < 0.8:
-            topics.put("in", 0, n, b"p", json.dumps(value).encode(), [("op", op.encode())])
-        else:
-            whole = json.dumps({**value, "op": op}).encode()
-            topics.put("commands", 0, n, None, whole)
-    return topics
 
 
 def shown(topics, numbers=("sequence",)):

@@ -3,30 +3,19 @@
 import json
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
-from streaming.disciplines.groups.network.core import NetworkOperator, first_ingress, route
+from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.groups.network.describe import describe
-from streaming.disciplines.groups.plan import NetworkPlan
+from streaming.disciplines.groups.network.route import route
 from streaming.verify.accounts import Material
 from streaming.verify.group import GroupSettings, judge
 from tests.seeds import seeds
-from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
+from tests.streaming.disciplines.groups.networks import floor_for, plan_for
+from tests.streaming.exchange_harness import Floor, given_topics
 from tests.streaming.verify.group_worlds import Groups, random_groups
 from tests.streaming.verify.worlds import SUBSCRIBERS, settings_for
-
-
-def plan_for(groups, *, nodes=3, **more):
-    members = {name: tuple(sorted(some)) for name, some in groups.items()}
-    plan = exchange_plan(NetworkPlan, groups=members, nodes=nodes, **more)
-    return replace(plan, ingress=first_ingress(plan))
-
-
-def floor_for(world, seed, **options):
-    plan = plan_for(world.configured, output=world.output, **options)
-    return Floor(plan, NetworkOperator(plan), route(plan), given_topics(world), seed)
 
 
 def work(world, seed, *, whole=False, across_groups=False, **options):
@@ -130,6 +119,22 @@ def test_what_subscribers_see():
     assert [each[0][2] for each in stamps] == [0, 1, 2]
     of_a = [r for r in floor.topics.all("out") if r.key == b"A"]
     assert not any("stamps" in dict(r.headers) for r in of_a), "A is in no double overlap"
+
+
+def test_overlaps_have_numbers_that_begin_again_with_a_path():
+    """Each is listed by the shard of its atom; a subscriber's are those that it got so far."""
+    world = Groups(1, {"G0": ["A", "B", "C"], "G1": ["B", "C"], "G2": ["A", "D"], "G3": ["C", "D"]})
+    for n, group in enumerate([b"G0", b"G1", b"G0", b"G2"]):
+        world.send(b"p", group, b"%d" % n)
+    floor, _ = work(world, 1, nodes=4, shards=3)
+    assert floor.totals().overlaps == [["G0", "G1", 3]]
+    told = {each["subscriber"]: each for core in floor.cores() for each in describe(core)}
+    assert told["B"]["overlaps"] == told["C"]["overlaps"] == [("G0", "G1", 3)]
+    assert told["A"]["overlaps"] == told["D"]["overlaps"] == []
+    value = {"op": "join", "group": "G2", "member": "B"}
+    floor.topics.put("commands", 0, 1, None, json.dumps(value).encode())
+    floor.run()
+    assert floor.totals().overlaps == [["G0", "G1", 0], ["G0", "G2", 0]]
 
 
 def test_commands_are_answered_once():

@@ -8,7 +8,7 @@ from streaming.arrow.key_text import key_from_json
 from streaming.disciplines.multicast.batch import core, slices
 from streaming.disciplines.multicast.batch.describe import describe
 from tests.seeds import seeds
-from tests.streaming.disciplines.multicast.batch.core_stages import (
+from tests.streaming.disciplines.multicast.batched_stages import (
     assert_same,
     by_key,
     plain,

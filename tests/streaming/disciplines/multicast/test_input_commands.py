@@ -9,7 +9,7 @@ from streaming.disciplines.broadcast import pack_for_all, read_packs
 from streaming.verify.accounts import Material, Settings
 from streaming.verify.multicast import judge
 from tests.seeds import seeds
-from tests.streaming.disciplines.multicast.batch.core_stages import (
+from tests.streaming.disciplines.multicast.batched_stages import (
     assert_same,
     by_key,
     plain,
