@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sequencer.availability import Availability, LocalBroker
+    from sequencer.custom_labels import CustomLabels
     from sequencer.groups.network.graph import Graph
     from sequencer.groups.network.membership import GroupIngress, Subscriber, Views
     from sequencer.groups.network.ordering import Atom, Ingress, Receiver
     from sequencer.groups.network.overlaps import Overlap, double_overlaps
     from sequencer.groups.network.shard import GroupShard
-    from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+    from sequencer.labels import CyclicLabels, LinearLabels
     from sequencer.multicast import ClockBus, ClockQueue, CounterBus, CounterQueue
     from sequencer.proxy import LabelProxy, OrderedProxy
 
@@ -55,7 +56,7 @@ _HOMES = {
     "ClockQueue": "sequencer.multicast",
     "CounterBus": "sequencer.multicast",
     "CounterQueue": "sequencer.multicast",
-    "CustomLabels": "sequencer.labels",
+    "CustomLabels": "sequencer.custom_labels",
     "CyclicLabels": "sequencer.labels",
     "Graph": "sequencer.groups.network.graph",
     "GroupIngress": "sequencer.groups.network.membership",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -26,10 +26,6 @@ LABEL_MAX = 2**63 - 1
 """The highest number that a label, an epoch or a sequence can have (contract: ``[0-9]{1,19}``)."""
 
 DIGITS_MAX = 19
-CYCLE_SEARCH_MAX = 100_000
-CUSTOM_LABELS_MAX = 10_000_000
-CUSTOM_LABEL_MAX = 1_000
-"""Characters of a custom label; a sequence whose labels grow and grow would fill the memory."""
 
 L = TypeVar("L", bound=Hashable)
 
@@ -41,14 +37,17 @@ class Labels(Protocol):
     def cycle(self) -> int | None:
         """Number of labels after which the sequence repeats; None where it never does."""
 
-    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:
+    def positions(
+        self, texts: pa.Array, horizon: int | Int64s = 0, near: int | Int64s = 0
+    ) -> Int64s:
         """Positions of the labels in ``texts`` (binary, no nulls); -1 where it is no label.
 
         Sequences that are known by their next function alone look at the first ``horizon`` labels
-        at least; others ignore it.
+        at least, and at those that lie ``horizon`` before and behind the position ``near`` (both
+        for all texts, or for each); others ignore both.
         """
 
-    def position(self, label: object, horizon: int = 0) -> int:
+    def position(self, label: object, horizon: int = 0, near: int = 0) -> int:
         """Position of one label (an integer, or text for custom labels); -1 where it is none."""
 
     @property
@@ -85,14 +84,19 @@ class LinearLabels:
             raise OverflowError(f"no label follows {label}: labels end at {LABEL_MAX}")
         return label + self.step
 
-    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:  # noqa: ARG002  (see Labels)
+    def positions(
+        self,
+        texts: pa.Array,
+        horizon: int | Int64s = 0,  # noqa: ARG002  (see Labels)
+        near: int | Int64s = 0,  # noqa: ARG002
+    ) -> Int64s:
         """As in :class:`Labels`; below ``start`` or off the step is -1."""
         numbers = parse_numbers(texts)
         ahead = numbers - self.initial
         off = (numbers < 0) | (ahead < 0) | (ahead % self.step != 0)
         return np.where(off, np.int64(-1), ahead // self.step)
 
-    def position(self, label: object, horizon: int = 0) -> int:  # noqa: ARG002  (see Labels)
+    def position(self, label: object, horizon: int = 0, near: int = 0) -> int:  # noqa: ARG002  (see Labels)
         """As in :class:`Labels`; below ``start`` or off the step is -1."""
         number = _whole(label)
         steps, off = divmod(number - self.initial, self.step)
@@ -140,7 +144,12 @@ class CyclicLabels:
         """The label after ``label``."""
         return (label + self.step) % self.modulus
 
-    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:  # noqa: ARG002  (see Labels)
+    def positions(
+        self,
+        texts: pa.Array,
+        horizon: int | Int64s = 0,  # noqa: ARG002  (see Labels)
+        near: int | Int64s = 0,  # noqa: ARG002
+    ) -> Int64s:
         """As in :class:`Labels`, in 0 … cycle - 1; ``modulus`` or more, or off the step, is -1."""
         numbers = parse_numbers(texts)
         ahead = np.where(numbers >= 0, numbers - self.initial, 0) % self.modulus
@@ -150,7 +159,7 @@ class CyclicLabels:
             steps = _multiply_modulo(steps, self._inverse, self.cycle)
         return np.where(off, np.int64(-1), steps)
 
-    def position(self, label: object, horizon: int = 0) -> int:  # noqa: ARG002  (see Labels)
+    def position(self, label: object, horizon: int = 0, near: int = 0) -> int:  # noqa: ARG002  (see Labels)
         """As in :class:`Labels`, in 0 … cycle - 1; ``modulus`` or more, or off the step, is -1."""
         number = _whole(label)
         steps, off = divmod((number - self.initial) % self.modulus, self._common)
@@ -161,89 +170,6 @@ class CyclicLabels:
     def at(self, position: int) -> int:
         """The label at ``position`` of any turn of the cycle."""
         return (self.initial + (position % self.cycle) * self.step) % self.modulus
-
-
-class CustomLabels:
-    """Any sequence: an initial label and a function that gives the label after a label.
-
-    ``next`` is called with labels that it made itself, never with input. It may raise
-    StopIteration where the sequence ends. A sequence that comes back to its initial label within
-    100,000 labels is cyclic; one that comes back to another label is refused, and so are more
-    than 10,000,000 labels, because all positions are kept in a table.
-
-    >>> labels = CustomLabels("a", lambda label: chr(ord(label) + 1))
-    >>> labels.initial, labels.next("a"), labels.at(2)
-    ('a', 'b', 'c')
-    """
-
-    searched = True
-
-    def __init__(self, initial: str, next: Callable[[str], str]) -> None:  # noqa: A002  the text's word
-        self.initial = initial
-        self.next = next
-        self._labels: list[str] = [initial]
-        self._positions: dict[str, int] = {initial: 0}
-        self._ended = False
-        self.cycle: int | None = None
-        self._extend(CYCLE_SEARCH_MAX)
-
-    def positions(self, texts: pa.Array, horizon: int = 0) -> Int64s:
-        """As in :class:`Labels`; not found among the labels known so far is -1."""
-        self._extend(horizon)
-        return np.array([self._find(text) for text in texts.to_pylist()], dtype=np.int64)
-
-    def position(self, label: object, horizon: int = 0) -> int:
-        """As in :class:`Labels`; not found among the labels known so far is -1."""
-        self._extend(horizon)
-        return self._positions.get(label, -1) if isinstance(label, str) else -1
-
-    def at(self, position: int) -> str:
-        """The label at ``position``; IndexError past the end of a finite sequence."""
-        if self.cycle is not None:
-            return self._labels[position % self.cycle]
-        self._extend(position + 1)
-        return self._labels[position]
-
-    def _find(self, text: bytes) -> int:
-        try:
-            return self._positions.get(text.decode(), -1)
-        except UnicodeDecodeError:
-            return -1
-
-    def _extend(self, count: int) -> None:
-        """Walk on until ``count`` labels are known, or the sequence ends or closes its cycle."""
-        count = min(count, CUSTOM_LABELS_MAX)
-        while len(self._labels) < count and not self._ended:
-            last = self._labels[-1]
-            try:
-                label = self.next(last)
-            except StopIteration:
-                self._ended = True
-                return
-            if not isinstance(label, str):
-                raise TypeError(f"the label after {last!r} is {label!r}; labels must be text (str)")
-            if len(label) > CUSTOM_LABEL_MAX:
-                raise ValueError(
-                    f"label {len(self._labels)} has {len(label)} characters; {CUSTOM_LABEL_MAX} "
-                    "are allowed"
-                )
-            if label in self._positions:
-                self._close(label)
-                return
-            self._positions[label] = len(self._labels)
-            self._labels.append(label)
-
-    def _close(self, label: str) -> None:
-        count = len(self._labels)
-        if label != self.initial or count > CYCLE_SEARCH_MAX:
-            raise ValueError(
-                f"the label sequence repeats {label!r} after {count} labels; a cyclic sequence "
-                f"must come back to its initial label {self.initial!r} within {CYCLE_SEARCH_MAX}"
-            )
-        if count < 4:
-            raise ValueError(f"the label sequence has a cycle of {count}; it needs 4 or more")
-        self.cycle = count
-        self._ended = True
 
 
 def parse_numbers(texts: pa.Array) -> Int64s:

@@ -189,8 +189,8 @@ class OrderedProxy(Generic[M]):
         """
         label, message = arrival
         rules = self._rules
-        in_cycle = rules.labels.position(label, self._frontier + rules.search)
-        position = self._position(in_cycle)
+        in_cycle = rules.labels.position(label, rules.search, self._frontier)
+        position = self._rules.position(in_cycle, self._frontier)
         reason = self._judge(in_cycle, position, message)
         if reason is None:
             self._held[position] = message
@@ -201,18 +201,10 @@ class OrderedProxy(Generic[M]):
         self._deliver()
         return reason or (Arrival.DELIVERED if position < self._frontier else Arrival.HELD)
 
-    def _position(self, in_cycle: int) -> int:
-        """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""
-        cycle = self._rules.labels.cycle
-        if cycle is None:
-            return in_cycle
-        ahead = (in_cycle - self._frontier) % cycle
-        return self._frontier + (ahead if ahead <= self._rules.window else ahead - cycle)
-
     def _judge(self, in_cycle: int, position: int, message: M) -> Arrival | None:
         """The first reason against the message, if there is one."""
         rules = self._rules
-        if in_cycle < 0 or (rules.labels.searched and position >= self._frontier + rules.search):
+        if in_cycle < 0 or rules.is_beyond_search(position, self._frontier):
             return Arrival.BAD_LABEL
         if position < 0 or position - self._frontier > rules.window:
             return Arrival.OUTSIDE_WINDOW

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,6 @@ from sequencer.channels.rows import Rows, Table, merge
 from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Held, Int64s, ShardState
 from sequencer.channels.unusual import PlainChannels
-from sequencer.labels import Labels
 from sequencer.sorting import order_by
 
 POSITION_MAX = 2**62
@@ -129,9 +129,10 @@ class _Operations:
         opened[list(channels.channels)] = True
         more, skipped = channels.close()
         held = merge(self.old.take(~opened[self.old.channel]), more)
+        columns: dict[str, Any] = self.table.columns
         state = ShardState(
             self.table.keys,
-            **self.table.columns,
+            **columns,
             held=Held(held.channel, held.position, held.since_ms, held.fin),
             skipped=skipped,
             clock_ms=channels.clock_ms,
@@ -201,7 +202,7 @@ def _stop(channel: Channel, command: ChannelCommand) -> int | Refusal:
     if command.op is Op.SKIP or in_cycle is None:
         return channel.skip_to(in_cycle)
     # Of a channel that nobody knows no label is in the past, not even in a cycle.
-    stop = channel.position(in_cycle, channel.frontier) if channel.exists else in_cycle
+    stop = channel.rules.position(in_cycle, channel.frontier) if channel.exists else in_cycle
     if stop <= channel.frontier and channel.start != NONE:
         return Refusal.NOT_AHEAD
     return Refusal.AFTER_FIN if NONE != channel.fin < stop else stop
@@ -211,19 +212,10 @@ def _in_cycle(rules: Rules, label: bytes | None, frontier: int) -> int | None:
     """A label's position in its cycle; -1 where it is none, or too far away to be one."""
     if label is None:
         return None
-    labels = rules.labels
-    horizon = frontier + rules.search if labels.searched else 0
-    in_cycle = int(labels.positions(pa.array([label], pa.binary()), horizon)[0])
-    return NONE if labels.searched and in_cycle >= horizon else in_cycle
-
-
-def furthest_after(placed: Sequence[Placed], furthest: int, search: int, labels: Labels) -> int:
-    """Return how far these commands may lead frontiers that are at ``furthest`` now at most."""
-    for _, command in placed:
-        if command.label is not None:
-            label = pa.array([command.label], pa.binary())
-            furthest = max(furthest, int(labels.positions(label, furthest + search)[0]))
-    return furthest
+    text = pa.array([label], pa.binary())
+    in_cycle = int(rules.labels.positions(text, rules.search, frontier)[0])
+    position = rules.position(in_cycle, frontier)
+    return NONE if rules.is_beyond_search(position, frontier) else in_cycle
 
 
 def _possible(in_cycle: int | None) -> bool:

@@ -87,7 +87,7 @@ class Channel:
         """Take one record; ``in_cycle`` is its label's position within the cycle."""
         newer = self.exists and epoch > self.epoch
         fresh = newer or not self.exists
-        position = self.position(in_cycle, 0 if fresh else self.frontier)
+        position = self.rules.position(in_cycle, 0 if fresh else self.frontier)
         if self.exists:
             self.active_ms = now_ms
         reason = self._judge(position, epoch, fresh=fresh)
@@ -146,18 +146,10 @@ class Channel:
         self._deliver(row)
         self.results.passed += 1
 
-    def position(self, in_cycle: int, frontier: int) -> int:
-        """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""
-        cycle = self.rules.labels.cycle
-        if cycle is None:
-            return in_cycle
-        ahead = (in_cycle - frontier) % cycle
-        return frontier + ahead if ahead <= self.rules.window else frontier + ahead - cycle
-
     def _judge(self, position: int, epoch: int, *, fresh: bool) -> Reason | None:  # noqa: PLR0911
         """The first reason against the record, in the contract's order."""
         frontier = 0 if fresh else self.frontier
-        if self.rules.labels.searched and position >= frontier + self.rules.search:
+        if self.rules.is_beyond_search(position, frontier):
             return Reason.BAD_LABEL
         if self.exists and epoch < self.epoch:
             return Reason.STALE_EPOCH
@@ -303,7 +295,7 @@ class Channel:
         """
         stop = min(self.held, default=self.frontier)
         if in_cycle is not None:
-            stop = self.position(in_cycle, self.frontier)
+            stop = self.rules.position(in_cycle, self.frontier)
             stop = stop if self.fin == NONE else min(stop, self.fin + 1)
         return max(stop, self.frontier) if self.exists else self.frontier
 

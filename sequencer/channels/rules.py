@@ -18,6 +18,7 @@ HELD_MAX = 1_000_000
 WINDOW_MAX = 2**31
 WINDOW_DEFAULT = 1_000_000
 CUSTOM_WINDOW_DEFAULT = 10_000
+CUSTOM_WINDOW_MAX = 1_000_000
 CUSTOM_SEARCH_MIN = 1_000
 SKIPPED_RANGES_MAX = 64
 """Gaps remembered for each channel. Where there are more, the oldest become one range with what was
@@ -125,8 +126,9 @@ class Rules:
     match counts. A channel's *rule* is its number: 0 for the pipeline's own, from 1 on for others.
 
     ``held_max`` bounds the messages held for one channel, ``window`` how far ahead of the frontier
-    a label may be. ``search`` is how many labels past the frontier a custom sequence is searched
-    for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only counted.
+    a label may be. ``search`` is how many labels on each side of the frontier a custom sequence is
+    searched for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only
+    counted.
     ``settle_ms``: not None where a channel begins with the lowest label that came within so long.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
     ``notices``: events of channels are also records in their streams.
@@ -164,8 +166,20 @@ class Rules:
 
     @property
     def search(self) -> int:
-        """Labels past the frontier that are looked at to recognise a label of a custom sequence."""
+        """Labels on each side of the frontier among which a custom sequence's are recognised."""
         return 2 * self.window + CUSTOM_SEARCH_MIN
+
+    def position(self, in_cycle: int, frontier: int) -> int:
+        """The position on the endless line; a cyclic label's is near the frontier (RFC 1982)."""
+        cycle = self.labels.cycle
+        if cycle is None:
+            return in_cycle
+        ahead = (in_cycle - frontier) % cycle
+        return frontier + ahead if ahead <= self.window else frontier + ahead - cycle
+
+    def is_beyond_search(self, position: int, frontier: int) -> bool:
+        """Whether a label is too far from the frontier to be recognised as one of its sequence."""
+        return self.labels.searched and not -self.search <= position - frontier < self.search
 
     @property
     def first_start(self) -> int:

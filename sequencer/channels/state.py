@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sequencer.channels.delays import moved, no_delays
 from sequencer.channels.rules import NEVER_MS, Rules
+from sequencer.custom_labels import Anchors
 
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -91,6 +92,7 @@ class ShardState:
     ``frontier`` is the lowest position that is held.
     ``rule``: the number of the channel's rules among those whose globs are ``globs``.
     ``delays`` counts them by rule (`sequencer.channels.delays`), where rules measure; else no rows.
+    ``anchors``: positions and labels from which a custom sequence without an end is walked again.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
     """
 
@@ -109,6 +111,7 @@ class ShardState:
     clock_ms: int = 0
     globs: tuple[str, ...] = ()
     delays: Int64s = field(default_factory=lambda: no_delays(0))
+    anchors: Anchors = ()
 
     @classmethod
     def empty(cls) -> ShardState:

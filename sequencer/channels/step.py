@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,6 @@ from sequencer.channels.commands import (
     Placed,
     act,
     carry_out,
-    furthest_after,
     joined,
     rows_after,
 )
@@ -34,6 +34,7 @@ from sequencer.channels.rules import Rules
 from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
 from sequencer.channels.unusual import FAULTLESS, PASSES, PlainChannels
 from sequencer.channels.usual import Settled, settle, with_delays
+from sequencer.custom_labels import CustomLabels
 from sequencer.labels import parse_numbers
 from sequencer.sorting import order_by
 
@@ -77,13 +78,24 @@ def step(
     refused = refused or {}
     state = state.under(rules)
     rules = rules.by_delays(state.delays)
+    if isinstance(rules.labels, CustomLabels):
+        rules.labels.know(state.anchors)
     if not commands:
-        return _take(state, arrivals, now_ms, rules, refused, placed)
+        return _anchored(_take(state, arrivals, now_ms, rules, refused, placed), rules)
     held_count = len(state.held)
     first = carry_out(state, commands, now_ms, rules, refused)
     left = rows_after(first, held_count, refused)
     second = _take(first.state, arrivals, now_ms, rules, left, placed, len(commands))
-    return joined(first, second, held_count)
+    return _anchored(joined(first, second, held_count), rules)
+
+
+def _anchored(outcome: Outcome, rules: Rules) -> Outcome:
+    """The same, its state with labels from which a sequence without an end can be walked again."""
+    if not isinstance(rules.labels, CustomLabels) or not rules.labels.searched:
+        return outcome
+    search = max(each.search for each in rules.each)
+    anchors = rules.labels.anchors(outcome.state.frontier, search)
+    return replace(outcome, state=replace(outcome.state, anchors=anchors))
 
 
 def _take(
@@ -169,14 +181,17 @@ def _judge_alone(
     A record that passes without a label has the reason PASSES, the position NONE, the epoch 0.
     """
     blank = pa.scalar(b"", arrivals.label.type)
-    horizon = 0
+    texts = pc.fill_null(arrivals.label, blank)
     if rules.labels.searched:
-        # As far as a frontier may get within this batch; what is too far at its turn, the plain
-        # step finds out.
-        furthest = int(table.columns["frontier"].max(initial=0)) + held_count + len(arrivals)
-        search = max(each.search for each in rules.each)
-        horizon = furthest_after(placed, furthest, search, rules.labels) + search
-    in_cycle = rules.labels.positions(pc.fill_null(arrivals.label, blank), horizon)
+        # As far as a frontier may get within this batch: by what arrives and is held, and with
+        # each command by no more than is searched. What is too far at its turn, the plain step
+        # finds out.
+        moves = np.bincount(codes[codes >= 0], minlength=len(table.keys)) + held_count
+        search = max(each.search for each in rules.each) * (1 + len(placed))
+        near = np.append(table.columns["frontier"], 0)[codes]
+        in_cycle = rules.labels.positions(texts, np.append(moves, 0)[codes] + search, near)
+    else:
+        in_cycle = rules.labels.positions(texts)
     if arrivals.epoch.null_count == len(arrivals):
         epoch = np.zeros(len(arrivals), dtype=np.int64)
     else:
@@ -217,16 +232,21 @@ def _positions(
     new = code >= table.known
     unusual = fin | (epoch != columns["epoch"][code]) | (columns["fin"][code] != NONE)
     cycle, window = rules.labels.cycle, table.limit(rules, "window", code)
-    if cycle is not None:
-        # The frontier moves by at most `moves` within this batch; labels on the same side of the
-        # window before and after that are clear, the others take the plain step.
+    if cycle is not None or rules.labels.searched:
+        # The frontier moves by at most so much within this batch.
         moves = np.bincount(code, minlength=len(table.keys))
         moves += np.bincount(state.held.channel, minlength=len(table.keys))
+    if cycle is not None:
+        # Labels on the same side of the window before and after that are clear, the others take
+        # the plain step.
         reach = window + moves[code]
         ahead %= cycle
         past = ahead > reach
         unusual |= ((ahead > window) & ~past) | (reach >= cycle)
         ahead -= np.where(past, cycle, 0)
+    if rules.labels.searched:
+        # So far behind that it may be beyond the search at its turn.
+        unusual |= ahead < moves[code] - table.limit(rules, "search", code)
     past = ahead < 0
     remembers = columns["start"] > 0
     remembers[state.skipped.channel] = True
@@ -280,9 +300,10 @@ def _close(
     now_ms, rules = plain.now_ms, plain.rules
     more_held, skipped = plain.close()
     held = merge(quiet_held, more_held)
+    columns: dict[str, Any] = table.columns
     state = ShardState(
         table.keys,
-        **table.columns,
+        **columns,
         held=Held(held.channel, held.position, held.since_ms, held.fin),
         skipped=skipped,
         clock_ms=plain.clock_ms,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sequencer.labels import LABEL_MAX, CustomLabels, CyclicLabels, LinearLabels, parse_numbers
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import LABEL_MAX, CyclicLabels, LinearLabels, parse_numbers
 
 
 def binary(*texts):

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from sequencer.channels.plain import Channel, Results
 from sequencer.channels.rules import Rules
-from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import CyclicLabels, LinearLabels
 from sequencer.proxy import Arrival, LabelProxy, OrderedProxy
 from tests.sequencer.actors.actor_runs import order_by_actors
 

@@ -91,6 +91,7 @@ def encode(shard: Shard) -> str:
                 "globs": state.globs,
                 "timed": records.times is not None,
                 "delays": state.delays.tolist(),
+                "anchors": state.anchors,
             }
         ),
         *(each.line for each in records.segments if not each.name),
@@ -120,7 +121,12 @@ def decode(text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None
         blobs = map(from_line, lines[:3])
         tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
     state, places = _tables(tables, clock_ms, timed=contents["timed"])
-    state = replace(state, globs=tuple(contents["globs"]), delays=_delays(contents["delays"]))
+    state = replace(
+        state,
+        globs=tuple(contents["globs"]),
+        delays=_delays(contents["delays"]),
+        anchors=tuple((position, label) for position, label in contents["anchors"]),
+    )
     segments = _segments(contents, lines[4:])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
     return Shard(state, records, Totals(), contents["tables"], contents["left"])

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from sequencer.labels import LABEL_MAX, CustomLabels, CyclicLabels, Labels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import LABEL_MAX, CyclicLabels, Labels, LinearLabels
 from streaming.settings.table import Number, Table
 from streaming.settings.values import Duration, fault
 
@@ -80,11 +81,16 @@ class Cyclic(Table):
 
 
 class Custom(Table):
-    """Labels made by a function of the user's."""
+    """Labels made by a function of the user's.
+
+    ``cycle``: after how many labels the sequence comes back to its first; one of at most 100,000
+    is found without it.
+    """
 
     kind: Literal["custom"]
     initial: Annotated[str, Field(min_length=1)]
     next: str
+    cycle: Annotated[Number, Field(ge=4, le=2**62)] | None = None
 
     @field_validator("next")
     @classmethod
@@ -100,7 +106,7 @@ class Custom(Table):
         """
         function = self._function()
         try:
-            return CustomLabels(self.initial, function)
+            return CustomLabels(self.initial, function, self.cycle)
         except Exception as error:
             raise ValueError(f"{self.next} does not make labels: {_told(error)}") from error
 

@@ -90,6 +90,7 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
         clock_ms=clock_ms,
         globs=globs,
         delays=delays,
+        anchors=tuple(sorted({anchor for state in states for anchor in state.anchors})),
     )
 
 
@@ -107,4 +108,5 @@ def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
         clock_ms=state.clock_ms,
         globs=state.globs,
         delays=state.delays,
+        anchors=state.anchors,
     )

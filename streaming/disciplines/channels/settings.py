@@ -19,8 +19,8 @@ from pydantic import (
 from sequencer.channels.delays import Quantile
 from sequencer.channels.globs import matches
 from sequencer.channels.rules import (
-    CUSTOM_SEARCH_MIN,
     CUSTOM_WINDOW_DEFAULT,
+    CUSTOM_WINDOW_MAX,
     HELD_MAX,
     POLICIES,
     RULES_MAX,
@@ -32,7 +32,6 @@ from sequencer.channels.rules import (
     window_max,
 )
 from sequencer.channels.rules import GapPolicy as Policy
-from sequencer.labels import CUSTOM_LABELS_MAX
 from streaming.disciplines.channels.fields import Fields, fields_of, need_schemas
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
@@ -41,9 +40,6 @@ from streaming.settings.pipeline import Pipeline, once
 from streaming.settings.table import Number, Table
 from streaming.settings.values import TOPIC_MAX, Duration, PositiveDuration, Text, fault
 from streaming.values.schemas import missing_packages
-
-CUSTOM_WINDOW_MAX = (CUSTOM_LABELS_MAX - CUSTOM_SEARCH_MIN) // 2
-"""A custom sequence is searched two windows ahead, among the labels that it may have in all."""
 
 
 class SetsItself(Table):

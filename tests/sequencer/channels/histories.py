@@ -19,7 +19,8 @@ from sequencer.channels import (
 )
 from sequencer.channels.delays import Quantile
 from sequencer.channels.outcome import REASONS, Reason
-from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import CyclicLabels, LinearLabels
 from tests.sequencer.channels.model import NaiveChannels
 
 BAD_LABELS = [None, b"", b"-1", b"x", b"1 ", b"99999999999999999999", b"9223372036854775808"]

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sequencer.channels import ChannelCommand, Op, Rules
-from sequencer.labels import CustomLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import LinearLabels
 from tests.sequencer.channels.histories import Runner, as_command, commands, judge, stories
 
 KEYS = (b"a", b"b\xff")

@@ -23,7 +23,8 @@ from sequencer.channels import (
 )
 from sequencer.channels.plain import Channel
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
-from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import CyclicLabels, LinearLabels
 from tests.sequencer.channels.histories import (
     Runner,
     as_command,

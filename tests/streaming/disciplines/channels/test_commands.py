@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from sequencer.channels import ChannelCommand, Op, Rules
-from sequencer.labels import CustomLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import LinearLabels
 from streaming.arrow import output
 from streaming.arrow.key_text import key_from_json, key_to_json
 from streaming.arrow.pack import pack_by_shard

@@ -10,7 +10,8 @@ import pytest
 
 from sequencer.channels import Full, Rules, Skip
 from sequencer.channels.delays import Quantile
-from sequencer.labels import CustomLabels, CyclicLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import CyclicLabels, LinearLabels
 from streaming.arrow import output
 from streaming.arrow.columns import last_headers
 from streaming.arrow.ipc import from_ipc, to_ipc

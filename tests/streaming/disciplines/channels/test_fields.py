@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sequencer.channels import Rules
-from sequencer.labels import CustomLabels, LinearLabels
+from sequencer.custom_labels import CustomLabels
+from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import from_body
 from streaming.arrow.schemas import RECORD, has_blocks
 from streaming.disciplines.channels.codec import decode_shard
