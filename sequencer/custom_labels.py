@@ -232,7 +232,7 @@ class CustomLabels:
         """The sequence came back after ``count`` labels, or should have."""
         if label != self.initial:
             raise ValueError(
-                f"cycle is {count}, but the label after so many is {label!r}, not {self.initial!r}"
+                f"cycle is {count}, but label {count} is {label!r}, not {self.initial!r}"
             )
         if count < 4:
             raise ValueError(f"the label sequence has a cycle of {count}; it needs 4 or more")

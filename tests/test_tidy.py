@@ -36,6 +36,7 @@ LONG_FUNCTIONS = {
 
 LAYERS = [
     {"labels", "actors", "availability", "judging"},
+    {"custom_labels"},
     {"channels", "groups", "multicast"},
     {"proxy", "checking", "simulation"},
 ]

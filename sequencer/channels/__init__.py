@@ -2,11 +2,12 @@
 
 `rules` what a pipeline wants (`globs`: of which channels), `state` what is remembered, `plain` the
 definition (one record at a time, one channel), `step` the same over whole batches: `usual` channels
-vectorised, `unusual` ones through the plain step; `rows` the messages as columns, `commands` what
+vectorised, `unusual` ones through the plain step; `arrivals` what came and what each record shows by itself, `rows` the messages as columns, `commands` what
 operators do to channels, `disorder` how far out of order messages came, `delays` the gap time that
 follows from it, `rejected` where rejects belong, `outcome` what a step returns.
 """
 
+from sequencer.channels.arrivals import Arrivals
 from sequencer.channels.commands import ChannelCommand, Op
 from sequencer.channels.disorder import Disorder
 from sequencer.channels.outcome import (
@@ -23,7 +24,7 @@ from sequencer.channels.outcome import (
 )
 from sequencer.channels.rules import WAIT, Fail, Full, GapPolicy, Rules, Skip, Wait
 from sequencer.channels.state import Held, ShardState
-from sequencer.channels.step import Arrivals, step
+from sequencer.channels.step import step
 
 __all__ = [
     "REASONS",

@@ -94,7 +94,7 @@ def test_a_long_cycle_is_named_and_checked():
     assert labels.positions(named(2, 98), 8, 499).tolist() == [2, 98]
     with pytest.raises(ValueError, match="write cycle = 100"):
         CustomLabels("L0", turn).at(200)
-    with pytest.raises(ValueError, match="cycle is 60, but the label after so many is 'L60'"):
+    with pytest.raises(ValueError, match="cycle is 60, but label 60 is 'L60'"):
         CustomLabels("L0", turn, 60).at(59)
     with pytest.raises(ValueError, match="cycle is 3"):
         CustomLabels("L0", turn, 3)

@@ -1,0 +1,79 @@
+"""What arrives in a batch, and what each record shows by itself, before any other is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sequencer.channels.commands import Placed
+from sequencer.channels.outcome import Reason
+from sequencer.channels.rows import Table
+from sequencer.channels.rules import Rules
+from sequencer.channels.state import NONE, Bools, Int64s
+from sequencer.channels.unusual import FAULTLESS, PASSES
+from sequencer.labels import parse_numbers
+
+Reasons = NDArray[np.uint8]
+"""Of each arrival, why it is rejected for what it shows by itself; else FAULTLESS or PASSES."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """A shard's input of one batch in order of arrival; parallel.
+
+    ``channel``, ``label`` and ``epoch`` are binary arrays (null: missing; a missing epoch is 0),
+    ``fin`` a bool array.
+    """
+
+    channel: pa.Array
+    label: pa.Array
+    epoch: pa.Array
+    fin: Bools
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+
+def judge_alone(
+    arrivals: Arrivals,
+    codes: Int64s,
+    table: Table,
+    held_count: int,
+    rules: Rules,
+    placed: Sequence[Placed],
+) -> tuple[Reasons, Int64s, Int64s]:
+    """Faults that a record shows by itself: (reasons, positions in the cycle, epochs).
+
+    A record that passes without a label has the reason PASSES, the position NONE, the epoch 0.
+    """
+    blank = pa.scalar(b"", arrivals.label.type)
+    texts = pc.fill_null(arrivals.label, blank)
+    if rules.labels.searched:
+        # As far as a frontier may get within this batch: by what arrives and is held, and with
+        # each command by no more than is searched. What is too far at its turn, the plain step
+        # finds out.
+        moves = np.bincount(codes[codes >= 0], minlength=len(table.keys)) + held_count
+        search = max(each.search for each in rules.each) * (1 + len(placed))
+        near = np.append(table.columns["frontier"], 0)[codes]
+        in_cycle = rules.labels.positions(texts, np.append(moves, 0)[codes] + search, near)
+    else:
+        in_cycle = rules.labels.positions(texts)
+    if arrivals.epoch.null_count == len(arrivals):
+        epoch = np.zeros(len(arrivals), dtype=np.int64)
+    else:
+        epoch = parse_numbers(pc.fill_null(arrivals.epoch, pa.scalar(b"0", arrivals.epoch.type)))
+    reasons = np.full(len(arrivals), FAULTLESS)
+    reasons[epoch < 0] = Reason.BAD_EPOCH
+    reasons[in_cycle < 0] = Reason.BAD_LABEL
+    if arrivals.label.null_count:
+        missing = pc.is_null(arrivals.label).to_numpy(zero_copy_only=False)
+        reasons[missing] = PASSES if rules.pass_unlabelled else Reason.MISSING_LABEL
+        if rules.pass_unlabelled:
+            in_cycle[missing], epoch[missing] = NONE, 0
+    reasons[codes < 0] = Reason.MISSING_CHANNEL
+    return reasons, in_cycle, epoch
