@@ -1,7 +1,10 @@
 """Clients for users of the service: producers that number and name, a consumer that trusts nobody.
 
 `sending` has the producers of the three disciplines, `reading` the consumer, `deliveries` what it
-gives, `lines` what it holds each delivery against, `barriers` messages to oneself.
+gives, `lines` and `followed` what it holds each delivery against, `progress` until when it is
+complete. `parallel` handles deliveries in several threads: `scheduling` decides which may run and
+what may be committed, `working` calls the handler, `rejecting` writes what it gives up,
+`committing` commits, `limits` are the settings. `barriers` sends messages to oneself.
 """
 
 from streaming.clients.barriers import Barrier
@@ -12,7 +15,9 @@ from streaming.clients.deliveries import (
     MulticastDelivery,
     Notice,
 )
+from streaming.clients.limits import Limits, Retry
 from streaming.clients.lines import Disorder, Hole
+from streaming.clients.parallel import ParallelConsumer, Parked
 from streaming.clients.reading import OrderedConsumer
 from streaming.clients.sending import GroupPublisher, LabelledProducer, MulticastSender
 
@@ -25,8 +30,12 @@ __all__ = [
     "GroupPublisher",
     "Hole",
     "LabelledProducer",
+    "Limits",
     "MulticastDelivery",
     "MulticastSender",
     "Notice",
     "OrderedConsumer",
+    "ParallelConsumer",
+    "Parked",
+    "Retry",
 ]

@@ -7,6 +7,21 @@ from typing import Any
 
 from streaming.errors import ConfigError
 
+COOPERATIVE = "cooperative-sticky"
+
+
+def reader_settings(kafka: dict[str, Any], group: str, *, from_beginning: bool) -> dict[str, Any]:
+    """Return a consumer's properties: what the user gave, but for those that a reader rests on."""
+    return {
+        "partition.assignment.strategy": COOPERATIVE,
+        **kafka,
+        "group.id": group,
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest" if from_beginning else "latest",
+    }
+
 
 def connected(client: Any, settings: dict[str, Any]) -> Any:
     """Return a confluent-kafka client; ConfigError where librdkafka refuses the properties.

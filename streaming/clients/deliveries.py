@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.errors import SequencerError
+from streaming.errors import ConfigError, SequencerError
 
 Header = tuple[str, bytes | None]
 Headers = tuple[Header, ...]
@@ -167,6 +167,22 @@ READERS: Mapping[str, Callable[[dict[str, Any], Headers, str], Any]] = {
     "group": group_delivery,
     "multicast": multicast_delivery,
 }
+
+
+def require_known(discipline: str, topics: object) -> None:
+    """Raise ConfigError for a discipline that there is not, and for one text as list of topics."""
+    if discipline not in READERS:
+        raise ConfigError(
+            f"There is no discipline {discipline!r}.",
+            "Nothing was read.",
+            f"Write one of {', '.join(READERS)}.",
+        )
+    if isinstance(topics, str):
+        raise ConfigError(
+            f"topics is the text {topics!r}, where a list of topics is meant.",
+            "Nothing was read.",
+            f"Write [{topics!r}].",
+        )
 
 
 def read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from threading import RLock
 
 from streaming.clients.deliveries import ChangeNotice, Delivery
 from streaming.clients.lines import LINES, Disorder, Hole, Line
@@ -48,18 +49,62 @@ class FollowedLines:
         self._channel = channel
         self._known: OrderedDict[tuple[str, int, bytes | None], _Known] = OrderedDict()
         self.causes: OrderedDict[tuple[str, bytes | None], str] = OrderedDict()
+        self._lock = RLock()
         self.holes: list[Hole] = []
         self.disorders: list[Disorder] = []
 
     def is_next(self, delivery: Delivery) -> bool:
         """Whether the delivery is no repeat; notes holes and disorder."""
-        channel = self._channel(delivery) if type(delivery) is not ChangeNotice else delivery.key
-        name = (delivery.topic, delivery.partition, channel)
+        return self.follow(delivery, *self.asked(delivery))
+
+    def asked(self, delivery: Delivery) -> tuple[Place | None, bool]:
+        """Return the last place of the delivery's key, by `resume` where it is not certain.
+
+        And whether it is certain now. Changes nothing.
+        """
+        with self._lock:
+            known = self._known.get(self._name(delivery))
+        if (known is None or not known.certain) and self._resume is not None:
+            return self._resume(delivery), True
+        return (known.last, known.certain) if known else (None, False)
+
+    def follow(self, delivery: Delivery, last: Place | None, certain: bool) -> bool:
+        """Whether the delivery is behind ``last``; notes it, holes and disorder.
+
+        What ``on_hole`` and ``on_disorder`` raise is raised when all of it is noted.
+        """
+        with self._lock:
+            return self._follow(delivery, last, certain=certain)
+
+    def doubt_key(self, delivery: Delivery) -> None:
+        """Note that a delivery was handled while others read its partition."""
+        with self._lock:
+            known = self._known.get(self._name(delivery))
+            if known is not None:
+                known.certain = False
+                known.line = LINES[self._discipline]()
+
+    def set_back(self, delivery: Delivery, last: Place | None) -> None:
+        """Note that a delivery was not handled after all: ``last`` is again what its key had last.
+
+        Others read its partition now.
+        """
+        with self._lock:
+            name = self._name(delivery)
+            known = self._known.pop(name, None)
+            if known is not None and last is not None:
+                self._known[name] = _Known(last, LINES[self._discipline](), certain=False)
+
+    def _name(self, delivery: Delivery) -> tuple[str, int, bytes | None]:
+        return (delivery.topic, delivery.partition, self.channel_of(delivery))
+
+    def channel_of(self, delivery: Delivery) -> bytes | None:
+        """Return the channel of a delivery or notice: what its sequence counts."""
+        return delivery.key if type(delivery) is ChangeNotice else self._channel(delivery)
+
+    def _follow(self, delivery: Delivery, last: Place | None, *, certain: bool) -> bool:
+        name = self._name(delivery)
         known = self._known.pop(name, None)
-        last = known.last if known else None
-        certain = known is not None and known.certain
-        if not certain and self._resume is not None:
-            last, certain = self._resume(delivery), True
         here = (delivery.incarnation, delivery.sequence)
         repeat = last is not None and here <= last
         if known is None or here[0] > known.last[0]:
@@ -71,37 +116,46 @@ class FollowedLines:
             self._known.popitem(last=False)
         if repeat:
             return False
+        self._note_cause((delivery.topic, name[2]), delivery.place)
         expected = here[1]
         if last is not None and certain:
             expected = last[1] + 1 if here[0] == last[0] else 0
+        faults = [Disorder(delivery, what) for what in known.line.follow(delivery)]
         if here[1] > expected:
-            self._note_hole(Hole(channel, here[0], expected, here[1]))
-        for what in known.line.follow(delivery):
-            self._note_disorder(Disorder(delivery, what))
-        self._note_cause((delivery.topic, channel), delivery.place)
+            self._note_hole(Hole(name[2], here[0], expected, here[1]))
+        for fault in faults:
+            self._note_disorder(fault)
         return True
 
     def handles(self, peer: bytes) -> frozenset[str]:
         """The nodes whose handles a peer holds."""
-        return frozenset().union(
-            *(known.line.handles for (_, _, name), known in self._known.items() if name == peer)
-        )
+        with self._lock:
+            return frozenset().union(
+                *(known.line.handles for (_, _, name), known in self._known.items() if name == peer)
+            )
 
     def released(self, peer: bytes, node: str) -> None:
         """Note that a peer gave a handle back."""
-        for (_, _, name), known in self._known.items():
-            if name == peer:
-                known.line.handles.discard(node)
+        with self._lock:
+            for (_, _, name), known in self._known.items():
+                if name == peer:
+                    known.line.handles.discard(node)
+
+    def places_read(self) -> list[str]:
+        """Where the last delivery of each key lies, of those that were read last."""
+        with self._lock:
+            return list(self.causes.values())
 
     def doubt(self, gone: Collection[tuple[str, int]]) -> None:
         """Others read these partitions from now on: their keys' places are at least what is known.
 
         Handles that a peer holds are not known any more.
         """
-        for name, known in self._known.items():
-            if name[:2] in gone:
-                known.certain = False
-                known.line = LINES[self._discipline]()
+        with self._lock:
+            for name, known in self._known.items():
+                if name[:2] in gone:
+                    known.certain = False
+                    known.line = LINES[self._discipline]()
 
     def _note_hole(self, hole: Hole) -> None:
         self.holes.append(hole)

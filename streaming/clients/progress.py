@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any
 
 from streaming.clients.connecting import connected
@@ -55,32 +56,37 @@ class Completeness:
         self.positions: dict[Place, int] = {}
         self._reached: dict[Place, Reached] = {}
         self._consumers: dict[str, Any] = {}
+        self._lock = RLock()
 
     def read(self, topic: str, partition: int, position: int) -> None:
         """Note up to where a partition was read."""
-        self.positions[topic, partition] = position
+        with self._lock:
+            self.positions[topic, partition] = position
 
     def forget(self, places: Iterable[Place]) -> None:
         """Others read these partitions from now on."""
-        for place in places:
-            self.positions.pop(place, None)
-            self._reached.pop(place, None)
-        self.close()  # marks of what comes back are read anew
+        with self._lock:
+            for place in places:
+                self.positions.pop(place, None)
+                self._reached.pop(place, None)
+            self.close()  # marks of what comes back are read anew
 
     def until(self, assigned: Iterable[Place]) -> int | None:
         """Until when (ms) all these partitions are complete; None where one is not known."""
         places = list(assigned)
-        for topic in dict.fromkeys(topic for topic, _ in places):
-            self._follow(topic)
-        times = [self._at(place) for place in places]
+        with self._lock:
+            for topic in dict.fromkeys(topic for topic, _ in places):
+                self._follow(topic)
+            times = [self._at(place) for place in places]
         known = [time_ms for time_ms in times if time_ms is not None]
         return min(known) if known and len(known) == len(times) else None
 
     def close(self) -> None:
         """Let go of the connections."""
-        for consumer in self._consumers.values():
-            consumer.close()
-        self._consumers.clear()
+        with self._lock:
+            for consumer in self._consumers.values():
+                consumer.close()
+            self._consumers.clear()
 
     def _at(self, place: Place) -> int | None:
         position = self.positions.get(place)

@@ -5,25 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from streaming.clients.connecting import connected
+from streaming.clients.connecting import COOPERATIVE, connected, reader_settings
 from streaming.clients.deliveries import (
-    READERS,
     ChangeNotice,
     Delivery,
     GroupDelivery,
     MulticastDelivery,
     Notice,
     read,
+    require_known,
     to_bytes,
 )
-from streaming.clients.followed import FollowedLines, Place
+from streaming.clients.followed import FollowedLines
+from streaming.clients.followed import Place as KeyPlace
+from streaming.clients.limits import Limits, Retry
 from streaming.clients.lines import Disorder, Hole
+from streaming.clients.parallel import ParallelConsumer, Source
 from streaming.clients.progress import Completeness
+from streaming.clients.rejecting import Rejects
+from streaming.clients.scheduling import Place
 from streaming.errors import ConfigError, KafkaUnavailable
-
-COOPERATIVE = "cooperative-sticky"
 
 D = TypeVar("D", bound=Delivery)
 
@@ -34,7 +37,7 @@ class Options(TypedDict, total=False):
     from_beginning: bool
     header_prefix: str
     keys: Collection[bytes | str] | None
-    resume: Callable[[Delivery], Place | None] | None
+    resume: Callable[[Delivery], KeyPlace | None] | None
     on_hole: Callable[[Hole], None] | None
     on_disorder: Callable[[Disorder], None] | None
     channel: Callable[[Delivery], bytes | None]
@@ -123,7 +126,7 @@ class OrderedConsumer(Generic[D]):
         from_beginning: bool = True,
         header_prefix: str = "",
         keys: Collection[bytes | str] | None = None,
-        resume: Callable[[Delivery], Place | None] | None = None,
+        resume: Callable[[Delivery], KeyPlace | None] | None = None,
         on_hole: Callable[[Hole], None] | None = None,
         on_disorder: Callable[[Disorder], None] | None = None,
         channel: Callable[[Delivery], bytes | None] = attrgetter("key"),
@@ -131,31 +134,19 @@ class OrderedConsumer(Generic[D]):
     ) -> None:
         from confluent_kafka import Consumer  # noqa: PLC0415  (a cheap import of this package)
 
-        if discipline not in READERS:
-            raise ConfigError(
-                f"There is no discipline {discipline!r}.",
-                "Nothing was read.",
-                f"Write one of {', '.join(READERS)}.",
-            )
-        if isinstance(topics, str):
-            raise ConfigError(
-                f"topics is the text {topics!r}, where a list of topics is meant.",
-                "Nothing was read.",
-                f"Write [{topics!r}].",
-            )
-        settings = {
-            "group.id": group,
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest" if from_beginning else "latest",
-        }
-        given = {"partition.assignment.strategy": COOPERATIVE, **kafka, **settings}
+        require_known(discipline, topics)
+        self._on_commit = kafka.get("on_commit")
+        given = reader_settings(kafka, group, from_beginning=from_beginning)
+        given["on_commit"] = self._committed
         self._cooperative = given["partition.assignment.strategy"] == COOPERATIVE
         self._consumer = connected(Consumer, given)
         self._consumer.subscribe(
-            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._doubt
+            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
+        self._kafka = kafka
+        self._parallel: ParallelConsumer[D] | None = None
+        self._has_polled = False
+        self._is_closed = False
         self._let_go: list[Any] = []
         self._discipline = discipline
         self._prefix = header_prefix
@@ -165,25 +156,43 @@ class OrderedConsumer(Generic[D]):
 
     def poll(self, timeout_s: float = 1.0) -> D | None:
         """The next delivery, None where none comes within the time. Repeats are passed over."""
-        from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
-
+        self._require_own_polls()
+        self._has_polled = True
         deadline = time.monotonic() + timeout_s
         while True:
             message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
             if message is None:
                 return None
-            place = (message.topic(), message.partition())
-            if message.error():
-                if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its name)
-                    raise KafkaUnavailable(f"Reading failed: {message.error().str()}.")
-                self._completeness.read(*place, message.offset())
-                continue
-            self._completeness.read(*place, message.offset() + 1)
-            if self._keys is not None and message.key() not in self._keys:
-                continue
-            delivery = self._read(message)
-            if self._lines.is_next(delivery):
-                return delivery
+            found = self._read(message)
+            position = found if isinstance(found, int) else found.offset + 1
+            self._completeness.read(message.topic(), message.partition(), position)
+            if not isinstance(found, int) and self._lines.is_next(found):
+                return found
+
+    def parallel(
+        self,
+        workers: int,
+        *,
+        rejects: str | None = None,
+        retry: Retry = Retry(),  # noqa: B008  (frozen)
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> ParallelConsumer[D]:
+        """Let ``workers`` threads handle deliveries: channels side by side, each in order.
+
+        Takes the place of :meth:`poll` and :meth:`commit`. ``rejects``: a topic for deliveries
+        that cannot be handled. ``resume``, ``on_hole`` and ``on_disorder`` are called by the
+        workers, a channel's in order. ConfigError for what cannot work.
+        """
+        self._require_own_polls()
+        limits.require_below(self._kafka.get("max.poll.interval.ms"))
+        if self._has_polled:
+            raise ConfigError(
+                "This reader has polled before.", "Nothing more was read.", "Make a new one."
+            )
+        written = Rejects(self._kafka, rejects, self._prefix) if rejects else None
+        source = Source(self._consumer, self._lines, self._read, self._leave)
+        self._parallel = ParallelConsumer(source, workers, limits, retry, written)
+        return self._parallel
 
     def __iter__(self) -> Iterator[D]:
         while True:
@@ -198,8 +207,13 @@ class OrderedConsumer(Generic[D]):
         None while it is not known. A promise only if inputs have LogAppendTime. ConfigError where
         there are no marks.
         """
-        assigned = [(place.topic, place.partition) for place in self._consumer.assignment()]
-        return self._completeness.until(assigned)
+        if self._parallel is None:
+            return self._completeness.until(_pairs(self._consumer.assignment()))
+        positions = self._parallel.positions()  # another thread has the consumer
+        for place, position in positions.items():
+            if position is not None:
+                self._completeness.read(*place, position)
+        return self._completeness.until(positions)
 
     def causes(self) -> list[str]:
         """What was read, as `sequencer verify --causes` wants it: ``topic/partition@offset``.
@@ -207,7 +221,7 @@ class OrderedConsumer(Generic[D]):
         The last delivery of each key, as those before it come first anyway; of the 1,000 keys that
         were read last.
         """
-        return list(self._lines.causes.values())
+        return self._lines.places_read()
 
     def handles(self, peer: bytes | str) -> frozenset[str]:
         """The nodes whose handles a peer holds, by the deliveries that were read."""
@@ -231,6 +245,7 @@ class OrderedConsumer(Generic[D]):
         """Note what was read so far; the group goes on from there."""
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
+        self._require_own_polls()
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:
@@ -243,9 +258,10 @@ class OrderedConsumer(Generic[D]):
             ) from error
 
     def close(self) -> None:
-        """Leave the group."""
-        self._consumer.close()
-        self._completeness.close()
+        """Leave the group; of a parallel reader, when running handlers have ended."""
+        if self._parallel is not None:
+            self._parallel.close()
+        self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -253,7 +269,31 @@ class OrderedConsumer(Generic[D]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, message: Any) -> D:
+    def _leave(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._consumer.close()
+            self._completeness.close()
+
+    def _require_own_polls(self) -> None:
+        if self._parallel is not None:
+            raise ConfigError(
+                "This reader works in parallel.",
+                "Nothing was read or committed.",
+                "Its run() calls the handler and commits; make another reader for poll().",
+            )
+
+    def _read(self, message: Any) -> D | int:
+        """The delivery that a message is; the next offset where it is none for this reader."""
+        from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
+
+        if message.error():
+            if message.error().code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  (its name)
+                raise KafkaUnavailable(f"Reading failed: {message.error().str()}.")
+            position: int = message.offset()
+            return position
+        if self._keys is not None and message.key() not in self._keys:
+            return int(message.offset()) + 1
         record = {
             "topic": message.topic(),
             "partition": message.partition(),
@@ -263,29 +303,48 @@ class OrderedConsumer(Generic[D]):
             "value": message.value(),
         }
         headers = tuple(message.headers() or ())
-        found: Any = read(self._discipline, record, headers, self._prefix)
-        delivery: D = found
+        delivery: D = cast("Any", read(self._discipline, record, headers, self._prefix))
         return delivery
+
+    def _committed(self, error: Any, places: list[Any]) -> None:
+        if self._parallel is not None:
+            self._parallel.committed(error, places)
+        if self._on_commit is not None:
+            self._on_commit(error, places)
 
     def _revoked(self, consumer: Any, places: list[Any]) -> None:
         """Partitions go; by an eager protocol all of them do, and most come back at once."""
+        if self._parallel is not None:
+            self._parallel.revoked(_pairs(places))
         if self._cooperative:
             self._doubt(consumer, places)
         else:
             self._let_go = places
 
+    def _lost(self, consumer: Any, places: list[Any]) -> None:
+        if self._parallel is not None:
+            self._parallel.lost(_pairs(places))
+        self._doubt(consumer, places)
+
     def _assigned(self, consumer: Any, places: list[Any]) -> None:
-        back = {(place.topic, place.partition) for place in places}
+        back = _pairs(places)
         gone = [each for each in self._let_go if (each.topic, each.partition) not in back]
         self._let_go = []
         self._doubt(consumer, gone)
+        if self._parallel is not None:
+            self._parallel.assigned(back)
 
     def _doubt(self, _consumer: Any, places: list[Any]) -> None:
         """Others read these partitions from now on: their keys' places are at least what is known.
 
         Handles that a peer holds are not known any more.
         """
-        gone = {(place.topic, place.partition) for place in places}
+        gone = _pairs(places)
         if gone:
             self._completeness.forget(gone)
             self._lines.doubt(gone)
+
+
+def _pairs(places: list[Any]) -> set[Place]:
+    """Partitions, as librdkafka names them, as (topic, partition)."""
+    return {(place.topic, place.partition) for place in places}

@@ -52,7 +52,8 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
     config = write_config(
         tmp_path, broker.bootstrap, {names[name]: table for name, table in PIPELINES.items()}
     )
-    create_topics(broker.bootstrap, {f"{name}.in": 2 for name in names.values()})
+    failed = f"{names['orders']}.failed"
+    create_topics(broker.bootstrap, {f"{name}.in": 2 for name in names.values()} | {failed: 1})
     with WarmService(config) as service:
         service.until(lambda: "running" in service.said())
         created = called("node", "create", config, "printer", "bob", "--limit", 240)
@@ -62,12 +63,14 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
             Example("cloudevents", where, names["events"]) as events,
             Example("market", where, names["market"], tmp_path / "ledger") as market,
             Example("bus", where, names["bus"]) as bus,
+            Example("parallel", where, names["orders"], failed) as orders,
         ):
             heard = [bus.process.stdout.readline() for _ in range(3)]
             assert heard[2] == "ann holds printer; now destroy it\n", heard
             destroyed = called("node", "destroy", config, "printer", "--limit", 240)
             assert destroyed[0] == 0, destroyed
             said = {"events": events.said(), "market": market.said(), "bus": bus.said()}
+            said["orders"] = orders.said()
         with Example("flush", where, names["bus"]) as flush:
             said["flush"] = flush.said()
         assert service.stop() == 0
@@ -80,6 +83,9 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
         assert len(messages) == delivered
         traced = [each.header("traceparent") for each in messages if each.key != b"eve"]
         assert traced == [TRACE] * len(traced)
+    (reject,) = read_all(broker.bootstrap, failed)
+    assert (reject.key, reject.value) == (b"customer-1", b"3")
+    assert reject.header("reject-reason") == b"refused"
 
 
 def _judge(said):
@@ -95,6 +101,12 @@ def _judge(said):
     ]
     news = [f"eve got news {number}" for number in range(3)]
     assert said["flush"] == [*news, "eve has all that was sent before the call"]
+    tries = [line for line in said["orders"] if line.startswith("The handler failed for ")]
+    assert tries
+    assert sorted(set(said["orders"]) - set(tries)) == [
+        "59 orders billed, 3 tries failed",
+        "customer-1: order 3 was rejected: the order has no price",
+    ]
     (end,) = said["bus"]
     assert end.startswith("printer was destroyed at ")
     assert end.endswith(" by bob")

@@ -1,0 +1,83 @@
+"""Committing offsets while reading goes on: one commit at a time, tried again where Kafka fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from streaming.clients.scheduling import Place
+
+ANSWER_SECONDS_MAX = 60.0
+
+logger = logging.getLogger("streaming.clients")
+
+
+class Commits:
+    """Commits of one consumer, all made by the thread that reads."""
+
+    def __init__(self, consumer: Any, every_s: float) -> None:
+        self._consumer = consumer
+        self._every_s = every_s
+        self._next_s = 0.0
+        self._in_flight_until_s: float | None = None
+        self._is_failing = False
+
+    def begin(self, offsets: Mapping[Place, int], now_s: float) -> None:
+        """Send a commit, if it is time for one and none is in flight."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415  (a cheap import of this package)
+
+        if not offsets or now_s < self._next_s:
+            return
+        if self._in_flight_until_s is not None and now_s < self._in_flight_until_s:
+            return
+        self._next_s = now_s + self._every_s
+        self._in_flight_until_s = now_s + ANSWER_SECONDS_MAX
+        try:
+            self._consumer.commit(offsets=_places(offsets), asynchronous=True)
+        except KafkaException as error:
+            self._in_flight_until_s = None
+            self._note(error.args[0])
+
+    def answered(self, error: Any, places: list[Any]) -> Iterator[tuple[str, int, int]]:
+        """Take Kafka's answer; topic, partition and offset of what was committed."""
+        self._in_flight_until_s = None
+        failed = error or next((each.error for each in places if each.error is not None), None)
+        self._note(failed)
+        if error is None:
+            for each in places:
+                if each.error is None:
+                    yield each.topic, each.partition, each.offset
+
+    def now(self, offsets: Mapping[Place, int]) -> Mapping[Place, int]:
+        """Commit and wait for it; what was committed."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        if not offsets:
+            return {}
+        try:
+            found = self._consumer.commit(offsets=_places(offsets), asynchronous=False)
+        except KafkaException as error:
+            self._note(error.args[0])
+            return {}
+        failed = next((each.error for each in found if each.error is not None), None)
+        self._note(failed)
+        return {(each.topic, each.partition): each.offset for each in found if each.error is None}
+
+    def _note(self, error: Any) -> None:
+        """Log the first failure of several, and the success behind them."""
+        if error is not None and not self._is_failing:
+            logger.warning(
+                "What is finished was not committed: %s. It is tried again; until then it would "
+                "come again after a restart.",
+                error.str(),
+            )
+        elif error is None and self._is_failing:
+            logger.warning("What is finished is committed again.")
+        self._is_failing = error is not None
+
+
+def _places(offsets: Mapping[Place, int]) -> list[Any]:
+    from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+    return [TopicPartition(*place, offset) for place, offset in offsets.items()]
