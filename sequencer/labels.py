@@ -90,14 +90,14 @@ class LinearLabels:
         horizon: int | Int64s = 0,  # noqa: ARG002  (see Labels)
         near: int | Int64s = 0,  # noqa: ARG002
     ) -> Int64s:
-        """As in :class:`Labels`; below ``start`` or off the step is -1."""
+        """As in :class:`Labels`; below `start` or off the step is -1."""
         numbers = parse_numbers(texts)
         ahead = numbers - self.initial
         off = (numbers < 0) | (ahead < 0) | (ahead % self.step != 0)
         return np.where(off, np.int64(-1), ahead // self.step)
 
     def position(self, label: object, horizon: int = 0, near: int = 0) -> int:  # noqa: ARG002  (see Labels)
-        """As in :class:`Labels`; below ``start`` or off the step is -1."""
+        """As in :class:`Labels`; below `start` or off the step is -1."""
         number = _whole(label)
         steps, off = divmod(number - self.initial, self.step)
         return -1 if off or steps < 0 or number > LABEL_MAX else steps

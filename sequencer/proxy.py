@@ -44,7 +44,7 @@ class Sequence(Protocol[L]):
 
 
 class LabelProxy(Generic[L, M]):
-    """A proxy that attaches the next label to each message (``ordered_label_beh``).
+    """A proxy that attaches the next label to each message (`ordered_label_beh`).
 
     >>> from sequencer.labels import LinearLabels
     >>> label = LabelProxy(print, LinearLabels())

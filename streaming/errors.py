@@ -78,7 +78,7 @@ class JobFailed(SequencerError):  # noqa: N818
 
 
 class GapTimeout(JobFailed):
-    """A gap outlived its time under the policy ``fail``."""
+    """A gap outlived its time under the policy `fail`."""
 
 
 class Fenced(JobFailed):

@@ -128,7 +128,7 @@ class System:
         raise RuntimeError(f"the actors did not come to rest within {DELIVERIES_MAX} deliveries")
 
     def _pick(self) -> int:
-        """A random message; with ``fifo`` the first one between its two actors."""
+        """A random message; with `fifo` the first one between its two actors."""
         picked = self._random.randrange(len(self._under_way))
         sender, _, receiver = self._under_way[picked]
         if not self._fifo or sender is None or sender is self.timer:

@@ -62,8 +62,8 @@ class LocalBroker:
         drafts: whoever will not use one reserves and abandons it.
 
         Waits at most ``timeout_s`` seconds while a topic is full of unpublished ids; TimeoutError
-        then says what is in the way (``oldest_open`` gives a draft). A thread that keeps drafts
-        open while it reserves more can come to wait for itself. BrokerClosed after ``close``.
+        then says what is in the way (`oldest_open` gives a draft). A thread that keeps drafts
+        open while it reserves more can come to wait for itself. BrokerClosed after `close`.
         """
         if message_id is not None and message_id < 0:
             raise ValueError(f"message_id is {message_id}; ids are 0 or more")

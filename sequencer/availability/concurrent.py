@@ -98,7 +98,7 @@ class Availability:
 
     @property
     def begin(self) -> int:
-        """The oldest available id; ``end`` where there is none."""
+        """The oldest available id; `end` where there is none."""
         word, first = self._look()
         return int(begin(word, self.window, first))
 
@@ -181,12 +181,12 @@ class Availability:
         return self.make_available(message_id) is Result.DONE
 
     def _look(self) -> tuple[int, int]:
-        """The word and ``first``; 0 while that is not known."""
+        """The word and `first`; 0 while that is not known."""
         word, origin = self._load()
         return word, max(0, origin - 1)
 
     def _look_for(self, message_id: int) -> tuple[int, int, int]:
-        """The word that is there, and word and ``first`` that this reservation would start from."""
+        """The word that is there, and word and `first` that this reservation would start from."""
         word, origin = self._load()
         if origin or not self.window <= message_id <= ID_MAX:
             return word, word, max(0, origin - 1)

@@ -16,7 +16,7 @@ from sequencer.channels.state import ShardState
 
 
 class Reason(enum.IntEnum):
-    """Why a record was rejected, in order of precedence (contract, discipline ``channel``).
+    """Why a record was rejected, in order of precedence (contract, discipline `channel`).
 
     The last three are for records that had been accepted: their channel was forgotten, or where
     they were to be delivered nobody takes them.
@@ -47,7 +47,7 @@ REASONS = tuple(reason.name.lower().replace("_", "-") for reason in Reason)
 
 @dataclass(frozen=True, slots=True)
 class ChannelEvent:
-    """Something for the events topic: ``gap``, ``fin``, ``epoch`` or ``retired``.
+    """Something for the events topic: `gap`, `fin`, ``epoch`` or `retired`.
 
     ``position`` is the frontier at that moment (0 for a new epoch). It makes the event's id: with
     channel, incarnation and epoch it names one event of its kind for ever.
@@ -153,7 +153,7 @@ class Outcome:
     command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
     rows have no label. ``notices``: the events that are also records in their channels'
     streams; of kind `reset` is one that has no event but a command's answer, and the field
-    ``command``: its number.
+    `command`: its number.
     """
 
     state: ShardState

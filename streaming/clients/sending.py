@@ -231,8 +231,8 @@ class CausalSender(Sender):
 class GroupPublisher(CausalSender):
     """Publishes to groups as one sender; all its messages keep their order.
 
-    ``sender`` becomes the key, so that all it sends lies in one input partition. See CausalSender
-    for ``reads`` and ``causes``. Raises SequencerError for a message that cannot be sent,
+    `sender` becomes the key, so that all it sends lies in one input partition. See CausalSender
+    for `reads` and `causes`. Raises SequencerError for a message that cannot be sent,
     KafkaUnavailable where Kafka did not take one.
     """
 
@@ -269,7 +269,7 @@ class MulticastSender(CausalSender):
     """Sends to any peers and nodes as one sender; all its messages keep their order.
 
     ``sender`` becomes the key, so that all it sends lies in one input partition. See CausalSender
-    for ``reads`` and ``causes``. Raises SequencerError for a message that cannot be sent,
+    for `reads` and `causes`. Raises SequencerError for a message that cannot be sent,
     KafkaUnavailable where Kafka did not take one.
     """
 

@@ -76,7 +76,7 @@ class Config:
             raise refusal(faults, self.source)
 
     def hide(self, text: str) -> str:
-        """The text without the secrets of ``kafka.properties`` and ``spark``."""
+        """The text without the secrets of ``kafka.properties`` and `spark`."""
         return properties.hide(text, self.secrets)
 
 

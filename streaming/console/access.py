@@ -30,7 +30,7 @@ USER_CHARACTERS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who may act: the name that stands in commands as ``by``, the token of forms."""
+    """Somebody who may act: the name that stands in commands as `by`, the token of forms."""
 
     user: str
     form_token: str

@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GroupCommand:
-    """A command about a group; ``members`` of add and set, ``member`` of join and leave."""
+    """A command about a group; ``members`` of add and set, `member` of join and leave."""
 
     op: str
     group: str

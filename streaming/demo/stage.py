@@ -73,7 +73,7 @@ class Stage(ABC):
 
     @abstractmethod
     def jobs(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """The clients: functions that run in threads until they are done or ``stopping`` is set."""
+        """The clients: functions that run in threads until they are done or `stopping` is set."""
 
     @abstractmethod
     def expected(self) -> int:

@@ -154,7 +154,7 @@ class Writer:
 def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | None:
     """The partition's writer, ready for the context's batch; None if the batch is written already.
 
-    Its ``forgotten`` says that Kafka knows of no batch that was written.
+    Its `forgotten` says that Kafka knows of no batch that was written.
     """
     name = plan.transactional_id(partition)
     kept = _writers.pop(name, None)

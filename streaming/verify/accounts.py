@@ -235,7 +235,7 @@ class SenderLines:
     ) -> None:
         """Whether messages of one ``line`` come in the order of sending, partition by partition.
 
-        ``words`` gives the words for two messages of which the first was sent later.
+        ``names_of`` gives the words for two messages of which the first was sent later.
         """
         latest: dict[tuple[object, bytes | None, int], int] = {}
         inputs = self.inputs

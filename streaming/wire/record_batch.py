@@ -1,11 +1,37 @@
 """Kafka record batches (format 2, KIP-98) encoded by Arrow's and numpy's kernels, not row by row.
 
-A record is `length, attributes, timestamp delta, offset delta, key, value, headers`; its numbers
-are zigzag varints, keys and values have their length before them (-1: null). What does not depend
-on a record's place (key, value, headers) is encoded for all rows at once; then rows are put in
-order of partition, cut into batches, and each row gets its numbers. The data buffer of the result
-is the batches' bodies, one behind the other; of rows with blocks (`streaming.wire.blocks`) what is
-in their frames.
+A batch; numbers are big-endian, and what stands behind the checksum is covered by it:
+
+    base offset           int64     the first record's; brokers set it
+    length                int32     bytes behind this field
+    leader epoch          int32     of the partition's leader; brokers set it
+    format                int8      2
+    checksum              uint32    CRC-32C
+    attributes            int16     bits 0 to 2: compression (0 none, 1 gzip, 2 snappy,
+                                    3 lz4, 4 zstd); 3: timestamps are the broker's;
+                                    4: transactional; 5: a marker
+    last offset delta     int32     of the last record
+    base timestamp        int64     ms, the first record's
+    max timestamp         int64     ms
+    producer id           int64     -1: none
+    producer epoch        int16
+    base sequence         int32     the first record's number in its producer's line
+    count                 int32     of records
+    records                         compressed together
+
+A record; numbers are zigzag varints:
+
+    length                          bytes behind this field
+    attributes            int8      0
+    timestamp delta                 to the batch's base timestamp
+    offset delta                    to its base offset
+    key, value                      each a length (-1: null) and its bytes
+    headers                         their number; each a name and a value, as key and value are
+
+What does not depend on a record's place (key, value, headers) is encoded for all rows at once; then
+rows are put in order of partition, cut into batches, and each row gets its numbers. The data buffer
+of the result is the batches' bodies, one behind the other; of rows with blocks
+(`streaming.wire.blocks`) what is in their frames.
 """
 
 from __future__ import annotations

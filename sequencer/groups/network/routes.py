@@ -208,7 +208,7 @@ class Directory:
         return json.dumps({**plain, "views": view}, sort_keys=True, separators=(",", ":"))
 
     def load(self, text: str) -> None:
-        """Become what ``to_json`` was taken from."""
+        """Become what `to_json` was taken from."""
         fields_by_name: dict[str, Any] = json.loads(text)
         for name in _PLAIN:
             setattr(self, name, fields_by_name[name])

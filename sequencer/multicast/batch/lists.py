@@ -33,7 +33,7 @@ class Lists:
         return np.diff(self.starts)
 
     def list_of_name(self) -> Int64s:
-        """The list of each entry of ``name``."""
+        """The list of each entry of `name`."""
         return np.repeat(np.arange(len(self.starts) - 1), self.sizes)
 
     def counts(self, which: Bools) -> Int64s:

@@ -51,7 +51,7 @@ class Request:
     def answer(
         self, pipeline: str, place: Mapping[str, Any], now_ms: int, outcome: Answer | None
     ) -> output.Event:
-        """The event that answers it; ``found`` is None where it is refused for what it says."""
+        """The event that answers it; ``outcome`` is None where it is refused for what it says."""
         more = dict(self.repeated)
         if outcome is None:
             more |= {"reason": self.reason, "detail": self.detail}
@@ -181,7 +181,7 @@ class Asked:
     def answers(
         self, done: Sequence[Answer], now_ms: int
     ) -> tuple[list[output.Event], list[dict[str, Any]], list[dict[str, Any]]]:
-        """Whole answers, this shard's parts of answers, and both for each of ``commands``.
+        """Whole answers, this shard's parts of answers, and both for each of `commands`.
 
         ``done``: what each command did. The last ones have no counts, as far as these are parts.
         """

@@ -18,6 +18,7 @@ from sequencer.channels import (
     GapFailure,
     Op,
     Rules,
+    ShardState,
     Skip,
     step,
 )
@@ -304,3 +305,23 @@ def test_a_given_up_label_never_counts_as_a_duplicate():
     forgotten = len(named) - SKIPPED_RANGES_MAX + 1
     assert named[:forgotten] == [None] * forgotten, "which gap it was of is forgotten"
     assert named[forgotten:] == [(b"k", 5, 0, n) for n in given_up[forgotten:]]
+
+
+def test_the_five_rows_of_the_picture():
+    """That of `step`'s docstring."""
+
+    def arrivals(*messages):
+        channels, labels = (pa.array(column, pa.binary()) for column in zip(*messages, strict=True))
+        count = len(messages)
+        return Arrivals(channels, labels, pa.nulls(count, pa.binary()), np.zeros(count, np.bool_))
+
+    rules = Rules(LinearLabels())
+    first = arrivals(*((b"a", b"%d" % label) for label in (0, 1, 2, 3, 6)))
+    before = step(ShardState.empty(), first, 1000, rules).state
+    batch = arrivals((b"b", b"0"), (b"a", b"5"), (b"a", b"4"), (b"a", b"6"))
+    outcome = step(before, batch, 2000, rules)
+    assert outcome.delivered.row.tolist() == [3, 2, 0, 1]
+    assert outcome.rejected.row.tolist() == [4]
+    assert outcome.state.frontier.tolist() == [7, 1]
+    later = step(before, arrivals((b"b", b"0"), (b"a", b"5"), (b"a", b"6")), 2000, rules)
+    assert later.held_row.tolist() == [2, 0]
