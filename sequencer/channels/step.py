@@ -4,26 +4,6 @@ The result is that of `plain.Channel` taking one record at a time in order of ar
 which nothing unusual happens (one epoch, no FIN, no label outside the window, the buffer never
 full) are worked out together (`usual`). The others, and those whose gap is due, take the plain step
 (`unusual`).
-
-Five rows: channel a waits for label 4 (its frontier) and holds 6, channel b waits for 0. Rows of
-the batch count on behind the held ones.
-
-    row                0 (held)    1      2      3      4
-    channel, label       a 6      b 0    a 5    a 4    a 6
-
-    sorted by channel and label, equal ones in order of arrival:
-
-    row                  3      2      0      4    |    1
-    channel              a      a      a      a    |    b
-    ahead (label - frontier)
-                         0      1      2      2    |    0
-    first of its label   yes    yes    yes    no   |   yes
-    rank in its channel  0      1      2           |    0
-    ready (ahead = rank) yes    yes    yes         |   yes
-
-Rows 3, 2, 0 leave as the next three of a, row 1 as the next of b; row 4 is a duplicate. Without
-row 3 no row of a would be ready (1, 2 against 0, 1), and rows 2 and 0 would be held. A frontier
-moves by what its channel delivered: a to 7, b to 1.
 """
 
 from __future__ import annotations

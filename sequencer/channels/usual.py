@@ -1,8 +1,30 @@
 """Channels in which nothing unusual happens: all their messages together, vectorised.
 
 A message is deliverable exactly where its distance from the frontier equals its rank among the
-channel's messages. It is delivered when the last of those at and below it arrives. A record without
-a label is delivered when it arrives, and all deliveries are numbered by that:
+channel's messages.
+
+Five rows: channel a waits for label 4 (its frontier) and holds 6, channel b waits for 0. Rows of
+the batch count on behind the held ones.
+
+    row                0 (held)    1      2      3      4
+    channel, label       a 6      b 0    a 5    a 4    a 6
+
+    sorted by channel and label, equal ones in order of arrival:
+
+    row                  3      2      0      4    |    1
+    channel              a      a      a      a    |    b
+    ahead (label - frontier)
+                         0      1      2      2    |    0
+    first of its label   yes    yes    yes    no   |   yes
+    rank in its channel  0      1      2           |    0
+    ready (ahead = rank) yes    yes    yes         |   yes
+
+Rows 3, 2, 0 leave as the next three of a, row 1 as the next of b; row 4 is a duplicate. Without
+row 3 no row of a would be ready (1, 2 against 0, 1), and rows 2 and 0 would be held. A frontier
+moves by what its channel delivered: a to 7, b to 1.
+
+A message is delivered when the last of those at and below it arrives, a record without a label when
+it arrives; all deliveries are numbered by that:
 
     arrives   row 0: label 1   row 1: none   row 2: label 0   row 3: none   row 4: label 2
     at row          2              1              2               3             4

@@ -308,7 +308,7 @@ def test_a_given_up_label_never_counts_as_a_duplicate():
 
 
 def test_the_five_rows_of_the_picture():
-    """That of `step`'s docstring."""
+    """That of `sequencer.channels.usual`."""
 
     def arrivals(*messages):
         channels, labels = (pa.array(column, pa.binary()) for column in zip(*messages, strict=True))
