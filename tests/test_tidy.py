@@ -221,27 +221,28 @@ def test_variables_are_nouns():
 
 
 def described(path):
-    """(name, docstring, code without docstrings) of each function and class of a file."""
+    """(name, docstring) of each function and class of a file, and its code without docstrings."""
     tree = ast.parse(path.read_text())
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    texts = []
     for node in ast.walk(tree):
-        if isinstance(node, (*kinds, ast.Module)) and ast.get_docstring(node):
-            node.text = ast.get_docstring(node)
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+        if isinstance(node, kinds) and ast.get_docstring(node):
+            texts.append((getattr(node, "name", ""), ast.get_docstring(node)))
             node.body = node.body[1:] or [ast.Pass()]
-    for node in ast.walk(tree):
-        if isinstance(node, kinds) and hasattr(node, "text"):
-            yield f"{name(path)}:{node.name}", node.text, ast.unparse(node)
+    return texts, ast.unparse(tree)
 
 
 def test_names_in_docstrings_are_those_of_the_code():
-    """What stands between double backticks is a parameter, a field, or another word of the code."""
-    stale = [
-        f"{where}: {word}"
-        for path in both_packages()
-        for where, text, code in described(path)
-        for word in re.findall(r"``(\w+)``", text)
-        if not re.search(rf"\b{word}\b", code)
-    ]
+    """What stands between double backticks is a parameter, a field, or another word of the file."""
+    stale = []
+    for path in both_packages():
+        texts, code = described(path)
+        stale += [
+            f"{name(path)}:{where}: {word}"
+            for where, text in texts
+            for word in re.findall(r"``(\w+)``", text)
+            if not re.search(rf"\b{word}\b", code)
+        ]
     assert not stale, f"renamed, or of another place (then write `it` so): {stale}"
 
 
