@@ -1,6 +1,6 @@
 """An ordered channel between two endpoints of one process: a proxy that labels, one that orders.
 
-Source: "In-Order Message Delivery" (2011): ``ordered_label_beh``, ``ordered_proxy_beh`` and its
+Source: "In-Order Message Delivery" (2011): `ordered_label_beh`, `ordered_proxy_beh` and its
 root with delayed messages. The text's own actors stand in `ordered_actors`; here the delayed
 messages lie in a dictionary instead of a chain of actors. Where the text says nothing (a label that
 was delivered already, a second copy, how much may be held), the words and bounds are those of the
