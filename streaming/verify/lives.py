@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,20 +11,13 @@ from streaming.arrow.key_text import key_to_json
 from streaming.config import Config
 from streaming.disciplines.channels.records import header_name
 from streaming.errors import ConfigError
-from streaming.verify import origins
+from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, Place, reject
-from streaming.verify.origins import content_of, read_origin
+from streaming.verify.origins import content_of, read_origin, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span
 
-NAMING = {
-    "channel": origins.of_channel,
-    "group": origins.of_group,
-    "multicast": origins.of_multicast,
-}
 PLACE = ("topic", "partition", "offset")
-BEHIND_MAX = 20_000
-"""Copies of a message lie together: farther than this from one of them, none is looked for."""
 BEFORE_MAX = 20_000
 """Offsets before a delivery in which those before it in its channel are looked for."""
 NUMBERS = ("sequence", "incarnation", "group-version", "group-sequence", "timestamp", "destination")
@@ -99,14 +92,15 @@ class Lives:
 
     def _input_by_content(self, record: Record, name: str) -> Record | None:
         pipeline = self.config.pipelines[name]
-        named = NAMING[pipeline.discipline](record, self.prefix)
+        named = copies.NAMING[pipeline.discipline](record, self.prefix)
         if named is None:
             return None
         content = content_of(record, len(record.headers) - named[0])
         for topic in pipeline.input:
             for span in self.seeker.behind(topic, record.timestamp):
                 for each in self.seeker.newest_first(span):
-                    if content_of(each, len(each.headers)) == content:
+                    is_equal = content_of(each, len(each.headers)) == content
+                    if is_equal and copies.is_of(record, each, pipeline.discipline, self.prefix):
                         return each
         return None
 
@@ -118,8 +112,11 @@ class Lives:
 
     def _life(self, record: Record, name: str, pipeline: Any) -> Life:
         life = Life(name, pipeline.discipline)
-        self._find_reject(record, life, pipeline)
-        if life.reject is None:  # a reject names its input; deliveries may only look like it
+        if pipeline.origin:  # deliveries name their inputs: one that has some has no reject
+            self._find_deliveries(record, life, pipeline)
+        if not life.deliveries:
+            self._find_reject(record, life, pipeline)
+        if not pipeline.origin and life.reject is None:  # these only look like their input
             self._find_deliveries(record, life, pipeline)
         self._find_events(record, life, pipeline)
         if life.deliveries:
@@ -136,42 +133,18 @@ class Lives:
 
     def _find_deliveries(self, record: Record, life: Life, pipeline: Any) -> None:
         is_channel = pipeline.discipline == "channel"
-        matches = self._matcher(record, pipeline)
+        key = self._channel(record, pipeline)
         for topic in self._outputs(pipeline):
-            for span in self.seeker.behind(topic, record.timestamp):
-                records = (
-                    self.seeker.oldest_first(span)
-                    if pipeline.origin
-                    else self.seeker.newest_first(span)
-                )
-                last: int | None = None
-                for each in records:
-                    if last is not None and abs(each.offset - last) > BEHIND_MAX:
-                        break
-                    if matches(each):
-                        last = each.offset
-                        life.deliveries.append(self._shown_delivery(each, pipeline))
-                        if is_channel:
-                            return
+            spans = copies.home_first(self.seeker.behind(topic, record.timestamp), key)
+            for span in spans:
+                for each in copies.found(self.seeker, span, record, pipeline, self.prefix):
+                    life.deliveries.append(self._shown_delivery(each, pipeline))
+                    if is_channel:
+                        return
 
     def _outputs(self, pipeline: Any) -> list[str]:
         members = pipeline.subscribers() or [""]
         return sorted({pipeline.output.replace("{subscriber}", member) for member in members})
-
-    def _matcher(self, record: Record, pipeline: Any) -> Callable[[Record], bool]:
-        """Whether a record of the output is this input: by its header, else by its bytes."""
-        name, wanted = self.prefix + "origin", str(text_of(record.place)).encode()
-        content, naming = content_of(record, len(record.headers)), NAMING[pipeline.discipline]
-
-        def matches(each: Record) -> bool:
-            if each.headers and each.headers[-1][0] == name:
-                return each.headers[-1][1] == wanted
-            if each.timestamp != record.timestamp or each.value != record.value:
-                return False
-            named = naming(each, self.prefix)
-            return named is not None and content_of(each, len(each.headers) - named[0]) == content
-
-        return matches
 
     def _shown_delivery(self, record: Record, pipeline: Any) -> dict[str, Any]:
         """A delivery with its numbers, and with the label that a header gave it."""
@@ -318,8 +291,3 @@ def shown(record: Record) -> dict[str, Any]:
         "timestamp_ms": record.timestamp,
         "key": None if record.key is None else key_to_json(record.key),
     }
-
-
-def text_of(place: Place | None) -> str | None:
-    """A place as people write it."""
-    return None if place is None else f"{place[0]}/{place[1]}@{place[2]}"

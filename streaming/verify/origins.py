@@ -33,6 +33,11 @@ def read_origin(value: bytes | None) -> Place | None:
     return topic.decode(), int(partition), int(offset)
 
 
+def text_of(place: Place | None) -> str | None:
+    """A place as the header, and people, write it."""
+    return None if place is None else f"{place[0]}/{place[1]}@{place[2]}"
+
+
 class Named(NamedTuple):
     """A delivery that names an input: a hash of what it has of it, its message, itself."""
 
