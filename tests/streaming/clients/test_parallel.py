@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import threading
+import time
 
 import pytest
 
@@ -269,6 +270,25 @@ def test_a_broker_that_is_away_for_a_while(broker, topic):
             until(lambda: len(handled.ended()) == 48, "the others")
             until(lambda: committed(broker, topic, topic) == [48], "a commit")
     assert handled.judge({(key, number) for key in KEYS for number in range(12)}) == 0
+
+
+@pytest.mark.slow
+def test_a_handler_takes_longer_than_kafka_waits_for_a_poll(broker, topic):
+    """The reader goes on polling: it keeps its partition, and nothing is handled twice."""
+    kafka = {"max.poll.interval.ms": 6_000, "session.timeout.ms": 6_000}
+    handled = Handled()
+    write(broker, topic)
+
+    def handle(delivery):
+        with handled.watched(delivery):
+            if delivery.key == b"a" and delivery.sequence == 1:
+                time.sleep(15)
+
+    with Reader(broker, topic, handle, kafka=kafka, limits=Limits(drain_s=5)) as reader:
+        until(lambda: (b"a", 4) in handled.ended(), "what is behind it")
+        assert reader.assigned == 1
+    assert handled.judge(WANTED) == 0
+    assert committed(broker, topic, topic) == [20]
 
 
 def test_what_ends_a_reader(broker, topic):

@@ -172,3 +172,22 @@ def test_a_reader_that_is_killed_or_interrupted(broker, topic, tmp_path):
     until(lambda: {*noted(path)} == wanted(range(100)), "all")
     worker.end(signal.SIGTERM)
     assert first_times(noted(path)) == {key: list(range(100)) for key in KEYS}
+
+
+def test_a_reader_that_stood_still(broker, topic, tmp_path):
+    """Another one has its partitions by then: what it goes on with is repeated, never committed."""
+    path = tmp_path / "handled"
+    write(broker, topic, range(100))
+    worker = Worker(broker, topic, path)
+    until(lambda: len(noted(path)) > 300, "a start")
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    other = Worker(broker, topic, path)
+    until(lambda: {*noted(path)} == wanted(range(100)), "the other one has all")
+    until(lambda: committed(broker, topic, topic, PARTITIONS) == [400] * PARTITIONS, "its commits")
+    os.kill(worker.process.pid, signal.SIGCONT)
+    write(broker, topic, range(100, 120))
+    until(lambda: {*noted(path)} == wanted(range(120)), "the rest")
+    for each in (worker, other):
+        each.end(signal.SIGINT)
+    assert first_times(noted(path)) == {key: list(range(120)) for key in KEYS}
+    assert committed(broker, topic, topic, PARTITIONS) == [480] * PARTITIONS
