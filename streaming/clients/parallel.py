@@ -7,9 +7,10 @@ thread commits, and only for partitions that the reader has.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from threading import Event, get_ident
@@ -115,7 +116,7 @@ class ParallelConsumer(Generic[D]):
         """
         if iscoroutinefunction(handle):
             raise ConfigError(
-                "The handler is a coroutine function.", "Nothing was read.", "Give a function."
+                "The handler is a coroutine function.", "Nothing was read.", "Use run_async()."
             )
         if self._thread is not None or self._is_closed:
             raise ConfigError("This reader has run.", "Nothing was read.", "Make a new one.")
@@ -128,6 +129,26 @@ class ParallelConsumer(Generic[D]):
             self.close()
         if self._workers.fatal is not None:
             raise self._workers.fatal
+
+    async def run_async(self, handle: Callable[[D], Coroutine[Any, Any, object]]) -> None:
+        """Do what :meth:`run` does, with a coroutine function, on the running event loop.
+
+        As many handlers run at once as there are workers. Where the task is cancelled, running
+        handlers are waited for like at any end. A handler rejects with
+        ``await asyncio.to_thread(parallel.reject, delivery, …)``.
+        """
+        loop = asyncio.get_running_loop()
+
+        def call(delivery: D) -> object:
+            return asyncio.run_coroutine_threadsafe(handle(delivery), loop).result()
+
+        reading = loop.run_in_executor(None, self.run, call)
+        try:
+            await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            self.stop()
+            await reading
+            raise
 
     def stop(self) -> None:
         """Let :meth:`run` end; from any thread, a handler, or a signal's handler."""

@@ -1,5 +1,6 @@
 """One parallel reader on a real broker: order, parking, rejects, limits, marks."""
 
+import asyncio
 import json
 import logging
 import re
@@ -270,6 +271,46 @@ def test_a_broker_that_is_away_for_a_while(broker, topic):
             until(lambda: len(handled.ended()) == 48, "the others")
             until(lambda: committed(broker, topic, topic) == [48], "a commit")
     assert handled.judge({(key, number) for key in KEYS for number in range(12)}) == 0
+
+
+def test_coroutines_side_by_side(broker, topic, topic_prefix):
+    """Each channel in order; one fails and is tried again, one is rejected; cancelled, all is committed."""
+    rejects = f"{topic_prefix}failed"
+    create_topics(broker.bootstrap, {rejects: 1})
+    write(broker, topic)
+    handled, failed = Handled(), []
+
+    async def main():
+        together, last = asyncio.Barrier(len(KEYS)), asyncio.Event()
+        kafka = {"bootstrap.servers": broker.bootstrap}
+        with OrderedConsumer(kafka, [topic], group=topic) as reader:
+            parallel = reader.parallel(4, rejects=rejects, retry=SOON)
+
+            async def handle(delivery):
+                if delivery.sequence == 0:
+                    await together.wait()
+                if (delivery.key, delivery.sequence) == (b"b", 2) and not failed:
+                    failed.append(delivery)
+                    raise OSError
+                if (delivery.key, delivery.sequence) == (b"c", 3):
+                    await asyncio.to_thread(parallel.reject, delivery, "no")
+                handled.note("begin", delivery)
+                await asyncio.sleep(0)
+                handled.note("end", delivery)
+                if handled.ended() == WANTED:
+                    last.set()
+
+            task = asyncio.create_task(parallel.run_async(handle))
+            await asyncio.wait_for(last.wait(), 120)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert handled.judge(WANTED) == 0
+    assert committed(broker, topic, topic) == [20]
+    (reject,) = read_all(broker.bootstrap, rejects)
+    assert (reject.key, reject.header("reject-reason")) == (b"c", b"no")
 
 
 @pytest.mark.slow
