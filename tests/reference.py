@@ -1,4 +1,4 @@
-"""docs/reference.md, made from the code: keys of the configuration, reasons of rejects, verbs.
+"""docs/reference.md, made from the code: configuration, reasons of rejects, clients, verbs.
 
 `python -m tests.reference` (or `make reference`) writes the page.
 """
@@ -22,6 +22,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.settings.fields import ValueField
 from streaming.settings.pipeline import Pipeline
 from streaming.settings.values import Span
+from tests.reference_clients import clients_section
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
 HEAD = """\
@@ -161,6 +162,8 @@ def page() -> str:
         parts += [f'\n## `discipline = "{name}"`\n', table(keys(discipline.settings, "", shared))]
         reasons = ", ".join(f"`{reason}`" for reason in discipline.reasons)
         parts.append(f"\nReasons of its rejects: {reasons}.")
+    parts += ["\n## Clients\n\n`from streaming.clients import …` ([clients.md](clients.md)).\n"]
+    parts += [clients_section()]
     parts += ["\n## Verbs\n", "\n\n".join(verbs(typer.main.get_command(cli.app).commands))]
     return "\n".join(parts) + "\n"
 
