@@ -12,7 +12,7 @@ from streaming.console import streams, values, views
 from streaming.console.desk import Desk
 from streaming.kafka.newest import SECONDS_MAX, at_place
 
-QUICK_SECONDS = 0.7
+QUICK_SECONDS = 0.5
 """How long a page reads topics unless somebody asks it to look farther back."""
 FIELDS = ("key", "label", "header", "place")
 

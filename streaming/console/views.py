@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,6 +28,8 @@ STALE_SECONDS = 30
 BACK = {600: "10 minutes", 3600: "1 hour", 21_600: "6 hours", 86_400: "a day"}
 """How far back the overview's lines may go, s."""
 SETTLING = "begins with the lowest label that comes in time (labels.start)"
+_READ: dict[tuple[str, str, int | None], tuple[dict[int, str], list[dict[str, Any]]]] = {}
+_READ_LOCK = threading.Lock()
 COMMAND_EVENTS = ("command-done", "command-refused")
 
 
@@ -125,10 +128,22 @@ def _oldest_wait(config: Config, name: str, now: float) -> float | None:
 
 
 def waiting(config: Config, name: str, most: int | None) -> list[dict[str, Any]]:
-    """Return who waits, longest first, as `status --blocked` has it."""
+    """Return who waits, longest first, as `status --blocked` has it.
+
+    What was read last is kept: ten thousand channels take a third of a second, and several people
+    may look for theirs.
+    """
     settings = config.pipelines[name]
-    texts = Checkpoint.of(config, name).waiting().values()
-    return DISCIPLINES[settings.discipline].waiting(settings, texts, most)
+    texts = Checkpoint.of(config, name).waiting()
+    asked = (config.service.checkpoint, name, most)
+    with _READ_LOCK:
+        kept = _READ.get(asked)
+    if kept is not None and kept[0] == texts:
+        return kept[1]
+    rows = DISCIPLINES[settings.discipline].waiting(settings, texts.values(), most)
+    with _READ_LOCK:
+        _READ[asked] = (texts, rows)
+    return rows
 
 
 def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
