@@ -46,6 +46,24 @@ def test_so_is_the_dashboard():
         assert expression.count('pipeline=~"$pipeline"') == len(names), expression
 
 
+def test_the_dashboard_asks_for_labels_that_there_are():
+    panels = json.loads((ROOT / "deploy" / "dashboard.json").read_text())["panels"]
+    for target in (target for panel in panels for target in panel["targets"]):
+        expression = target["expr"]
+        names = {name for name in METRICS for each in samples(name) if each in expression}
+        known = {
+            "service",
+            "pipeline",
+            "le",
+            *(one for name in names for one in METRICS[name].labels),
+        }
+        asked = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"", expression))
+        for listed in re.findall(r"\b(?:by|without)\s*\(([^)]*)\)", expression):
+            asked |= {each.strip() for each in listed.split(",")}
+        kept = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+        assert asked | kept <= known, (expression, (asked | kept) - known)
+
+
 def test_the_runbook_lists_every_metric_with_its_kind_and_labels():
     rows = re.findall(r"^\| `(sequencer_\w+)` \| (\w+) \|(.*?)\| \S.*\|$", RUNBOOK, re.MULTILINE)
     listed = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}

@@ -39,8 +39,8 @@ def describe_waiting(
 ) -> list[dict[str, Any]]:
     """What shards told, in one list, longest first (``most`` of them); ``since`` in RFC 3339.
 
-    ``next``: the label that the channel waits for. ``rule``: the glob of its rules, None for those
-    of the pipeline; only where there are others.
+    ``next``: the label that the channel waits for, None while it settles. ``rule``: the glob of its
+    rules, None for those of the pipeline; only where there are others.
     """
     tables = [from_state(base64.b64decode(text), SCHEMA) for text in texts]
     table = pa.Table.from_batches(tables, schema=SCHEMA)
@@ -51,7 +51,7 @@ def describe_waiting(
         {
             "channel": key_to_json(row["channel"]),
             "epoch": row["epoch"],
-            "next": rules.labels.at(row["frontier"]),
+            "next": None if row["frontier"] == NONE else rules.labels.at(row["frontier"]),
             "since": at(row["since_ms"]),
             "held": row["held"],
             **({"rule": rules.glob_of(number)} if rules.others else {}),
