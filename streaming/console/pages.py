@@ -35,7 +35,7 @@ def blocked(desk: Desk, request: Request) -> Response:
 
 def channel(desk: Desk, request: Request) -> Response:
     """One channel."""
-    name = desk.name(request, "channel", "label")
+    name = desk.name(request, "channel")
     key = _decoded(request.path_params["code"])
     with desk.turn():
         found = streams.channel(desk.config, name, key, _seconds(request))
@@ -57,8 +57,8 @@ def group(desk: Desk, request: Request) -> Response:
 
 
 def subscriber(desk: Desk, request: Request) -> Response:
-    """One subscriber or peer: what it gets, in its order."""
-    name = desk.name(request, "group", "multicast")
+    """One subscriber, peer or labelled channel: what it gets, in its order."""
+    name = desk.name(request, "group", "multicast", "label")
     key = _decoded(request.path_params["code"])
     with desk.turn():
         found = streams.subscriber(desk.config, name, key, _seconds(request))

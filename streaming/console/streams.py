@@ -101,7 +101,7 @@ def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, An
 
 
 def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[str, Any]:
-    """Return what a subscriber or peer got last, beside the order in which it had arrived."""
+    """Return what a subscriber, peer or labelled channel got last, beside its order of arrival."""
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
     deliveries = search(
@@ -123,12 +123,18 @@ def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[st
         seconds_max=seconds,
         enough=_all_of(wanted),
     )
-    is_group = settings.discipline == "group"
-    shown = [each.text("group") if is_group else escaped(each.key or b"") for each in came.records]
+    shown = [_above(settings.discipline, each) for each in came.records]
     numbers = [each.text(prefix + "sequence") for each in out]
     found = _matched(config, name, (came.records, shown), (out, numbers), escaped(key))
     is_whole = deliveries.is_whole and came.is_whole
     return found | {"key": escaped(key), "looked": looked(deliveries, came), "is_whole": is_whole}
+
+
+def _above(discipline: str, record: Found) -> str:
+    """Return what stands above a record that arrived."""
+    if discipline == "group":
+        return record.text("group")
+    return f"@{record.offset}" if discipline == "label" else escaped(record.key or b"")
 
 
 def _matched(
@@ -187,7 +193,7 @@ def _signature_out(record: Found, prefix: str) -> Signature:
     """Return what a delivery says of the record that it was."""
     if origin := record.text(prefix + "origin"):
         return (origin,)
-    sender = record.header(prefix + "sender") or record.header(prefix + "from")
+    sender = record.header(prefix + "sender") or record.header(prefix + "from") or record.key
     return (sender, record.header("group"), record.timestamp, record.value)
 
 

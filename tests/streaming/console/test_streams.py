@@ -1,0 +1,113 @@
+"""Lanes of groups, subscribers, peers and channels, from records that stand in memory."""
+
+from pathlib import Path
+
+import pytest
+
+from streaming.config import load_config
+from streaming.console import streams
+from streaming.kafka.newest import Found, Search
+from tests.service_helpers import channel_topics, write_config
+
+
+@pytest.fixture
+def topics(monkeypatch):
+    """Records by topic; a search finds in them what it would find in Kafka."""
+    found = {}
+
+    def search(_config, names, wanted, most, **_more):
+        records = [each for name in names for each in found.get(name, []) if wanted(each)]
+        return Search(records[-most:])
+
+    monkeypatch.setattr(streams, "search", search)
+    monkeypatch.setattr(streams, "waiting", lambda *_: [])
+    return found
+
+
+def config_of(tmp_path, **pipeline):
+    return load_config(
+        Path(write_config(tmp_path, "127.0.0.1:9", {"p": {**channel_topics("t."), **pipeline}}))
+    )
+
+
+def record(topic, offset, key, value=b"", at=0, **headers):
+    pairs = tuple((name.replace("_", "-"), text.encode()) for name, text in headers.items())
+    return Found(topic, 0, offset, at, key, value, pairs)
+
+
+def lines(picture):
+    """How many arrivals are joined with their deliveries."""
+    return picture.count("<line")
+
+
+def test_a_group_shows_one_copy_of_each_message(tmp_path, topics):
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A", "B"], "H": ["A"]})
+    topics["t.in"] = [record("t.in", n, b"s", b"%d" % n, n, group="GH"[n % 2]) for n in range(6)]
+    topics["t.out"] = [
+        record(
+            "t.out",
+            10 * n + at,
+            key,
+            b"%d" % n,
+            n,
+            group="G",
+            sender="s",
+            group_version="0",
+            group_sequence=str(n // 2),
+        )
+        for n in (0, 2, 4)
+        for at, key in enumerate((b"A", b"B"))
+    ]
+    found = streams.group(config, "p", "G", 1)
+    assert [number for _, number in found["deliveries"]] == ["0", "1", "2"]
+    assert lines(found["picture"]) == 3
+    assert found["picture"].count("mark delivered") == 6
+
+
+def test_a_subscriber_s_stream_is_joined_by_content_and_notices_are_not(tmp_path, topics):
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A"], "H": ["A"]})
+    topics["t.in"] = [record("t.in", n, b"s", b"same", 7, group="GH"[n]) for n in range(2)]
+    topics["t.out"] = [
+        record("t.out", 0, b"A", b"same", 7, group="H", sender="s", sequence="0"),
+        record("t.out", 1, b"A", b"", 8, notice="joined", sequence="1"),
+        record("t.out", 2, b"A", b"same", 7, group="G", sender="s", sequence="2"),
+        record("t.out", 3, b"B", b"same", 7, group="G", sender="s", sequence="0"),
+    ]
+    found = streams.subscriber(config, "p", b"A", 1)
+    assert [number for _, number in found["deliveries"]] == ["0", "1", "2"]
+    assert lines(found["picture"]) == 2
+
+
+@pytest.mark.parametrize("origin", ["", "t.in/0@1"])
+def test_a_peer_by_content_or_by_origin(tmp_path, topics, origin):
+    config = config_of(tmp_path, discipline="multicast")
+    topics["t.in"] = [record("t.in", n, b"p%d" % n, b"v", 5, to="q") for n in range(2)]
+    more = {"origin": origin} if origin else {}
+    sender = "p0" if origin else "p1"
+    out = record("t.out", 0, b"q", b"v", 5, **{"from": sender}, sequence="0", **more)
+    topics["t.out"] = [out]
+    found = streams.subscriber(config, "p", b"q", 1)
+    assert "t.in/0@1: label p1, delivered" in found["picture"]
+    assert lines(found["picture"]) == 1
+
+
+def test_a_labelled_channel(tmp_path, topics):
+    config = config_of(tmp_path, discipline="label")
+    topics["t.in"] = [record("t.in", n, b"K", b"%d" % n, n) for n in range(3)]
+    topics["t.out"] = [
+        record("t.out", n, b"K", b"%d" % n, n, label=str(n), sequence=str(n)) for n in range(3)
+    ]
+    found = streams.subscriber(config, "p", b"K", 1)
+    assert lines(found["picture"]) == 3
+
+
+def test_a_channel_s_rejects_are_crosses(tmp_path, topics):
+    config = config_of(tmp_path)
+    labels = ("0", "0", "2")
+    topics["t.in"] = [record("t.in", n, b"K", label=label) for n, label in enumerate(labels)]
+    topics["t.out"] = [record("t.out", 0, b"K", label="0", sequence="0")]
+    place = {"reject_topic": "t.in", "reject_partition": "0", "reject_offset": "1"}
+    topics["t.rejects"] = [record("t.rejects", 0, b"K", reject_reason="duplicate", **place)]
+    found = streams.channel(config, "p", b"K", 1)
+    assert [each.fate for each, _ in found["arrivals"]] == ["delivered", "rejected", "held"]
+    assert [each.why for each, _ in found["arrivals"]] == ["", "duplicate", ""]
