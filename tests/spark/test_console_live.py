@@ -208,25 +208,6 @@ def log_in(page):
 
 
 @seen
-def test_one_reject_is_sent_back_once(shop, page):
-    log_in(page)
-    page.goto("/p/p/rejects?reason=duplicate")
-    page.get_by_role("region", name="Rejects").get_by_role("link").first.click()
-    page.wait_for_url("**/record/**")
-    reject = page.url
-    page.get_by_role("button", name="Send it back").click()
-    counts = page.get_by_role("row", name=re.compile("^duplicate 3 1 0"))
-    counts.wait_for()
-    page.get_by_role("button", name="Send them").click()
-    page.get_by_role("heading", name="Sent", exact=True).wait_for()
-    counts.wait_for()
-    shop.service.until(lambda: status(shop.config)["p"]["rejected"]["duplicate"] == 4)
-    page.goto(reject)
-    page.get_by_role("button", name="Send it back").click()
-    page.get_by_role("row", name=re.compile("^duplicate [34] 0 1")).wait_for()
-
-
-@seen
 def test_every_view_can_be_used_by_everybody(page):
     log_in(page)
     channel = f"/p/p/channel/{code_of(b'ORCL')}"
