@@ -24,8 +24,6 @@ class Rejects:
     """
 
     def __init__(self, kafka: dict[str, Any], topic: str, prefix: str) -> None:
-        from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
-
         settings = {
             "enable.idempotence": True,
             "partitioner": "murmur2_random",
@@ -34,7 +32,8 @@ class Rejects:
         own = {name: value for name, value in kafka.items() if name not in CONSUMERS_OWN}
         self.topic = topic
         self._prefix = prefix
-        self._producer = connected(Producer, {**own, **settings})
+        self._settings = {**own, **settings}
+        self._producer = self._connected()
 
     def write(self, message: Any, reason: str, detail: str) -> None:
         """Write confluent-kafka's message as a reject.
@@ -56,11 +55,18 @@ class Rejects:
             cut = f"without its value ({size} bytes), which the topic refuses; {detail}"
             error = self._produce(message, None, reason, cut)
         if error is not None:
+            if error.fatal():  # this producer will write nothing more
+                self._producer = self._connected()
             raise KafkaUnavailable(
                 f"{self.topic} did not take a reject: {error.str()}.",
                 "The delivery is not finished; it is tried again.",
                 "Look at the brokers, at the topic, and at this user's right to write to it.",
             )
+
+    def _connected(self) -> Any:
+        from confluent_kafka import Producer  # noqa: PLC0415  (a cheap import of this package)
+
+        return connected(Producer, self._settings)
 
     def _produce(self, message: Any, value: bytes | None, reason: str, detail: str) -> Any:
         """Write one and wait for it; Kafka's error, or None."""

@@ -3,7 +3,9 @@
 import threading
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from streaming import OrderedConsumer
 from streaming.clients import Retry
 from streaming.errors import KafkaUnavailable, SequencerError
 from streaming.resending.choice import Reject
@@ -128,3 +130,42 @@ def _messages(broker, topic, count):
     consumer.close()
     assert len(found) == count
     return found
+
+
+class Broken:
+    """A producer that has failed for good, as an idempotent one may."""
+
+    def produce(self, *_, **__):
+        raise KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
+
+
+def test_a_producer_that_has_failed_for_good_is_replaced(broker, topic, topic_prefix):
+    rejects = f"{topic_prefix}failed"
+    create_topics(broker.bootstrap, {rejects: 1})
+    produce(broker.bootstrap, topic, [out(b"a", 0), out(b"a", 1)])
+    errors, done = [], threading.Event()
+
+    def handle(delivery):
+        if delivery.sequence == 1:
+            return done.set()
+        try:
+            reader.parallel.reject(delivery)
+        except KafkaUnavailable as error:
+            errors.append(error)
+            raise
+
+    consumer = OrderedConsumer.parallel
+
+    def broken(self, *arguments, **settings):
+        parallel = consumer(self, *arguments, **settings)
+        parallel._workers._rejects._producer = Broken()
+        return parallel
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OrderedConsumer, "parallel", broken)
+        reader = Reader(broker, topic, handle, rejects=rejects, retry=Retry(first_s=0.01))
+    with reader:
+        assert done.wait(120)
+    assert "out of order" in str(errors.pop())
+    assert not errors
+    assert len(read_all(broker.bootstrap, rejects)) == 1
