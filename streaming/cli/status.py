@@ -247,6 +247,8 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
             )
         if waiting:
             console.print(table)
+        elif figures["blocked"]:
+            console.print(f"who waits is listed by: sequencer inspect CONFIG --pipeline {name}")
         if len(waiting) == SHOWN_MAX < figures["blocked"]:
             console.print(f"… and {figures['blocked'] - SHOWN_MAX:,} more; --json lists them")
     if not found:

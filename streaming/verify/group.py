@@ -37,13 +37,15 @@ from streaming.verify.accounts import (
 from streaming.verify.added import Place
 from streaming.verify.commands import (
     by_subject,
+    coordinates,
     may_be_forgotten,
     unanswered,
 )
 from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
-from streaming.verify.group_notices import judge_notices
+from streaming.verify.group_notices import CHANGED, judge_notices
+from streaming.verify.group_places import judge_places
 from streaming.verify.group_stamps import StampJudge
 from streaming.verify.histories import History, text
 from streaming.verify.inputs import is_due
@@ -116,6 +118,8 @@ class _Judge(Evidence):
         order = deliveries.in_order()
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
         self.undelivered = refused_copies(verdict, self.inputs, self.events, self.histories)
+        of = [-1 if message in unsure else record for message, record in enumerate(self.of)]
+        judge_places(verdict, self.commands, self._versions(), deliveries.names, self.inputs, of)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             order,
@@ -131,6 +135,15 @@ class _Judge(Evidence):
                 return f"{first} before {deliveries.name(two)} ({self.histories.where(key, two)})"
 
             lines.judge(history.messages, lambda _: None, sent_earlier)
+
+    def _versions(self) -> dict[Place, int]:
+        """The versions that changes began, by the places of their commands."""
+        begun = {}
+        for event in self.events:
+            place, version = coordinates(event), event.fields.get("version")
+            if event.kind in CHANGED and place is not None and type(version) is int:
+                begun[place] = version
+        return begun
 
     def _fits(self, record: int, reason: str) -> bool:
         """Whether a reject's reason can be the right one, as far as the topics show."""

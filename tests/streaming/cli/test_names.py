@@ -77,6 +77,13 @@ def test_so_does_the_list_of_who_waits():
         assert word(key) in output.getvalue()
 
 
+def test_who_waits_in_protocols_between_shards_is_listed_elsewhere():
+    output = io.StringIO()
+    figures = {"bus": {"blocked": 2, "held": 9, "waiting": [], "age_seconds": 1.0}}
+    _list_waiting(Console(file=output, width=120), figures)
+    assert "sequencer inspect CONFIG --pipeline bus" in output.getvalue()
+
+
 def test_so_do_answers(capsys):
     refused = {"event": "command-refused", "reason": "unknown-group", "detail": "none is \x1b[31mG"}
     with pytest.raises(typer.Exit):

@@ -7,6 +7,7 @@ more, what concerns one group is, and the judge sees that all streams fit into o
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -156,6 +157,26 @@ def test_a_notice_waits_for_the_last_messages_of_other_shards():
             floor.batch()
             waited += sum(len(core.waiting) for core in floor.cores())
     assert waited
+
+
+def test_the_judge_finds_a_change_that_is_not_in_its_place():
+    """As if the command had lain behind the message that met the new membership."""
+    topics = Topics()
+    for n, op in enumerate(["", "join", ""]):
+        headers = [("op", b"join")] if op else [("group", b"G2")]
+        value = json.dumps({"group": "G2", "member": "e", "n": n}).encode()
+        topics.put("in", 0, n, b"p", value, headers)
+    work(topics, 1, whole=True)
+    assert judged(topics, across_groups=False).good
+    for there in topics.records.values():
+        for at, record in enumerate(there):
+            event = json.loads(record.value) if record.topic == "events" else {}
+            if event:
+                value = json.dumps({**event, "offset": event["offset"] + 10}).encode()
+                there[at] = replace(record, value=value)
+            elif record.topic == "in" and record.timestamp == 1:
+                there[at] = replace(record, offset=record.offset + 10)
+    assert set(judged(topics, across_groups=False).counts) == {"sender-order"}
 
 
 @pytest.mark.parametrize("nodes", [1, 3])

@@ -160,7 +160,9 @@ class Model:
                     streams[peer].append((*told, None, peer, what["node"].encode()))
             else:
                 peer = what["peer"].encode()
-                assert what.get("sequence", 0) == len(streams[peer]), "in its place in the stream"
+                assert what.get("sequence", 0) == len(streams.get(peer, ())), (
+                    "in its place in the stream"
+                )
                 holders[what["node"]].discard(peer)
         assert undelivered == self.undelivered
         got = {
