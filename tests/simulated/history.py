@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -12,9 +13,11 @@ from tests.simulated.kafka import Kafka
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import PIPELINES, TOPICS
+from tests.simulated.planting import ANY
 from tests.simulated.spark import Service
 from tests.simulated.storage import Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
+from tests.simulated.zombies import ZOMBIES
 
 SPANS = (1.5, 1.5, 3.0, 6.0)
 """Within so many seconds, one of them in each history, users send and faults begin."""
@@ -22,28 +25,36 @@ HEALED_SECONDS = 4.0
 """After that, all faults end: brokers are up, the network is whole."""
 LIMIT_SECONDS = 300.0
 """Then everything must be read and written within this time."""
+STUCK_SECONDS, STUCK_FAILURES = 40.0, 40
+"""After so long, and so many failures that are alike, it is over."""
 PARTS = (1, 3, 20, 10**6, 10**6)
+DRAWS_MAX = 100_000
+ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
 
 
 class History:
     """One run; ``folder`` is the checkpoint's; ``keep`` are the numbers of the faults that come.
 
-    By default all of them. ``may_end``: what the service may end with, by what was done to it;
-    ``must_end``: what it has to end with.
+    By default all of them. ``aim``: what it must have, whatever the seed says. ``may_end``: what the
+    service may end with, by what was done to it; ``must_end``: what it has to end with.
     """
 
-    def __init__(self, seed, folder, *, keep=None, pipeline=None):
+    def __init__(self, seed, folder, *, keep=None, aim=ANY):
         self.seed, self.world = seed, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
         self.span = setting.choice(SPANS)
         self.kafka = Kafka(self.world, TOPICS)
         self.discipline = rng.choice(sorted(PIPELINES))
-        self.discipline = pipeline or self.discipline
+        self.discipline = aim.pipeline or self.discipline
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
+        if aim.folder is not None:
+            lockable, synced = aim.folder, True
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
         self.pipeline = PIPELINES[self.discipline](rng, folder if lockable else "", self.span)
-        part = setting.choice(PARTS)
+        part = aim.part or setting.choice(PARTS)
         self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
+        if aim.folder and self.discipline == "channel":
+            self.pipeline.plan = replace(self.pipeline.plan, folder=folder)
         self.service = Service(self.world, self.kafka, self.pipeline, self.storage)
         transactional = rng.random() < 0.3
         for moment, topic, partition, records in self.pipeline.sends:
@@ -51,12 +62,22 @@ class History:
                 send = partial(self._send, topic, partition, records, transaction)
                 self.world.at(moment, send)
         count = rng.choice([0, 1, 2, 3, 5])
-        kinds = FAULTS if setting.random() < 0.5 else FAULTS + OUTAGES
+        kinds = FAULTS if setting.random() < 0.5 else ALL_FAULTS
         faults = [(rng.random() * self.span, rng.choice(kinds)(self, rng)) for _ in range(count)]
+        if not any(re.search(aim.faults, text) for _, (text, _) in faults or [(0, ("", None))]):
+            faults.append(self._aimed(aim.faults, rng))
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
         self.healed = self.finished = False
         self.heal_at = self.span + HEALED_SECONDS
         self.may_end, self.must_end = set(), ""
+
+    def _aimed(self, wanted, rng):
+        """One of all kinds of faults, whose text matches a regular expression."""
+        for _ in range(DRAWS_MAX):
+            text, act = rng.choice(ALL_FAULTS)(self, rng)
+            if re.search(wanted, text):
+                return rng.random() * self.span, (text, act)
+        raise AssertionError(f"no fault is like {wanted}")
 
     def run(self):
         """Run it to its end; whether everything was read and written."""
@@ -110,7 +131,9 @@ class History:
     def _over(self):
         if self.service.ended is not None or self._done():
             return True
-        return self.healed and self.world.now > self.heal_at + LIMIT_SECONDS
+        after = self.world.now - self.heal_at
+        stuck = after > STUCK_SECONDS and self.service.driver.alike > STUCK_FAILURES
+        return self.healed and (stuck or after > LIMIT_SECONDS)
 
     def _happen(self, text, act):
         self.world.note(text)

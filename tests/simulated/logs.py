@@ -67,13 +67,19 @@ class Log:
             self.first = entry.last + 1
 
     def cut_back(self, offset, read):
-        """Lose what lies from an offset on, as in an unclean election; it was ``read`` so far."""
+        """Lose what lies from an offset on, as in an unclean election; it was ``read`` so far.
+
+        Return what is lost, in its order.
+        """
+        gone = []
         while self.entries and self.entries[-1].first >= offset:
             entry = self.entries.pop()
             self.end = entry.first
+            gone.insert(0, entry)
             if entry.first < read:
                 self.lost.append(entry)
         self.epochs = [(each, min(at, self.end)) for each, at in self.epochs]
+        return gone
 
     def append(self, data):
         """Take a producer's batch: an error code, and the offset it got."""

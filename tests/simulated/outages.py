@@ -39,6 +39,7 @@ def cut_off(history, rng):
 def cut_off_with_us(history, rng):
     """A broker and the service are cut off from the other brokers."""
     number, seconds, killed = rng.randrange(3), rng.choice([5, 15]), rng.random() < 0.5
+    later_s = rng.choice([0, 0.5, 2])
 
     def fault(connection, _request, fate):
         if connection.node != number:
@@ -47,12 +48,15 @@ def cut_off_with_us(history, rng):
     def act():
         others = [b for b in history.kafka.brokers if b.up and not b.cut_off and b.number != number]
         if others and history.kafka.brokers[number].up:
-            history.heal_after(seconds)
+            history.heal_after(later_s + seconds)
             history.kafka.cut_off(number)
-            history.kafka.faults.append(fault)
-            history.world.at(seconds, back)
-            if killed:
-                history.service.driver.kill()
+            history.world.at(later_s, us_too)
+            history.world.at(later_s + seconds, back)
+
+    def us_too():
+        history.kafka.faults.append(fault)
+        if killed:
+            history.service.driver.kill()
 
     def back():
         history.kafka.start(number)
@@ -160,18 +164,59 @@ def retention(history, rng):
 
 
 def unclean_election(history, rng):
-    """The end of an input's log is lost with its leader."""
-    partition, share = rng.randrange(2), rng.random()
+    """The end of an input's log is lost with its leader; others may be written in its place."""
+    partition, share, again = rng.randrange(2), rng.random(), rng.random() < 0.5
 
     def act():
         log = history.kafka.logs["in", partition]
         _, planned = history.position("in", partition)
         if not log.open:
-            log.cut_back(round(log.end * share), planned or 0)
+            gone = log.cut_back(round(log.end * share), planned or 0)
             history.kafka.move_leader(("in", partition))
             history.lose("InputLost", surely=log.end < (planned or 0))
+            for entry in gone if again else ():
+                if entry.producer < 0:
+                    log.append(entry.data)
 
     return f"the end of in-{partition} is lost", act
+
+
+def kill_syncing(history, rng):
+    """A worker dies while the disk writes a file of what is held."""
+    count, seconds = rng.choice([1, 3]), rng.random() * 0.001
+
+    def act():
+        history.storage.at_sync += count * [die]
+
+    def die(process):
+        history.world.at(seconds, process.kill)
+
+    return "kill a operator worker that waits for its disk", act
+
+
+def damaged_file(history, rng):
+    """A file of what is held is damaged, and put back after a while; the machine starts anew."""
+    seconds = 3 + rng.random() * 5
+
+    def put(path, content):
+        new = path.with_name("new")
+        new.write_bytes(content)
+        new.replace(path)
+
+    def act():
+        files = history.storage.disk.files()
+        if not files:
+            return
+        path = history.world.rng.choice(sorted(files))
+        content = bytearray(files[path])
+        content[history.world.rng.randrange(len(content) // 2, len(content))] ^= 0x04
+        for process in history.service.processes():
+            process.kill()
+        put(path, bytes(content))
+        history.heal_after(seconds)
+        history.world.at(seconds, lambda: path.exists() and put(path, files[path]))
+
+    return f"a file of what is held is damaged for {seconds:.1f} s", act
 
 
 def made_again(history, _rng):
@@ -190,4 +235,5 @@ OUTAGES = (
     *(away, cut_off, cut_off, cut_off_with_us, denied, disk_full, disk_full),
     *(power_cut, power_cut, clock_jump, another_copy, another_copy),
     *(restore_backup, restore_backup, retention, unclean_election, made_again),
+    *(damaged_file, kill_syncing),
 )

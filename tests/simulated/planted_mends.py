@@ -28,7 +28,7 @@ def a_stream_that_is_cut_has_ended(put):
     put(sink, "_whole_shards", lambda rows: rows)
 
 
-@plant_in(needs="slow Produce|bad network")
+@plant_in(needs="slow Produce")
 def two_acknowledgements_count_for_one_batch(put):
     """A partition has several requests in flight, and an answer takes off whatever is first."""
 
@@ -53,7 +53,7 @@ def a_session_goes_on_after_a_request_without_an_answer(put):
     put(BatchProducer, "is_reusable", property(lambda self: True))
 
 
-@plant_in(needs="kill a sink|pause sink|kill a operator")
+@plant_in(needs="kill a (sink|operator)")
 def a_writer_is_kept_one_batch_too_long(put):
     """It is used for a batch that it has written, too."""
     writer_for = writer.writer_for
@@ -92,7 +92,7 @@ def an_older_checkpoint_counts_as_the_newest(put):
     put(writer.Writer, "begin_session", wrong)
 
 
-@plant_in(needs="power cut")
+@plant_in(needs="power cut", folder=True)
 def nothing_is_synced(put):
     """What a batch rests on is left in memory."""
     put(storage.Storage, "_sync", lambda self, *_names: None)
@@ -105,7 +105,7 @@ def lost_input_is_passed_over(put):
     put(TopicWatch, "_losses", lambda self, _start, _ends: [])
 
 
-@plant_in("channel", needs="operator worker")
+@plant_in("channel", needs="waits for its disk", folder=True)
 def files_that_are_not_whole_share_a_name(put):
     """A file has the same name in every process until it is whole."""
     put(shard_files, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="0" * 32)))

@@ -58,7 +58,7 @@ def what_was_aborted_is_read(put):
     put(fetching, "fetched", wrong)
 
 
-@plant
+@plant_in(needs=r"leader of \('in'|slow Fetch|restart broker")
 def an_answer_without_records_is_the_end(put):
     """What has not come is taken for what is not there."""
     answered = Fetching._answered
@@ -186,7 +186,7 @@ def rejects_are_not_written(put):
     put(channel_core, "_rejects", lambda *_arguments: iter(()))
 
 
-@plant_in("channel", needs="kill")
+@plant_in("channel", needs="kill", folder=True)
 def a_file_is_removed_a_batch_early(put):
     """A file that this batch leaves without a use goes before the batch is done."""
     after = HeldRecords.after
@@ -200,7 +200,7 @@ def a_file_is_removed_a_batch_early(put):
     put(HeldRecords, "after", wrong)
 
 
-@plant_in("channel")
+@plant_in("channel", folder=True)
 def files_share_a_name(put):
     """A shard's files have a name without a number or a checksum."""
     put_file, get = ShardFiles.put, ShardFiles.get

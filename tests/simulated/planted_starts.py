@@ -27,25 +27,25 @@ def the_id_of_the_query_is_not_synced(put):
     put(storage.Storage, "_sync_query", lambda self: None)
 
 
-@plant_in(needs="power cut")
+@plant_in(needs="power cut", folder=True)
 def logs_are_not_synced(put):
     """A batch runs whose offsets are in memory only."""
     put(storage.Storage, "sync_logs", lambda self: None)
 
 
-@plant_in(needs="power cut")
+@plant_in(needs="power cut", folder=True)
 def the_state_is_not_synced(put):
     """A batch is logged as done whose state is in memory only."""
     put(storage.Storage, "sync_state", lambda self: None)
 
 
-@plant_in("channel", needs="power cut")
+@plant_in("channel", needs="power cut", folder=True)
 def held_files_are_not_synced(put):
     """A state names files that are in memory only."""
     put(storage.Storage, "sync", lambda self, _path: None)
 
 
-@plant_in("channel", needs="power cut")
+@plant_in("channel", needs="power cut", folder=True)
 def folders_of_held_files_are_not_synced(put):
     """A file's content is on the disk, its name is not."""
     sync = storage.Storage.sync
@@ -57,27 +57,27 @@ def folders_of_held_files_are_not_synced(put):
     put(storage.Storage, "sync", wrong)
 
 
-@plant_in(needs="power cut")
+@plant_in(needs="power cut", folder=True)
 def torn_entries_stay_in_the_log(put):
     """What a power cut left half written is not removed."""
     put(storage.Storage, "mend", lambda self: [])
 
 
-@plant_in("channel", needs="kill")
+@plant_in("channel", needs="kill", folder=True)
 def files_that_the_state_names_are_swept(put):
     """A start removes what it did not write itself."""
     sweep = ShardFiles.sweep
     put(ShardFiles, "sweep", lambda self, _known, made: sweep(self, (), made))
 
 
-@plant_in("channel", needs="kill")
+@plant_in("channel", needs="new operator workers", folder=True)
 def files_of_another_attempt_are_swept(put):
     """A file's number says nothing of who still needs it."""
     sweep = ShardFiles.sweep
     put(ShardFiles, "sweep", lambda self, known, _made: sweep(self, known, 1 << 62))
 
 
-@plant_in("channel", needs="power cut")
+@plant_in("channel", needs="is damaged", folder=True)
 def checksums_of_files_are_not_compared(put):
     """Whatever a file has is taken for what was written."""
     put(shard_files, "_checksum", lambda _body: "00000000")
@@ -120,7 +120,7 @@ def a_part_goes_on_in_a_session_that_was_not_answered(put):
     put(Writer, "end_part", wrong)
 
 
-@plant_in(needs="late|arrives in|bad network")
+@plant_in(needs="beside a sink", folder=False, part=3)
 def whoever_wrote_since_a_part_is_passed_over(put):
     """A new session behind a part goes on, whatever the progress says."""
     put(Writer, "_renew_session", lambda self, _context, _part: self.producer.begin_session())
@@ -129,14 +129,14 @@ def whoever_wrote_since_a_part_is_passed_over(put):
 # --- Two copies ---
 
 
-@plant_in(needs="another copy")
+@plant_in(needs="another copy", folder=False)
 def nobody_takes_the_checkpoint(put):
     """Where no lock keeps two copies apart, nothing does before they write."""
     put(Claim, "take", lambda self: None)
     put(Claim, "renew", lambda self, _batch: None)
 
 
-@plant_in(needs="another copy")
+@plant_in(needs="another copy is started$", folder=False)
 def two_copies_take_the_checkpoint_from_each_other(put):
     """Who was fenced takes it again, whoever has it; and again."""
 
@@ -165,7 +165,7 @@ def a_broker_that_is_cut_off_leads(put):
     put(Topology, "require", lambda self, *_arguments: None)
 
 
-@plant_in(needs="move the leader|restart broker|leaders move")
+@plant_in(needs=r"leader of \('in'|restart broker")
 def what_a_new_leader_does_not_know_yet_is_lost(put):
     """An end below what was read counts as a log that was cut back."""
     put(TopicWatch, "_has_all", lambda self, *_arguments: False)

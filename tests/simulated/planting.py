@@ -8,30 +8,49 @@ is taken back.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 PLANTS = {}
-PIPELINE = {}
-"""The pipeline that histories run to find a plant, where only one has what it concerns."""
-NEEDED = {}
-"""What a history's faults must have, as a regular expression, for a plant to show: others are left out."""
+AIMS = {}
 INHERITED = object()
 
 
-def plant(make, pipeline=None, needs=None):
+@dataclass(frozen=True)
+class Aim:
+    """What a history must have for a plant to show; what it says nothing of is left to the seed.
+
+    ``pipeline``: its name. ``faults``: a regular expression that one of the faults matches.
+    ``folder``: whether the checkpoint is a folder on a disk that is waited for, with what is held in
+    files, or an object store. ``part``: how many records a transaction has at most.
+    """
+
+    pipeline: str | None = None
+    faults: str = ""
+    folder: bool | None = None
+    part: int | None = None
+
+    def __str__(self):
+        """Say it in a few words."""
+        where = {None: "", True: "on a folder", False: "on an object store"}[self.folder]
+        part = f"parts of {self.part}" if self.part else ""
+        faults = self.faults.replace("|", " or ").replace("\\", "")
+        return ", ".join(filter(None, [self.pipeline, where, part, faults]))
+
+
+ANY = Aim()
+
+
+def plant(make, aim=ANY):
     """Have a function among the plants, under its name."""
     name = make.__name__.replace("_", "-")
-    PLANTS[name] = make
-    if pipeline is not None:
-        PIPELINE[name] = pipeline
-    if needs is not None:
-        NEEDED[name] = needs
+    PLANTS[name], AIMS[name] = make, aim
     return make
 
 
-def plant_in(pipeline=None, needs=None):
-    """The same; what it concerns is in this pipeline only, or shows under these faults only."""
-    return partial(plant, pipeline=pipeline, needs=needs)
+def plant_in(pipeline=None, *, needs="", folder=None, part=None):
+    """The same; it is looked for in histories that have all this."""
+    return partial(plant, aim=Aim(pipeline, needs, folder, part))
 
 
 @contextmanager

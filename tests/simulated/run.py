@@ -12,6 +12,7 @@ from streaming.wire import brokers, record_batch
 from tests.simulated.history import History
 from tests.simulated.judge import faults_of
 from tests.simulated.network import Manager, Network
+from tests.simulated.planting import ANY
 
 BODY_BYTES_MAX = 100
 """So that a few records are several batches and several requests."""
@@ -45,25 +46,19 @@ def on_simulated_machines():
             setattr(*place, value)
 
 
-def run(seed, keep=None, pipeline=None):
+def run(seed, keep=None, aim=ANY):
     """One history; its faults (empty: all is well) and the history itself."""
     with on_simulated_machines(), TemporaryDirectory() as folder:
-        history = History(seed, folder, keep=keep, pipeline=pipeline)
+        history = History(seed, folder, keep=keep, aim=aim)
         history.run()
         return faults_of(history), history
 
 
-def faults_in(seed, pipeline=None):
-    """What happens in a history, as texts; it is not run."""
-    with TemporaryDirectory() as folder:
-        return [text for _, (text, _) in History(seed, folder, pipeline=pipeline).faults]
-
-
-def shrink(seed):
+def shrink(seed, aim=ANY):
     """The fewest of a failing seed's faults with which it still fails."""
-    _, history = run(seed)
+    _, history = run(seed, aim=aim)
     keep = set(range(len(history.faults)))
     for number in sorted(keep):
-        if run(seed, keep - {number})[0]:
+        if run(seed, keep - {number}, aim)[0]:
             keep -= {number}
     return keep

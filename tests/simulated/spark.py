@@ -45,17 +45,20 @@ class Service:
     """One pipeline's service: drivers one after the other, until the history ends.
 
     ``driver``: the newest. ``ended``: why the last one ended for good. ``clock_s``: how far the
-    clocks of its machine are off.
+    clocks of its machine are off. ``restart_seconds``: until another driver takes the place of one
+    that died. ``newcomers``: what is to be done to new workers.
     """
 
     driver = ended = first_failure = None
     batches = starts = restarts = 0
     clock_s = 0.0
+    restart_seconds = RESTART_SECONDS
 
     def __init__(self, world, kafka, pipeline, storage):
         self.world, self.kafka, self.plan = world, kafka, pipeline.plan
         self.making, self.operator = pipeline.making, pipeline.operator
         self.storage, plan = storage, self.plan
+        self.newcomers = []
         self.keys = {
             partition: sorted(
                 key
@@ -95,7 +98,8 @@ class Service:
 class Driver(Process):
     """The service's driver and JVM, and the workers that they start.
 
-    It goes on after failures, as `streaming.service.run` and `pipeline` do.
+    It goes on after failures, as `streaming.service.run` and `pipeline` do. ``alike``: how many of
+    them in a row were as the one before.
     """
 
     def __init__(self, service, number):
@@ -107,6 +111,7 @@ class Driver(Process):
         self.fences, self.claim = Fences(), None
         self.at_death.append(self._died)
         self.works = True
+        self.said, self.alike = "", 0
         self.task = self.start(self._drive)
 
     def _died(self):
@@ -118,7 +123,7 @@ class Driver(Process):
         self.works = False
         if self.service.driver is self or not self.service.works():
             self.service.restarts += 1
-            self.world.at(RESTART_SECONDS, self.service.restart)
+            self.world.at(self.service.restart_seconds, self.service.restart)
 
     def _drive(self):
         self.storage.begin()
@@ -131,12 +136,17 @@ class Driver(Process):
                 failure = _cause(error)
                 if carrier is not None:
                     failure = self.fences.judged(failure, is_alone=True)
-                self.world.note(f"{self.name}: {type(failure).__name__}: {str(failure)[:300]}")
+                said = f"{self.name}: {type(failure).__name__}: {str(failure)[:300]}"
+                self.world.note(said)
+                self.alike = self.alike + 1 if said == self.said else 0
+                self.said = said
                 if isinstance(failure, JobFailed):
                     self.works = False
                     self.service.end(failure)
                     return
-            wait(self.world.rng.random())
+            rest = self.world.now + self.world.rng.random()
+            while self.world.now < rest:  # tasks that end late wake it, too
+                wait(rest - self.world.now)
 
     def _start(self, plan):
         """What `streaming.service.pipeline.Pipeline.start` does; the carrier of a new query."""
@@ -188,6 +198,7 @@ class Driver(Process):
         """Where the logs say that the query goes on: a batch, and where it begins (None: new)."""
         storage = self.storage
         batch = storage.planned()
+        storage.require_whole(batch)
         if batch in storage.commits:
             batch += 1
         before = storage.offsets.get(batch - 1)
@@ -208,6 +219,8 @@ class Driver(Process):
         new.clock_s = self.clock_s
         new.busy = False
         workers.append(new)
+        for meet in self.service.newcomers:
+            meet(new)
         return new
 
     def run_task(self, stage, work):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from streaming.disciplines.channels import shard_files
 from streaming.errors import SequencerError, StorageUnavailable
-from tests.simulated.world import wait
+from tests.simulated.world import current, wait
 
 FLUSHED_SECONDS = 5.0
 """What is older is on the disk, synced or not."""
@@ -40,6 +40,7 @@ class Storage:
         self.named = {}
         self.ever = []
         self.broken_until = 0.0
+        self.at_sync = []
         self.disk = Disk(self.folder)
         self.syncing_s = world.rng.choice(SYNCING_SECONDS)
 
@@ -123,6 +124,12 @@ class Storage:
         """Note that a batch is done."""
         self._log("commits", self.commits, batch, "done")
 
+    def require_whole(self, batch):
+        """Read the last entries of the logs, as Spark does."""
+        for name, log in (("offsets", self.offsets), ("commits", self.commits)):
+            if log.get(batch) == TORN:
+                raise StorageUnavailable(f"{name}/{batch} is torn")
+
     def commit_state(self, partition, version, rows):
         """Keep a partition's state after a batch."""
         self._need_disk()
@@ -192,7 +199,9 @@ class Storage:
             raise StorageUnavailable("No space left on device")
 
     def sync(self, path):
-        """Stand in for `streaming.durable.sync`."""
+        """Stand in for `streaming.durable.sync`; what is in ``at_sync`` happens meanwhile, once."""
+        if self.at_sync:
+            self.at_sync.pop()(current().process)
         wait(self.world.rng.expovariate(1 / self.syncing_s))
         if self.world.now < self.broken_until and self.world.rng.random() < LOST_SHARE:
             raise OSError(28, "No space left on device")

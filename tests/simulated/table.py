@@ -6,7 +6,7 @@ It is made from what `python -m tests.simulated --planted all --json docs/plante
 import json
 from pathlib import Path
 
-from tests.simulated.finding import NEEDED, PIPELINE, PLANTS
+from tests.simulated.finding import AIMS, PLANTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOUND, PAGE = DOCS / "planted.json", DOCS / "reliability.md"
@@ -27,11 +27,10 @@ def lines(known):
     yield "| planted fault | histories | seed | what it found |"
     yield "| --- | --- | --- | --- |"
     for name, found in known.items():
-        which = [PIPELINE.get(name, ""), NEEDED.get(name, "").replace("|", " or ")]
         tried = f"not found in {found['seeds']}"
         seed = tried if found["seed"] is None else found["seed"]
         said = found["said"].replace("|", "/")
-        yield f"| {name.replace('-', ' ')} | {': '.join(filter(None, which))} | {seed} | {said} |"
+        yield f"| {name.replace('-', ' ')} | {AIMS[name]} | {seed} | {said} |"
 
 
 def page(text, known):
