@@ -30,7 +30,8 @@ def run(
         bool,
         typer.Option(
             "--accept-repeats",
-            help="Go on where Kafka has forgotten whether the last batch was written.",
+            help="Go on where the checkpoint is older than its output, or nobody can tell whether "
+            "the last batch was written.",
         ),
     ] = False,
     accept_lost_input: Annotated[

@@ -4,7 +4,9 @@ A batch brings a shard its part of the inputs, all commands, and the chunks that
 it in earlier batches, by way of the transit topic. This module is what such disciplines share: who
 gets what, and the links between shards.
 
-Chunks carry their link's numbers, so that a repeated one (delivery = "at-least-once") is known.
+Chunks carry their link's numbers, so that a repeated one (delivery = "at-least-once") is known, and
+the history and the batch that they are of: where a checkpoint was older than its output and went on
+all the same, what its lost batches sent is still on its way, and is passed over.
 """
 
 from __future__ import annotations
@@ -44,8 +46,11 @@ if TYPE_CHECKING:
 Route = Callable[[pa.Table], NDArray[np.integer]]
 """The shard of each row of a table of input records."""
 
-CHUNK_FORMAT = 1
-_ENVELOPE = struct.Struct(">HIQ")
+CHUNK_FORMAT = 2
+_FORMAT = struct.Struct(">H")
+_ENVELOPE = struct.Struct(">HIQQQ")
+"""The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
+incarnations, and its batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,15 @@ class ShardOutcome:
 
 @dataclass(slots=True)
 class Links:
-    """How many chunks went to each shard, and how many came from each."""
+    """How many chunks went to each shard, and how many came from each.
+
+    ``renewals`` (`Plan.renewals`) and ``batch`` are those of the batch that runs.
+    """
 
     sent: dict[int, int] = field(default_factory=dict)
     taken: dict[int, int] = field(default_factory=dict)
+    renewals: tuple[tuple[int, int], ...] = ()
+    batch: int = 0
 
     def to_json(self) -> str:
         """Equal links give equal text."""
@@ -95,18 +105,22 @@ class Links:
         return cls(dict(map(tuple, sent)), dict(map(tuple, taken)))
 
     def seal(self, shard: int, target: int, chunk: bytes) -> bytes:
-        """A chunk with its sender and its number on the link."""
+        """A chunk with its sender, its number on the link, its history and its batch."""
         number = self.sent.get(target, 0)
         self.sent[target] = number + 1
-        return _ENVELOPE.pack(CHUNK_FORMAT, shard, number) + chunk
+        since_ms = max((at_ms for at_ms, _ in self.renewals), default=0)
+        return _ENVELOPE.pack(CHUNK_FORMAT, shard, number, since_ms, self.batch) + chunk
 
     def take(self, values: Sequence[bytes]) -> list[tuple[int, bytes]]:
         """Senders and chunks without repeats. InputLost where one is missing."""
         arrived = []
         for value in values:
-            form, source, number = _ENVELOPE.unpack_from(value)
+            (form,) = _FORMAT.unpack_from(value)
             if form != CHUNK_FORMAT:
                 raise StateFormatError("A chunk in the transit topic", form, CHUNK_FORMAT)
+            _, source, number, since_ms, batch = _ENVELOPE.unpack_from(value)
+            if self._is_lost(since_ms, batch):
+                continue
             expected = self.taken.get(source, 0)
             if number > expected:
                 raise InputLost(
@@ -119,6 +133,10 @@ class Links:
                 self.taken[source] = number + 1
                 arrived.append((source, value[_ENVELOPE.size :]))
         return arrived
+
+    def _is_lost(self, since_ms: int, batch: int) -> bool:
+        """Whether a batch of this history is none that the checkpoint knows."""
+        return any(since_ms < at_ms and batch >= first for at_ms, first in self.renewals)
 
 
 class ExchangeCore(Core):
@@ -144,6 +162,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         links, _, text = row.core.partition("\n")
         core = super().take(key, row._replace(core=text))
         core.links = Links.from_json(links or "[[],[]]")
+        core.links.renewals, core.links.batch = self.plan.renewals, self.context.batch
         return core
 
     def restored(self, key: int, row: StateRow) -> ExchangeCore:

@@ -42,8 +42,8 @@ class Plan:
     their input record; ``progress``: the topic of progress marks, "" for none. ``decided``: the
     fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``part_records_max``,
     ``part_bytes_max``: a transaction of the sink's takes about so much.
-    ``renewed_ms``: keys that began before have a new incarnation, which begins then; decided by the
-    driver (`streaming.service.histories`).
+    ``renewals``: when all keys got a new incarnation, and the first batch after that, as the
+    checkpoint was older than its output; decided by the driver (`streaming.service.histories`).
     """
 
     discipline: ClassVar[str]
@@ -69,8 +69,13 @@ class Plan:
     compression: str = ""
     part_records_max: int = 1_000_000
     part_bytes_max: int = 64 * 2**20
-    renewed_ms: int = 0
+    renewals: tuple[tuple[int, int], ...] = ()
     producer: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def renewed_ms(self) -> int:
+        """Keys that began before have a new incarnation, which begins then; 0 for none."""
+        return max((at_ms for at_ms, _ in self.renewals), default=0)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -95,9 +100,8 @@ class Plan:
         values = {**self.decisions(), **decisions}
         headers = Headers(values["header_prefix"])
         decided = {name: values[name] for name in self.decided}
-        return replace(
-            self, headers=headers, renewed_ms=values.get("renewed_ms", self.renewed_ms), **decided
-        )
+        renewals = tuple((at_ms, batch) for at_ms, batch in values.get("renewals", self.renewals))
+        return replace(self, headers=headers, renewals=renewals, **decided)
 
     def delivers_to(self, topic: str) -> bool:
         """Whether what is written to a topic are deliveries."""

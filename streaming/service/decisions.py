@@ -63,9 +63,9 @@ class Decisions:
 
     ``planned``: the batch that was planned and not done when it started, -1 for none. ``entries``:
     standing decisions, each with the batch from which they hold, in order. ``found``: a batch (its
-    number, and what the offset log has of it, hashed), and its findings. ``renewed_ms``: since when
-    all keys have a new incarnation; 0 where they never got one. ``schemas``: of values, packed, by
-    their ids (`streaming.service.schemas`); written with the next findings.
+    number, and what the offset log has of it, hashed), and its findings. ``renewals``: when all
+    keys got a new incarnation, each time with the first batch after that. ``schemas``: of values,
+    packed, by their ids (`streaming.service.schemas`); written with the next findings.
     """
 
     def __init__(self, checkpoint: BatchCheckpoint) -> None:
@@ -73,7 +73,7 @@ class Decisions:
         self.planned = checkpoint.batch_in_doubt()
         kept = checkpoint.decisions()
         self.entries: list[tuple[int, Values]] = [tuple(each) for each in kept.get("standing", [])]
-        self.renewed_ms: int = kept.get("renewed_ms", 0)
+        self.renewals: list[tuple[int, int]] = [tuple(each) for each in kept.get("renewals", [])]
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
         self.schemas: dict[str, str] = kept.get("schemas", {})
 
@@ -88,12 +88,12 @@ class Decisions:
         self._write()
         return new
 
-    def renew(self, now_ms: int) -> None:
-        """Give all keys a new incarnation from now on, also in a batch that was planned.
+    def renew(self, now_ms: int, batch: int) -> None:
+        """Give all keys a new incarnation from this batch on, also where it was planned before.
 
         What others wrote of the batches that come now may have had other content.
         """
-        self.renewed_ms = now_ms
+        self.renewals.append((now_ms, batch))
         known = [values for first, values in self.entries if first <= self.planned]
         if known:
             self.entries = [(self.planned, self._renewed(known[-1]))]
@@ -123,13 +123,14 @@ class Decisions:
         return batch, _hash(self.checkpoint.logged(batch))
 
     def _write(self) -> None:
-        values = {"standing": self.entries, "found": self.found, "renewed_ms": self.renewed_ms}
+        values: Values = {"standing": self.entries, "found": self.found, "renewals": self.renewals}
         if self.schemas:
             values["schemas"] = self.schemas
         self.checkpoint.write_decisions(values)
 
     def _renewed(self, values: Values) -> Values:
-        return {**values, "renewed_ms": self.renewed_ms} if self.renewed_ms else values
+        renewals = {"renewals": [[*each] for each in self.renewals]} if self.renewals else {}
+        return {**values, **renewals}
 
 
 def same_input(digest: str, logged: bytes) -> bool:

@@ -5,27 +5,54 @@ written from it. Its next batches have numbers that were used before, for other 
 them for written loses that input, and who does not repeats output. So the service stops, and says
 so. With ``--accept-repeats`` it goes on: the progress of the lost batches is taken back, and all
 keys get new incarnations.
+
+A batch that was planned, and cannot be repeated since its input is gone, is planned anew with
+``--accept-lost-input``. Where some of it may have been written, that is another history, too.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streaming.disciplines.plan import Plan
+from streaming.errors import InputLost
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.decisions import Decisions, same_input
 from streaming.sink import failures
 from streaming.sink.progress import NOTHING, BatchProgress
 from streaming.sink.writer import make_producer
+from streaming.source.losses import OPTION, STOPPED, said
+from streaming.source.planned import lost_of_planned
 
 if TYPE_CHECKING:
     from streaming.sink.producer import BatchProducer
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How state partitions stand to a checkpoint.
+
+    ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
+    of the batch in doubt. ``written``: those that wrote all of it. ``unknown``: those of which
+    nobody can tell.
+    """
+
+    behind: dict[int, int] = field(default_factory=dict)
+    begun: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+
+
 def settle(
-    plan: Plan, checkpoint: Checkpoint, say: Callable[..., None], *, accept_repeats: bool
+    plan: Plan,
+    checkpoint: Checkpoint,
+    say: Callable[..., None],
+    *,
+    accept_repeats: bool,
+    accept_lost_input: bool = False,
 ) -> None:
     """See that the checkpoint is whole, and of one history with Kafka's progress.
 
@@ -38,20 +65,27 @@ def settle(
     query = checkpoint.query()
     if not query:
         return
-    if plan.delivery != "exactly-once":
-        if accept_repeats:  # there is no progress that could tell
-            _renew(checkpoint)
-        return
-    behind, in_doubt = _lost(plan, checkpoint, query)
+    is_exact = plan.delivery == "exactly-once"
+    standing = _compared(plan, checkpoint, query) if is_exact else Standing()
     if not accept_repeats:
-        for partition, batch in behind.items():
+        for partition, batch in standing.behind.items():
             raise failures.behind(plan, partition, batch)
+    may_be_written = bool(standing.begun or standing.written or standing.unknown) or not is_exact
+    is_planned_anew = accept_lost_input and _plan_anew(
+        plan, checkpoint, say, may_be_written=may_be_written and not accept_repeats
+    )
+    if not accept_repeats:
         return
-    if behind:
-        _renew(checkpoint)
+    # What was begun gives something else now, or its progress would not have to be taken back. And
+    # at-least-once there is no progress that could tell.
+    renewed = standing.behind or standing.begun or (is_planned_anew and may_be_written)
+    if renewed or not is_exact:
+        checkpoint.forget_later_state()
+        # The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
+        Decisions(checkpoint).renew(round(time.time() * 1000), checkpoint.done() + 1)
     # With new incarnations no part of a batch is as another partition may have written it.
-    lost = range(plan.state_partitions + 1) if behind else in_doubt
-    for partition in lost:
+    lost = range(plan.state_partitions + 1) if renewed else standing.unknown
+    for partition in lost if is_exact else ():
         _take_back(make_producer(plan, partition), query, checkpoint)
     if lost:
         say(
@@ -61,6 +95,37 @@ def settle(
             level="warning",
             pipeline=plan.pipeline,
         )
+
+
+def _plan_anew(
+    plan: Plan, checkpoint: Checkpoint, say: Callable[..., None], *, may_be_written: bool
+) -> bool:
+    """Forget the batch in doubt if its input is gone; whether it is.
+
+    InputLost where nobody accepted that what is left of it is delivered once more.
+    """
+    batch = checkpoint.batch_in_doubt()
+    if batch < 0:
+        return False
+    losses = lost_of_planned(plan, checkpoint.ends(batch - 1), checkpoint.ends(batch))
+    if not losses:
+        return False
+    if may_be_written:
+        raise InputLost(
+            f"Input is lost: {said(losses)}. Batch {batch}, which was planned with it, or some of "
+            "it, may have been written before the last stop.",
+            STOPPED,
+            f"Start with {OPTION} and --accept-repeats: what is left of the batch is read again, "
+            "and delivered once more under new incarnations (docs/backup.md).",
+        )
+    checkpoint.forget_planned()
+    say(
+        f"{plan.pipeline}: batch {batch} is planned anew, as input is lost: {said(losses)}.",
+        event="lost-input",
+        level="warning",
+        pipeline=plan.pipeline,
+    )
+    return True
 
 
 def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
@@ -74,33 +139,24 @@ def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
         )
 
 
-def _lost(plan: Plan, checkpoint: Checkpoint, query: str) -> tuple[dict[int, int], list[int]]:
-    """Return the batches of state partitions that the checkpoint does not know, by partition.
-
-    And partitions that may have written the batch in doubt, or a part of it, and nobody can tell.
-    """
-    is_in_doubt = checkpoint.batch_in_doubt() >= 0
-    behind, in_doubt = {}, []
+def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
+    """Read the progress of all state partitions, and compare it with the checkpoint."""
+    batch = checkpoint.batch_in_doubt()
+    standing = Standing()
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         producer = make_producer(plan, partition)
         with producer.errors("read its progress"):
             progress = BatchProgress.from_text(*producer.progress())
         if progress is None or progress.query != query:
-            in_doubt += [partition] if is_in_doubt else []
+            if batch >= 0:
+                standing.unknown.append(partition)
         elif not _is_known(progress, checkpoint):
-            behind[partition] = progress.batch
+            standing.behind[partition] = progress.batch
         elif progress.part is not None:
-            in_doubt.append(partition)
-    return behind, in_doubt
-
-
-def _renew(checkpoint: Checkpoint) -> None:
-    """Go on as another history: what was written behind the checkpoint keeps its names.
-
-    The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
-    """
-    checkpoint.forget_later_state()
-    Decisions(checkpoint).renew(round(time.time() * 1000))
+            standing.begun.append(partition)
+        elif progress.batch == batch and progress.digest != NOTHING:
+            standing.written.append(partition)
+    return standing
 
 
 def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:

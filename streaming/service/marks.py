@@ -113,7 +113,7 @@ class MarksWriter:
         self.checkpoint = checkpoint
         self.progress = progress
         self.say = say
-        self._figures_lost = not progress.shards and bool(checkpoint.ends_done())
+        self._figures_lost = not progress.shards and checkpoint.done() >= 0
         self._done: Done | None = None
         self._ending = threading.Event()
         self._refused = False

@@ -16,13 +16,12 @@ from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.kafka.registry import Registry
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.decisions import Decisions
 from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.marks import MarksWriter
 from streaming.service.offsets import Through, TransitCleaner
-from streaming.service.planning import make_plan
+from streaming.service.planning import kept_partitions, make_plan
 from streaming.service.query import Carrier, Progress, build
 from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
@@ -98,8 +97,14 @@ class Pipeline:
     def start(self) -> None:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan, settings = self._plan(), self.config.pipelines[self.name]
-        accept = self.accept_repeats and self.starts == 0
-        settle(plan, self.checkpoint, self.say, accept_repeats=accept)
+        is_first = self.starts == 0
+        settle(
+            plan,
+            self.checkpoint,
+            self.say,
+            accept_repeats=self.accept_repeats and is_first,
+            accept_lost_input=self.accept_lost_input and is_first,
+        )
         for name in self.checkpoint.remove_damaged_figures():
             self.say(
                 f"{self.name}: {name} was damaged, and is removed: it has only figures, which are "
@@ -127,8 +132,13 @@ class Pipeline:
         )
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress)
-        if self.accept_lost_input and self._accepted is None:
-            self._accepted = Acceptance({*plan.reads}, self._say_lost)
+        if self._accepted is None:
+            # With repeats those of transit: there the service itself deleted what lost batches had
+            # read. Where it was more, a chunk's number tells.
+            transit = {settings.transit_topic} - {None}
+            repeats = transit if self.accept_repeats else set()
+            accepted = {*plan.reads} if self.accept_lost_input else repeats
+            self._accepted = Acceptance(accepted, self._say_lost)
         self.source = source_of(self.session, plan, limits, self._accepted)
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
@@ -165,29 +175,13 @@ class Pipeline:
                     pipeline=self.name,
                 )
         written = [name for name in settings.written.values() if SUBSCRIBER not in name]
-        partitions = self._spread(topics.partitions(self.config, written))
+        partitions = kept_partitions(
+            self.checkpoint, topics.partitions(self.config, written), self.say
+        )
         new_topics = {}
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
         return make_plan(self.config, self.name, identity, partitions, new_topics)
-
-    def _spread(self, partitions: dict[str, int]) -> dict[str, int]:
-        """Return over how many partitions the keys of each topic are spread: as before.
-
-        A topic may have been given partitions since; keys that moved would be read in two places.
-        """
-        known = Decisions(self.checkpoint).last().get("partitions", {})
-        kept = {name: min(count, known.get(name, count)) for name, count in partitions.items()}
-        for name, count in kept.items():
-            if count < partitions[name]:
-                self.say(
-                    f"{self.name}: {name} has {partitions[name]} partitions now. Its keys stay in "
-                    f"the first {count}, where they are read; for more, write to another topic.",
-                    event="partitions-kept",
-                    level="warning",
-                    pipeline=self.name,
-                )
-        return kept
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

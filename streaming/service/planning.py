@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streaming.config import Config
@@ -10,7 +10,8 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
-from streaming.service.checkpoint import Identity
+from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.decisions import Decisions
 from streaming.storage.files import folder_of
 
 
@@ -51,3 +52,25 @@ def make_plan(
     }
     with config.faults_of(name):
         return DISCIPLINES[settings.discipline].plan(settings, identity.own, common)
+
+
+def kept_partitions(
+    checkpoint: Checkpoint, partitions: Mapping[str, int], say: Callable[..., None]
+) -> dict[str, int]:
+    """Return over how many partitions the keys of each topic are spread: as before.
+
+    A topic may have been given partitions since; keys that moved would be read in two places.
+    """
+    name = checkpoint.pipeline
+    known = Decisions(checkpoint).last().get("partitions", {})
+    kept = {topic: min(count, known.get(topic, count)) for topic, count in partitions.items()}
+    for topic, count in kept.items():
+        if count < partitions[topic]:
+            say(
+                f"{name}: {topic} has {partitions[topic]} partitions now. Its keys stay in the "
+                f"first {count}, where they are read; for more, write to another topic.",
+                event="partitions-kept",
+                level="warning",
+                pipeline=name,
+            )
+    return kept

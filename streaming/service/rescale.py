@@ -258,5 +258,6 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
         )
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     new.write_waiting(moved.waiting)
-    new.write_decisions({"renewed_ms": old.decisions().get("renewed_ms", 0)})
+    # Another query counts its batches anew, after all that the old one had.
+    new.write_decisions({"renewals": [(ms, 0) for ms, _ in old.decisions().get("renewals", [])]})
     new.write_status({**status, "batch": 0, "at": at, "shards": shards})

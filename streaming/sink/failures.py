@@ -131,6 +131,6 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         "the partitions of a topic or the compression were changed meanwhile.",
         "Nothing more of it was written.",
         "Set back what was changed, and let the service finish the batch; change it then. Or start "
-        "with --accept-repeats: the batch is written again from its beginning, with the same (key, "
-        "incarnation, sequence).",
+        "with --accept-repeats: the batch is written again from its beginning, under new "
+        "incarnations.",
     )

@@ -18,7 +18,8 @@ GO_ON = (
     "is there is then read again)."
 )
 CANNOT_REPEAT = (
-    "A batch that was under way cannot be repeated without it: start with a new checkpoint folder."
+    f"A batch that was under way cannot be repeated without it: start with {OPTION}, and it is "
+    "planned anew from what is there."
 )
 PLACES_MAX = 3
 """So many partitions are named; what happened to one mostly happened to others, too."""

@@ -92,6 +92,11 @@ class SparkFiles:
             if is_file and (state_version(name.rpartition("/")[2]) or 0) > version:
                 self._remove_logged(name)
 
+    def forget_planned(self) -> None:
+        """Remove the batch in doubt from the log, and its state: another one takes its number."""
+        self._remove_logged(f"offsets/{self.batch_in_doubt()}")
+        self.forget_later_state()
+
     def sync_logs(self) -> None:
         """Have the disk write Spark's logs, before the batch that they plan runs.
 
@@ -136,14 +141,19 @@ class SparkFiles:
         for each in (name, f"{folder}{slash}.{last}.crc"):
             self._files.remove(each)
 
-    def ends_done(self) -> list[Any]:
-        """Return the ends, as JSON had them, of the last batch that is done; one of each source."""
-        batch = self._last("commits")
+    def ends(self, batch: int) -> dict[str, Any]:
+        """Return where a planned batch ends, of all sources together; nothing for no batch.
+
+        (`streaming.source.positions`)
+        """
         if batch < 0:
-            return []
+            return {}
         lines = self._files.read(f"offsets/{batch}").decode().splitlines()
         # a version, then Spark's own; a line for each source follows, "-" for none
-        return [json.loads(line) for line in lines[2:] if line != "-"]
+        sources = [json.loads(line) for line in lines[2:] if line != "-"]
+        return {
+            name: of for each in sources if isinstance(each, dict) for name, of in each.items()
+        }  # ticks are numbers
 
     def _last(self, log: str) -> int:
         names = (name.rpartition("/")[2] for name, _ in self._files.names(log))

@@ -3,6 +3,8 @@
 The operator is the real one, on real packs; only Spark and Kafka are left out.
 """
 
+from dataclasses import replace
+
 from streaming.arrow.ipc import from_ipc
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator, spread_rows
@@ -33,6 +35,7 @@ class Floor(InMemory):
             for row in spread_rows(table, self.plan, self.route).to_pylist():
                 packs.setdefault(row["shard"], []).append(row["rows"])
         self.now_ms += self.rng.randrange(1, 50)
+        self.operator.context = replace(self.operator.context, batch=self.batches)
         self.batches += 1
         for key, given in packs.items():
             self.step(key, given)

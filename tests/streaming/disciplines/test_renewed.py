@@ -65,7 +65,8 @@ def test_numbers_begin_again(made):
         stage.batch()
     before = numbers(stage.topics)
     renewed_ms = stage.now_ms + 5
-    stage.plan = stage.operator.plan = replace(stage.operator.plan, renewed_ms=renewed_ms)
+    renewals = ((renewed_ms, stage.batches),)
+    stage.plan = stage.operator.plan = replace(stage.operator.plan, renewals=renewals)
     stage.run()
     after = numbers(stage.topics)
     assert {key for key, _ in before} & {key for key, since in after if since == renewed_ms}

@@ -164,10 +164,13 @@ def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic
     again = Writer(plan, 0)
     assert not again.begin_session(context)
     assert again.part == part
-    told = {"batch_in_doubt": 0, "planned": 0, "done": -1, "query": "q"}
+    told = {"batch_in_doubt": 0, "planned": 0, "done": -1, "query": "q", "decisions": {}}
+    decided = []
     checkpoint = SimpleNamespace(
         lockable=False,
         logged_if_kept=lambda _batch: None,
+        forget_later_state=lambda: None,
+        write_decisions=decided.append,
         **{name: lambda value=value: value for name, value in told.items()},
     )
     for accepted, found in ((False, part), (True, None)):
@@ -175,6 +178,7 @@ def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic
         again = Writer(plan, 0)
         assert not again.begin_session(context)
         assert again.part == found
+    assert [batch for _, batch in decided[-1]["renewals"]] == [0], "it may give something else now"
 
 
 def test_a_session_waits_for_what_another_one_left_open(plan):

@@ -1,0 +1,44 @@
+"""Whether a batch that was planned can still be read."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from streaming.source.losses import Loss
+from streaming.source.positions import Position, begin_of, logs_in, offsets_in, position
+from streaming.source.reader import LOOK_SECONDS, LOOKS, Inputs
+from streaming.source.watching import TopicWatch
+from streaming.wire.brokers import Brokers
+
+if TYPE_CHECKING:
+    from streaming.disciplines.plan import Plan
+
+
+def lost_of_planned(plan: Plan, begin: Position, end: Position) -> list[Loss]:
+    """Return what is no longer there of a batch that goes on from ``begin`` and has this end.
+
+    ``begin`` is empty for a first batch. KafkaUnavailable where brokers do not answer. A new leader
+    may know less for a moment, so it is asked again.
+    """
+    topics = {topic: number for number, topic in enumerate(sorted(offsets_in(end)))}
+    inputs = Inputs(topics=topics, properties=plan.producer)
+    first = position(begin_of(begin, end), logs_in(begin) or logs_in(end))
+    brokers = Brokers(inputs.settings().connection)
+    try:
+        with inputs.errors("did not tell how much there is", brokers):
+            watch = TopicWatch(brokers, topics)
+            for _ in range(LOOKS):
+                losses = _losses(watch, first) or _losses(watch, end)
+                if not losses:
+                    break
+                time.sleep(LOOK_SECONDS)
+    finally:
+        brokers.close()
+    return losses
+
+
+def _losses(watch: TopicWatch, read: Position) -> list[Loss]:
+    watch.look_closely()
+    found = watch.look(read)
+    return [] if found is None else found[1]

@@ -1,0 +1,78 @@
+"""An older checkpoint goes on under a new incarnation, beside what lost batches left in transit."""
+
+import random
+from collections import Counter, defaultdict
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.route import first_ingress, route
+
+from streaming.disciplines.groups.plan import NetworkPlan
+from tests.seeds import seeds
+from tests.streaming.disciplines.multicast.floors import floor_for
+from tests.streaming.exchange_harness import Floor, exchange_plan, given_topics
+from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.multicast_worlds import random_multicasts
+
+
+def network(seed):
+    world = random_groups(seed, commands=0, steps=60)
+    members = {name: tuple(sorted(some)) for name, some in world.configured.items()}
+    plan = exchange_plan(NetworkPlan, groups=members, nodes=3)
+    plan = replace(plan, ingress=first_ingress(plan))
+    return Floor(plan, NetworkOperator(plan), route(plan), given_topics(world), seed)
+
+
+def clock(seed):
+    return floor_for(random_multicasts(seed, steps=60, commands=0, order="clock"), seed)
+
+
+def counter(seed):
+    return floor_for(random_multicasts(seed, steps=60, commands=0, order="counter"), seed)
+
+
+def delivered(records):
+    """How often each key got each content from each sender."""
+    found = Counter()
+    for record in records:
+        headers = dict(record.headers)
+        found[record.key, headers.get("sender", headers.get("from")), record.value] += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+@pytest.mark.parametrize("made", [network, clock, counter])
+def test_what_lost_batches_sent_between_shards_is_passed_over(made, seed):
+    """Also where the same input falls into other batches, and where it happens again."""
+    rng, undisturbed, floor = random.Random(seed), made(seed), made(seed)
+    undisturbed.run()
+    lost, renewals = [], []
+    for _ in range(2):
+        for _ in range(rng.randrange(1, 6)):
+            floor.batch()
+        kept = floor.read.copy(), deepcopy(floor.states), floor.batches
+        ends = {place: len(there) for place, there in floor.topics.records.items()}
+        for _ in range(rng.randrange(1, 6)):
+            floor.batch()
+        lost += [
+            record
+            for place, there in floor.topics.records.items()
+            if place[0] == "out"
+            for record in there[ends.get(place, 0) :]
+        ]
+        floor.read, floor.states, floor.batches = kept
+        floor.now_ms += 5
+        renewals.append((floor.now_ms, floor.batches))
+        floor.plan = floor.operator.plan = replace(floor.operator.plan, renewals=tuple(renewals))
+    floor.run()
+    gone = Counter((record.partition, record.offset) for record in lost)
+    own = [each for each in floor.topics.all("out") if (each.partition, each.offset) not in gone]
+    assert delivered(own) == delivered(undisturbed.topics.all("out"))
+    sequences = defaultdict(list)
+    for record in floor.topics.all("out"):
+        headers = dict(record.headers)
+        sequences[record.key, headers["incarnation"]].append(int(headers["sequence"]))
+    for name, numbers in sequences.items():
+        assert numbers == [*range(len(numbers))], name
