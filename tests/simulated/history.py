@@ -37,6 +37,7 @@ class History:
 
     By default all of them. ``aim``: what it must have, whatever the seed says. ``may_end``: what the
     service may end with, by what was done to it; ``must_end``: what it has to end with.
+    ``repeats``: somebody accepted them.
     """
 
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
@@ -70,6 +71,7 @@ class History:
         self.healed = self.finished = False
         self.heal_at = self.span + HEALED_SECONDS
         self.may_end, self.must_end = set(), ""
+        self.repeats = False
 
     def _aimed(self, wanted, rng):
         """One of all kinds of faults, whose text matches a regular expression."""

@@ -46,7 +46,26 @@ def faults_of(history):
         faults.append(f"it went on, without {history.must_end}")
     read = history.read() if "InputLost" in history.may_end else None
     records = committed(history.kafka, read)
+    if history.repeats:
+        return faults + repeated(history, committed(history.kafka))
     return faults + history.pipeline.faults_of(records, history.finished)
+
+
+def repeated(history, records):
+    """Where repeats were accepted: each name is one delivery's, and of channels none is left out."""
+    faults, streams = [], {}
+    for record in records["out"]:
+        numbers = [int(record.header(name)[1]) for name in ("incarnation", "sequence")]
+        streams.setdefault((record.key, numbers[0]), []).append(numbers[1])
+    for name, numbers in streams.items():
+        if numbers != [*range(len(numbers))]:
+            faults.append(f"{name} has the sequences {numbers}")
+    if history.finished and history.discipline == "channel" and not history.may_end & {"InputLost"}:
+        wanted, _ = model(records["in"])
+        got = {(record.key, record.value) for record in records["out"]}
+        missing = {(key, value) for key, values in wanted.items() for value in values} - got
+        faults += [f"{sorted(missing)} were not delivered"] if missing else []
+    return faults
 
 
 def channel_faults(records, finished):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.simulated.spark import LOST, REPEATS
+
 HOUR = 3_600.0
 
 
@@ -149,6 +151,37 @@ def restore_backup(history, rng):
     return f"a checkpoint of {seconds:.1f} s ago is restored", act
 
 
+def restored_and_accepted(history, rng):
+    """The same, and whoever looks after it accepts repeats."""
+    text, act = restore_backup(history, rng)
+
+    def accept():
+        if history.storage.query():
+            history.repeats = True
+            history.service.accepts |= {REPEATS}
+            act()
+
+    return f"{text}, repeats are accepted", accept
+
+
+def lost_and_accepted(history, rng):
+    """The service dies, Kafka deletes input, and both options are given."""
+    partition, share = rng.randrange(2), rng.choice([0.5, 1.0])
+
+    def act():
+        if not history.storage.query():
+            return
+        for process in history.service.processes():
+            process.kill()
+        log = history.kafka.logs["in", partition]
+        log.delete_before(round(log.end * share))
+        history.repeats = True
+        history.may_end |= {"CheckpointBehind", "InputLost"}
+        history.service.accepts |= {REPEATS, LOST}
+
+    return f"records of in-{partition} are gone, which is accepted", act
+
+
 def retention(history, rng):
     """Kafka deletes records of an input, read or not."""
     partition, share = rng.randrange(2), rng.random()
@@ -235,5 +268,5 @@ OUTAGES = (
     *(away, cut_off, cut_off, cut_off_with_us, denied, disk_full, disk_full),
     *(power_cut, power_cut, clock_jump, another_copy, another_copy),
     *(restore_backup, restore_backup, retention, unclean_election, made_again),
-    *(damaged_file, kill_syncing),
+    *(damaged_file, kill_syncing, restored_and_accepted, lost_and_accepted),
 )

@@ -126,6 +126,12 @@ def whoever_wrote_since_a_part_is_passed_over(put):
     put(Writer, "_renew_session", lambda self, _context, _part: self.producer.begin_session())
 
 
+@plant_in(needs="repeats are accepted")
+def keys_go_on_after_repeats_were_accepted(put):
+    """What is repeated has the numbers of what was lost."""
+    put(Decisions, "renew", lambda self, _now_ms, _batch: None)
+
+
 # --- Two copies ---
 
 

@@ -24,6 +24,7 @@ from streaming.service.histories import settle
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.claim import Claim
 from streaming.sink.sink import Sink
+from streaming.source.losses import Acceptance
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
 from streaming.spark.failures import as_sequencer_error
 from tests.simulated.storage import GroupState
@@ -35,6 +36,7 @@ LEFT_SECONDS = 3.0
 RESTART_SECONDS = 2.0
 TICK_SECONDS = 2.0
 TRIGGER_SECONDS = 0.2
+REPEATS, LOST = "repeats", "lost input"
 
 
 class TaskFailed(Exception):  # noqa: N818  (as Spark says it)
@@ -46,13 +48,15 @@ class Service:
 
     ``driver``: the newest. ``ended``: why the last one ended for good. ``clock_s``: how far the
     clocks of its machine are off. ``restart_seconds``: until another driver takes the place of one
-    that died. ``newcomers``: what is to be done to new workers.
+    that died. ``newcomers``: what is to be done to new workers. ``accepts``: options that the next
+    start is given, as to repeats and lost input; it is given them again where it does not get far.
     """
 
     driver = ended = first_failure = None
     batches = starts = restarts = 0
     clock_s = 0.0
     restart_seconds = RESTART_SECONDS
+    accepts = frozenset()
 
     def __init__(self, world, kafka, pipeline, storage):
         self.world, self.kafka, self.plan = world, kafka, pipeline.plan
@@ -108,7 +112,7 @@ class Driver(Process):
         self.clock_s = service.clock_s
         self.workers = {"source": [], "operator": [], "sink": []}
         self.pipes = []
-        self.fences, self.claim = Fences(), None
+        self.fences, self.claim, self.accepted = Fences(), None, None
         self.at_death.append(self._died)
         self.works = True
         self.said, self.alike = "", 0
@@ -152,7 +156,17 @@ class Driver(Process):
         """What `streaming.service.pipeline.Pipeline.start` does; the carrier of a new query."""
         storage = self.storage
         self._next_batch()
-        settle(plan, storage, lambda text, **_more: self.world.note(text), accept_repeats=False)
+        accepts = self.service.accepts
+        settle(
+            plan,
+            storage,
+            lambda text, **_more: self.world.note(text),
+            accept_repeats=REPEATS in accepts,
+            accept_lost_input=LOST in accepts,
+        )
+        if accepts:
+            self.accepted = Acceptance({*plan.reads} if LOST in accepts else set(), self.world.note)
+            self.service.accepts = frozenset()
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
@@ -169,7 +183,7 @@ class Driver(Process):
         topics = {topic: number for number, topic in enumerate(plan.reads)}
         inputs = Inputs(topics=topics, properties=plan.producer)
         records_max = self.world.rng.choice([0, 0, 5, 20])
-        reader = KafkaReader(inputs, Limits(records_max), plan.state_partitions)
+        reader = KafkaReader(inputs, Limits(records_max), plan.state_partitions, self.accepted)
         batch, start = self._next_batch()
         start = reader.first() if start is None else start
         idle_since = self.world.now

@@ -79,6 +79,21 @@ class Storage:
         self._need_disk()
         self.kept = json.dumps(values)
 
+    def ends(self, batch):
+        """Where a planned batch ends."""
+        return self.offsets[batch][0] if batch >= 0 else {}
+
+    def forget_planned(self):
+        """Another batch takes the number of the one in doubt."""
+        del self.offsets[self.batch_in_doubt()]
+        self.forget_later_state()
+
+    def forget_later_state(self):
+        """Remove the state behind the last batch that is done."""
+        for partition, version in [*self.state]:
+            if version > self.done() + 1:
+                del self.state[partition, version]
+
     def mend(self):
         """Remove the last entries of the logs where they are torn; their names."""
         logs = {"named": self.named, "offsets": self.offsets, "commits": self.commits}

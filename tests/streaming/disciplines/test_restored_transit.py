@@ -6,9 +6,9 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
+
 from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.groups.network.route import first_ingress, route
-
 from streaming.disciplines.groups.plan import NetworkPlan
 from tests.seeds import seeds
 from tests.streaming.disciplines.multicast.floors import floor_for
