@@ -162,6 +162,7 @@ def test_what_kafka_refuses_is_rejected_and_the_job_goes_on(broker, topic_prefix
 def test_what_is_refused_in_a_later_part_of_a_batch(broker, topic_prefix, tmp_path):
     """Each record is a transaction: those before it are committed when it is refused."""
     world = Refusals(broker, topic_prefix, tmp_path)
+    run_once(world.config)  # makes the topics that are missing
     sent = world.send_what_is_refused()
     said = run_once(world.config, within="tests.faults.small_parts:plans")
     assert "for good" in said
