@@ -132,13 +132,8 @@ class Pipeline:
         )
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress)
-        if self._accepted is None:
-            # With repeats those of transit: there the service itself deleted what lost batches had
-            # read. Where it was more, a chunk's number tells.
-            transit = {settings.transit_topic} - {None}
-            repeats = transit if self.accept_repeats else set()
-            accepted = {*plan.reads} if self.accept_lost_input else repeats
-            self._accepted = Acceptance(accepted, self._say_lost)
+        if self.accept_lost_input and self._accepted is None:
+            self._accepted = Acceptance({*plan.reads}, self._say_lost)
         self.source = source_of(self.session, plan, limits, self._accepted)
         frame = build(self.source, plan)
         trigger_ms = 0 if self.once else self.config.service.trigger.ms
