@@ -5,7 +5,6 @@ import random
 import threading
 import time
 import uuid
-from collections import deque
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer
@@ -24,7 +23,6 @@ COMMANDS_EVERY = 6
 SOME = {"channel": 2, "groups": 20, "multicasts": 5}
 """Of each channel, and of each pipeline, in a turn."""
 WAITING_BYTES = 40_000
-LAST_DELIVERIES = 300
 
 
 class Traffic:
@@ -139,10 +137,7 @@ class Traffic:
 
 
 class Deliveries:
-    """Reads all outputs, in a thread; knows when the first came of what was sent since a moment.
-
-    And how long the last deliveries took.
-    """
+    """Reads all outputs, in a thread; knows when the first came of what was sent since a moment."""
 
     def __init__(self, traffic):
         self.names = {each["output"]: name for name, each in traffic.pipelines.items()}
@@ -156,7 +151,6 @@ class Deliveries:
             }
         )
         self.watched = 0, {}
-        self.took_ms = deque(maxlen=LAST_DELIVERIES)
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._read, daemon=True)
 
@@ -178,10 +172,6 @@ class Deliveries:
         """When each pipeline delivered the first of it."""
         return dict(self.watched[1])
 
-    def taken_ms(self):
-        """How long each of the last deliveries took, from its sending."""
-        return [*self.took_ms]
-
     def missing(self):
         """Pipelines that delivered nothing of it yet."""
         return set(self.names.values()) - set(self.first())
@@ -191,8 +181,5 @@ class Deliveries:
             some = self.consumer.consume(1000, 0.1)
             since_ms, first = self.watched
             for message in some:
-                if message.error():
-                    continue
-                self.took_ms.append(time.time() * 1000 - message.timestamp()[1])
-                if message.timestamp()[1] >= since_ms:
+                if not message.error() and message.timestamp()[1] >= since_ms:
                     first.setdefault(self.names[message.topic()], time.time())

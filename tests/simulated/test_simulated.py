@@ -3,6 +3,7 @@
 import pytest
 
 from tests.simulated.judge import committed
+from tests.simulated.planting import Aim
 from tests.simulated.run import run
 
 SHORT = range(20)
@@ -13,6 +14,13 @@ def test_a_history_ends_with_everything_delivered_in_order(seed):
     faults, history = run(seed)
     assert not faults, "\n".join([*history.world.log, *faults])
     assert committed(history.kafka)["out"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("accepted", ["repeats are accepted", "gone, which is accepted"])
+def test_what_somebody_accepts_is_passed_over_and_has_names_of_its_own(seed, accepted):
+    faults, history = run(seed, aim=Aim(faults=accepted))
+    assert not faults, "\n".join([*history.world.log, *faults])
 
 
 def test_a_seed_decides_all_that_happens():

@@ -159,18 +159,6 @@ def test_what_kafka_refuses_is_rejected_and_the_job_goes_on(broker, topic_prefix
     assert code == 0, said
 
 
-def test_what_is_refused_in_a_later_part_of_a_batch(broker, topic_prefix, tmp_path):
-    """Each record is a transaction: those before it are committed when it is refused."""
-    world = Refusals(broker, topic_prefix, tmp_path)
-    run_once(world.config)  # makes the topics that are missing
-    sent = world.send_what_is_refused()
-    said = run_once(world.config, within="tests.faults.small_parts:plans")
-    assert "for good" in said
-    world.judge(*sent)
-    code, said = verify(world.config)
-    assert code == 0, said
-
-
 def test_one_subscriber_s_copy_is_an_event_and_all_copies_a_reject(broker, topic_prefix, tmp_path):
     """The name of one makes its copy too large; another message is too large for both."""
     topics = {"g": channel_topics(f"{topic_prefix}g.")}
