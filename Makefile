@@ -82,7 +82,7 @@ audit: ## known faults of what constraints.txt pins; asks PyPI (AUDIT="-s osv": 
 bench: $(READY) ## channels beside a stateless Spark copy at its best: rates, latency, start (25 minutes)
 	@$(BIN)/python bench/channels.py
 
-bench-peers: $(READY) ## channels beside Flink, Kafka Streams and plain Python (20 minutes; a JDK, Maven)
+bench-peers: $(READY) ## channels beside Flink, Kafka Streams and plain Python, in turns (an hour; a JDK, Maven)
 	@$(BIN)/python bench/compare.py
 
 bench-sink: $(READY) ## what the sink costs for a record, compressed and not (a minute)

@@ -1,102 +1,65 @@
-"""Channels beside other systems that keep state, all in one run on one broker: a table.
+"""Channels beside other systems that keep state, all on one broker: a table.
 
 Each job reads the same topic with two cores and ends when it has delivered everything; a checker
-judges each output. Everything is seen from outside, alike for all: how far a reader with
-`read_committed` gets, memory and CPU of the job's processes. Java 17 and Maven are needed; Maven
-fetches the others' libraries, once.
+judges each output. The jobs take turns, in each run another one begins, and before the first the
+broker has served one that does not count. Everything is seen from outside, alike for all: how far a
+reader with `read_committed` gets, memory and CPU of the job's processes. Ours is `sequencer run`
+with a file that says nothing of speed. At the end each job is given messages at a steady rate: how
+long each takes to a reader. Java 17 and Maven are needed; Maven fetches libraries, once.
 
     python bench/compare.py                # the whole
-    python bench/compare.py --scale 0.25 --intervals 2000   # the short form
+    python bench/compare.py --scale 0.25 --runs 1 --no-latency   # the short form
 """
 
-import argparse
 import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
 from channels import CHANNELS, disordered, machine, middle
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from harness import JOB, PARTITIONS, ROLES, create, fill, say, warm_broker
+from harness import (
+    PARTITIONS,
+    ROLES,
+    create,
+    fill,
+    in_order,
+    options,
+    read_latencies,
+    remove,
+    say,
+    send_paced,
+    warm_broker,
+)
 from peers import check
 from process_tree import watched
+from rivals import ENDLESS, JOBS, build, command
 
-from streaming.disciplines.source import BATCH_RECORDS
-from streaming.errors import SequencerError
-from streaming.kafka.jars import java
-
-PEERS = Path(__file__).with_name("peers")
 MESSAGES = 4_000_000
 LIMIT_SECONDS = 900
-JAVA_PROGRAMS = {"flink", "streams"}
+WARM_UP_SECONDS, RATE, SECONDS = 30, 5_000, 60
+STOP_SECONDS_MAX = 60
 LOOK_SECONDS = 0.1
-JVM = ("-Xmx1g", "-XX:+UseParallelGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-
-
-class Job(NamedTuple):
-    """One way to do it: how it is started, and what it guarantees."""
-
-    words: tuple[str, ...]
-    title: str
-    guarantee: str
-    state: str
-    ordered: bool = True
-
-    @property
-    def commits(self):
-        """Whether it commits at an interval that it is given."""
-        return self.words[0] in JAVA_PROGRAMS
-
-
-JOBS = {
-    "copy": Job(("job", "copy"), "Spark copy", "at-least-once, no order", "none", ordered=False),
-    "exactly-once": Job(("job", "exactly-once"), "**ours**", "exactly-once", "RocksDB, checkpoint"),
-    "at-least-once": Job(
-        ("job", "at-least-once"), "**ours**", "at-least-once", "RocksDB, checkpoint"
-    ),
-    "flink-rocksdb": Job(
-        ("flink", "FlinkPeer", "rocksdb", "array"), "Flink", "exactly-once", "RocksDB, checkpoint"
-    ),
-    "flink-rocksdb-entries": Job(
-        ("flink", "FlinkPeer", "rocksdb", "entries"),
-        "Flink, an entry for each held message",
-        "exactly-once",
-        "RocksDB, checkpoint",
-    ),
-    "flink-heap": Job(
-        ("flink", "FlinkPeer", "hashmap", "array"), "Flink", "exactly-once", "heap, checkpoint"
-    ),
-    "streams": Job(
-        ("streams", "StreamsPeer"), "Kafka Streams", "exactly-once", "RocksDB, changelog"
-    ),
-    "dictionaries": Job(
-        ("dictionaries",), "plain Python", "none: a crash loses what is held", "dictionaries"
-    ),
-}
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=1)
+    parser = options(__doc__, RATE, SECONDS)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of messages")
     parser.add_argument("--only", nargs="*", choices=JOBS, default=list(JOBS))
     parser.add_argument(
         "--intervals",
         nargs="*",
         type=int,
-        default=[1000, 2000, 5000],
+        default=[200, 2000],
         help="between two commits of Flink and Kafka Streams, in ms: each is measured with each",
     )
     parser.add_argument("--output", type=Path, default=Path("bench-peers.json"))
@@ -109,63 +72,46 @@ def main():
         for interval in (given.intervals if JOBS[name].commits else [None])
     ]
     rounds = max(1, round(MESSAGES * given.scale) // CHANNELS)
-    found = {"machine": machine(), "messages": rounds * CHANNELS, "jobs": {}}
+    found = {"machine": machine(), "messages": rounds * CHANNELS, "jobs": {}, "latency": {}}
     with warm_broker() as broker:
         say(f"writing {rounds * CHANNELS:,} messages")
         fill(broker.bootstrap, "input", disordered(rounds * CHANNELS, CHANNELS))
+        say(f"before the first: {measured(broker, *ways[-1], 'before', rounds)}")
         for run in range(given.runs):
-            for name, interval in ways:
+            for name, interval in in_turn(ways, run):
                 figures = measured(broker, name, interval, run, rounds)
-                way = f"{name} {interval or ''}".strip()
-                found["jobs"].setdefault(way, []).append(figures)
-                say(f"{way}: {figures}")
+                found["jobs"].setdefault(way_of(name, interval), []).append(figures)
+                say(f"{way_of(name, interval)}: {figures}")
+        for name, interval in [] if given.no_latency else ways:
+            if JOBS[name].lives:
+                figures = latency(broker, name, interval, given)
+                found["latency"][way_of(name, interval)] = figures
+                say(f"{way_of(name, interval)}: p50 and p99 {figures} ms")
     given.output.write_text(json.dumps(found, indent=1) + "\n")
     print("\n".join(table(found)))
 
 
-def build():
-    """Compile the Java programs; ends with a message where Java or Maven is missing."""
-    without = "Nothing was measured. Without the two that need it: --only " + " ".join(
-        name for name, job in JOBS.items() if not job.commits
-    )
-    try:
-        java()
-    except SequencerError as error:
-        sys.exit(f"{error}\n{without}")
-    maven = shutil.which("mvn")
-    if maven is None:
-        sys.exit(f"There is no mvn on the PATH: Flink and Kafka Streams need Maven.\n{without}")
-    say("compiling the programs for Flink and Kafka Streams")
-    command = [maven, "-q", "-B", "-f", str(PEERS / "pom.xml"), "package"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"Maven could not build bench/peers.\n{without}\n{done.stdout[-3000:]}")
+def in_turn(ways, run):
+    """The ways, another one first in each run: who comes first finds another machine."""
+    first = run * len(ways) // 3 % len(ways)
+    return [*ways[first:], *ways[:first]]
 
 
-def command(name, interval, bootstrap, output, count, folder):
-    """How a job is started."""
-    kind, *words = JOBS[name].words
-    if kind == "job":
-        limit = str(min(BATCH_RECORDS, count // 8))
-        options = ("--batch", limit, "--until", str(count))
-        return [sys.executable, str(JOB), *words, bootstrap, "input", output, *options]
-    if kind == "dictionaries":
-        return [sys.executable, str(PEERS / "dictionaries.py"), bootstrap, "input", output]
-    target = PEERS / kind / "target"
-    classes = os.pathsep.join((str(target / "classes"), str(target / "dependency" / "*")))
-    program, *settings = words
-    asked = (program, bootstrap, "input", output, str(count), folder, str(interval), *settings)
-    return [java(), *JVM, "-cp", classes, *asked]
+def way_of(name, interval):
+    """A job and its interval in words."""
+    return f"{name} {interval or ''}".strip()
 
 
 def measured(broker, name, interval, run, rounds):
     """The figures of one job, which commits every `interval` ms where it has one."""
     count, output = rounds * CHANNELS, f"{name}-{interval}-{run}"
-    create(broker.bootstrap, *(f"{output}{role}" for role in ROLES))
+    topics = [f"{output}{role}" for role in ROLES]
+    create(broker.bootstrap, *topics)
+    places = (broker.bootstrap, "input", output)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, Reach(broker, output) as reach:
         began = time.time() * 1000
         process = subprocess.Popen(
-            command(name, interval, broker.bootstrap, output, count, folder),
+            command(name, interval, places, count, folder),
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -173,15 +119,49 @@ def measured(broker, name, interval, run, rounds):
             with watched(process.pid, broker.pid) as watch:
                 process.wait(LIMIT_SECONDS)
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            end(process)
     assert process.returncode == 0, f"{name} failed"
     if JOBS[name].ordered:
         deliveries = check.read(broker.bootstrap, output, PARTITIONS)
         wrong = list(check.faults(deliveries, CHANNELS, rounds))
         assert not wrong, f"{name}: {wrong}"
+    remove(broker.bootstrap, *topics)
     return figures(reach.turns, count, began, watch)
+
+
+def latency(broker, name, interval, given):
+    """p50 and p99 in ms from producing to reading, at a steady rate, after WARM_UP_SECONDS."""
+    topic, output = (f"{part}-{name}-{interval}" for part in ("paced", "ordered"))
+    create(broker.bootstrap, topic, *(f"{output}{role}" for role in ROLES))
+    stop = threading.Event()
+    paced = (broker.bootstrap, topic, in_order, given.rate, stop)
+    sender = threading.Thread(target=send_paced, args=paced)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        process = subprocess.Popen(
+            command(name, interval, (broker.bootstrap, topic, output), ENDLESS, folder),
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        sender.start()
+        try:
+            found = read_latencies(broker.bootstrap, output, WARM_UP_SECONDS, given.seconds)
+        finally:
+            stop.set()
+            sender.join()
+            end(process)
+    assert len(found), f"{name} delivered nothing"
+    return [round(float(each)) for each in np.percentile(found[:, 1] - found[:, 0], [50, 99])]
+
+
+def end(process):
+    """Have a job stop, by force where it does not."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS_MAX)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 class Reach:
@@ -255,9 +235,9 @@ def table(found):
     """Lines of Markdown: what the page on performance shows."""
     yield (
         "| job | guarantee | state | commit every, ms | records/s | first output, s "
-        "| peak memory, MiB | CPU of the job, µs a record | of the broker |"
+        "| peak memory, MiB | CPU of the job, µs a record | of the broker | p50, p99, ms |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for way, runs in found["jobs"].items():
         name, _, interval = way.partition(" ")
         job = JOBS[name]
@@ -269,7 +249,8 @@ def table(found):
         )
         yield (
             f"| {job.title} | {job.guarantee} | {job.state} | {interval} | {rate} "
-            f"| {first:.1f} | {memory:,.0f} | {own:.1f} | {broker:.1f} |"
+            f"| {first:.1f} | {memory:,.0f} | {own:.1f} | {broker:.1f} "
+            f"| {', '.join(map(str, found['latency'].get(way, [])))} |"
         )
     yield f"\n{found['messages']:,} messages. {json.dumps(found['machine'])}"
 

@@ -4,9 +4,12 @@ import importlib
 import shutil
 import statistics
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from streaming.config import load_config
 
 
 @pytest.fixture
@@ -14,7 +17,17 @@ def bench(monkeypatch):
     """The scripts as modules."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "bench"))
     yield importlib.import_module
-    for name in ("harness", "groups", "multicast", "channels", "compare", "peers", "peers.check"):
+    named = (
+        "harness",
+        "groups",
+        "multicast",
+        "channels",
+        "compare",
+        "rivals",
+        "peers",
+        "peers.check",
+    )
+    for name in named:
         sys.modules.pop(name, None)
 
 
@@ -120,6 +133,26 @@ def test_without_java_or_maven_nothing_of_peers_is_measured(
     with pytest.raises(SystemExit, match=missing) as ended:
         bench("compare").build()
     assert "--only copy exactly-once at-least-once dictionaries" in str(ended.value)
+
+
+def test_each_run_of_the_peers_begins_with_another_one(bench):
+    turns = [bench("compare").in_turn("abcdef", run) for run in range(4)]
+    assert ["".join(turn) for turn in turns] == ["abcdef", "cdefab", "efabcd", "abcdef"]
+
+
+def test_ours_is_the_service_with_what_it_does_by_itself(bench, tmp_path):
+    places = ("127.0.0.1:1", "in", "out")
+    words = bench("rivals").command("exactly-once", None, places, 7, str(tmp_path))
+    assert words[2:5] == ["streaming.cli", "run", "--once"]
+    config = load_config(Path(words[-1]))
+    settings = config.pipelines["bench"]
+    assert (settings.input, settings.output, settings.rejects) == (("in",), "out", "out.rejects")
+    assert config.service.delivery == "exactly-once"
+    given = tomllib.loads(Path(words[-1]).read_text())
+    assert set(given["service"]) == {"name", "checkpoint", "delivery"}
+    assert "spark" not in given
+    endless = bench("rivals").command("exactly-once", None, places, 10**12, str(tmp_path))
+    assert "--once" not in endless
 
 
 def test_figures_of_peers_are_of_what_is_readable(bench):
