@@ -26,12 +26,8 @@ from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.fields import fields_of, read_fields, with_fields
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.channels.records import (
-    arrival_schema,
-    header_name,
-    labelled,
-    record_schema,
-)
+from streaming.disciplines.channels.records import arrival_schema, labelled, record_schema
+from streaming.disciplines.channels.sql import header_name
 from streaming.disciplines.plan import Headers
 from streaming.disciplines.state_row import StateRow
 from streaming.settings.fields import value_field

@@ -32,12 +32,8 @@ from streaming.config.load import Config, parse_config
 from streaming.disciplines.channels.core import ChannelCore
 from streaming.disciplines.channels.fields import NO_SCHEMAS, fields_of, with_fields
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.channels.records import (
-    arrival_schema,
-    has_sql,
-    header_name,
-    labelled,
-)
+from streaming.disciplines.channels.records import arrival_schema, labelled
+from streaming.disciplines.channels.sql import has_sql, header_name
 from streaming.disciplines.plan import BatchContext
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics

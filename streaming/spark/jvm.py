@@ -1,7 +1,7 @@
 """The JVM that Spark runs in: started early, while Python still imports and asks Kafka.
 
-PySpark starts its JVM when a session is asked for and waits for it. Here the same script is started
-at once (`Jvm`), and PySpark gets its address when the session is made.
+PySpark starts its JVM when a session is asked for and waits for it. Here the same is started before
+that (`Jvm`), and PySpark gets its address when the session is made.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from streaming.errors import ConfigError, JobFailed, SequencerError
 from streaming.kafka.jars import pyspark_folder
 from streaming.spark.class_archive import ClassArchive
 from streaming.spark.fork_server import ForkServer
+from streaming.spark.launching import JAVA_OPTIONS, command
 from streaming.spark.processes import ALLOCATORS, UNHEARD, quietly
 from streaming.spark.scratch import Scratch
 
@@ -31,7 +32,6 @@ STOP_SECONDS_MAX = 5
 ENDED_SECONDS_MAX = 2
 ARCHIVE_SECONDS_MAX = 20
 POLL_SECONDS = 0.02
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Spark's script asks a JVM for the command of the other one; it runs for a moment only."""
 
@@ -68,11 +68,9 @@ class Jvm:
         self._gateway: Any = None
         self._scratch = scratch
         self._address = scratch.folder / "address"
-        command = [*UNHEARD, str(home / "bin" / "spark-submit")]
-        for name, value in self.settings.items():
-            command += ["--conf", f"{name}={value}"]
+        words, variables = command(home, self.settings)
         self._process = subprocess.Popen(
-            [*command, "pyspark-shell"],
+            [*UNHEARD, *words],
             stdin=subprocess.PIPE,  # the JVM ends when this does
             stderr=subprocess.PIPE if logs.in_json() else None,
             pass_fds=[scratch.lock],  # Spark's files are there as long as it runs
@@ -80,6 +78,7 @@ class Jvm:
                 "SPARK_LAUNCHER_OPTS": LAUNCHER,
                 **ALLOCATORS,
                 **os.environ,
+                **variables,
                 "SPARK_HOME": str(home),
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._address),

@@ -21,7 +21,8 @@ from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
 from streaming.spark.class_archive import ClassArchive, class_archive
 from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
 from streaming.spark.fork_server import ForkServer
-from streaming.spark.jvm import JAVA_OPTIONS, Jvm, spark_home
+from streaming.spark.jvm import Jvm, spark_home
+from streaming.spark.launching import JAVA_OPTIONS
 from streaming.spark.processes import ALLOCATORS, quietly
 from streaming.spark.scratch import Scratch
 from streaming.storage.files import is_gs, is_local, is_s3

@@ -9,7 +9,7 @@ from typing import Any
 
 from streaming.arrow.key_text import key_to_json
 from streaming.config import Config
-from streaming.disciplines.channels.records import header_name
+from streaming.disciplines.channels.sql import header_name
 from streaming.errors import ConfigError
 from streaming.verify import copies
 from streaming.verify.added import REJECT_HEADERS, Place, reject

@@ -12,8 +12,8 @@ from typing import Any
 
 from streaming.config import Config
 from streaming.disciplines.channels.fields import fields_of
-from streaming.disciplines.channels.records import has_sql, header_name
 from streaming.disciplines.channels.settings import ChannelPipeline
+from streaming.disciplines.channels.sql import has_sql, header_name
 from streaming.disciplines.groups.settings import GroupPipeline
 from streaming.disciplines.label.settings import LabelPipeline
 from streaming.disciplines.multicast.settings import MulticastPipeline

@@ -64,7 +64,7 @@ def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) 
 
 
 def _rows(settings: ChannelPipeline) -> bool:
-    from streaming.disciplines.channels.records import has_expressions  # noqa: PLC0415
+    from streaming.disciplines.channels.sql import has_expressions  # noqa: PLC0415
 
     return has_expressions(settings.channel, settings.label)
 

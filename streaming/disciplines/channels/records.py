@@ -5,7 +5,6 @@ Commands travel among the records, to the shards that they concern.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -30,10 +29,10 @@ from streaming.disciplines.channels.fields import (
     with_fields,
 )
 from streaming.disciplines.channels.plan import ChannelPlan
+from streaming.disciplines.channels.sql import expand_headers, has_expressions, header_name
 from streaming.disciplines.plan import batch_context
 from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.errors import ConfigError
-from streaming.settings.fields import ValueField
 from streaming.values.schemas import Schemas
 from streaming.wire.blocks import blocked, with_large
 
@@ -49,42 +48,6 @@ ARRIVAL = [pa.field("label", pa.binary()), pa.field("epoch", pa.binary())]
 ARRIVAL += [pa.field("fin", pa.bool_())]
 """What a pack's rows have besides: of the label and the header `epoch`, null where there is none,
 and whether there is a header `fin`."""
-
-HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
-HEADER_SQL = (
-    "nvl2(element_at(filter(headers, h -> h.key = '{0}'), -1), "
-    "coalesce(cast(element_at(filter(headers, h -> h.key = '{0}'), -1).value as string), {1}), "
-    "cast(null as string))"
-)
-"""Text of the last header; null where there is none, {1} where its value is null."""
-
-
-def header_name(expression: str | ValueField) -> str | None:
-    """The header's name where the expression is just ``header('name')``."""
-    if isinstance(expression, ValueField):
-        return None
-    match = HEADER_CALL.fullmatch(expression.strip())
-    return match.group(1) if match else None
-
-
-def has_expressions(channel: str | ValueField, label: str | ValueField) -> bool:
-    """Whether Spark has to evaluate something: all but the key, a label header, and fields."""
-    is_sql = isinstance(label, str) and header_name(label) is None
-    return is_sql or (isinstance(channel, str) and channel != "key")
-
-
-def has_sql(channel: str | ValueField, label: str | ValueField) -> bool:
-    """Whether only Spark can work them out: other expressions than the key and one header."""
-    given = [each for each in (channel, label) if isinstance(each, str)]
-    return any(each != "key" and header_name(each) is None for each in given) or label == "key"
-
-
-def expand_headers(expression: str, null: str = "''") -> str:
-    """The SQL expression with every ``header('name')`` written out.
-
-    ``null``: what a header with a null value is. Of a label that is another fault than no header.
-    """
-    return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1), null), expression)
 
 
 def record_schema(plan: ChannelPlan) -> pa.Schema:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from streaming.settings.fields import ValueField
+
 QUOTED = re.compile(
     r"""
       \b[rR](?: '[^']*' | "[^"]*" )     # raw: a backslash escapes nothing
@@ -15,6 +17,13 @@ QUOTED = re.compile(
 HEADER_BEGINS = re.compile(r"\bheader\s*\(", re.IGNORECASE)
 HEADER = re.compile(r"header\(\s*'(?:[^'\\]|\\.)*'\s*\)")
 PAIRS = {")": "(", "]": "["}
+HEADER_CALL = re.compile(r"\bheader\(\s*'((?:[^'\\]|\\.)*)'\s*\)")
+HEADER_SQL = (
+    "nvl2(element_at(filter(headers, h -> h.key = '{0}'), -1), "
+    "coalesce(cast(element_at(filter(headers, h -> h.key = '{0}'), -1).value as string), {1}), "
+    "cast(null as string))"
+)
+"""Text of the last header; null where there is none, {1} where its value is null."""
 
 
 def sql_fault(expression: str) -> str | None:
@@ -44,3 +53,31 @@ def _matched(text: str) -> bool:
         elif character in PAIRS and (not opened or opened.pop() != PAIRS[character]):
             return False
     return not opened
+
+
+def header_name(expression: str | ValueField) -> str | None:
+    """The header's name where the expression is just ``header('name')``."""
+    if isinstance(expression, ValueField):
+        return None
+    match = HEADER_CALL.fullmatch(expression.strip())
+    return match.group(1) if match else None
+
+
+def has_expressions(channel: str | ValueField, label: str | ValueField) -> bool:
+    """Whether Spark has to evaluate something: all but the key, a label header, and fields."""
+    is_sql = isinstance(label, str) and header_name(label) is None
+    return is_sql or (isinstance(channel, str) and channel != "key")
+
+
+def has_sql(channel: str | ValueField, label: str | ValueField) -> bool:
+    """Whether only Spark can work them out: other expressions than the key and one header."""
+    given = [each for each in (channel, label) if isinstance(each, str)]
+    return any(each != "key" and header_name(each) is None for each in given) or label == "key"
+
+
+def expand_headers(expression: str, null: str = "''") -> str:
+    """The SQL expression with every ``header('name')`` written out.
+
+    ``null``: what a header with a null value is. Of a label that is another fault than no header.
+    """
+    return HEADER_CALL.sub(lambda call: HEADER_SQL.format(call.group(1), null), expression)

@@ -17,14 +17,10 @@ from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.describe import describe as describe_channels
-from streaming.disciplines.channels.records import (
-    arrival_schema,
-    header_name,
-    labelled,
-    record_schema,
-)
+from streaming.disciplines.channels.records import arrival_schema, labelled, record_schema
 from streaming.disciplines.channels.reshard import reshard as reshard_channels
 from streaming.disciplines.channels.shard_files import ShardFiles
+from streaming.disciplines.channels.sql import header_name
 from streaming.disciplines.channels.waiting import describe_waiting
 from streaming.disciplines.groups.batch.codec import encode_first
 from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator

@@ -12,8 +12,8 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.errors import ConfigError, JobFailed
-from streaming.spark import session
-from streaming.spark.jvm import Jvm
+from streaming.spark import launching, session
+from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.scratch import Scratch
 
 
@@ -26,7 +26,7 @@ def folder():
 
 STARTED = """
 import os, signal
-from streaming.spark.jvm import Jvm
+from streaming.spark.jvm import Jvm, spark_home
 with Jvm({"spark.driver.memory": "300m"}) as jvm:
     jvm.connect()
     from pyspark import SparkContext
@@ -41,7 +41,7 @@ assert not any("PYSPARK_GATEWAY" in name for name in os.environ)
 
 KILLED = """
 import os, signal
-from streaming.spark.jvm import Jvm
+from streaming.spark.jvm import Jvm, spark_home
 jvm = Jvm({"spark.driver.memory": "300m"})
 jvm.connect()
 from pyspark import SparkContext
@@ -140,3 +140,60 @@ def test_a_folder_without_spark_is_refused(folder, monkeypatch):
     monkeypatch.setenv("SPARK_HOME", str(folder))
     with pytest.raises(ConfigError, match=r"SPARK_HOME .* has no Spark"):
         Jvm({})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "700m",
+            "spark.driver.extraClassPath": "/a b/c.jar:/d.jar",
+            "spark.driver.extraJavaOptions": '"-Dx=a b" -XX:+UseSerialGC  "-Dy=\'1\'"',
+            "spark.app.name": "what 'ever",
+        },
+    ],
+    ids=["none", "some"],
+)
+def test_the_command_is_that_of_sparks_script(monkeypatch, settings):
+    for name in launching.SCRIPTS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    home = spark_home()
+    words, variables = launching.command(home, settings)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    script, nothing = launching.command(home, settings)
+    assert (Path(script[0]).name, nothing) == ("spark-submit", {})
+    java, launcher = words[0], "org.apache.spark.launcher.Main"
+    asked = [java, "-cp", f"{home}/jars/*", launcher, launching.MAIN]
+    told = subprocess.run(
+        [*asked, *script[1:]],
+        env={**os.environ, **variables},
+        capture_output=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    wanted = [word.decode() for word in told.split(b"\0") if word.strip()]
+    main = words.index(launching.MAIN)
+    assert words[1:main] == wanted[1:main]
+    assert sorted(words[main:]) == sorted(wanted[main:])
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables"),
+    [
+        ({"spark.master": "spark://h:7077"}, {}),
+        ({"spark.driver.defaultJavaOptions": "-Da=b"}, {}),
+        ({"spark.driver.extraJavaOptions": "-Da=\\b"}, {}),
+        ({}, {"SPARK_CONF_DIR": "/etc/spark"}),
+        ({}, {"SPARK_SUBMIT_OPTS": "-Da=b"}),
+    ],
+    ids=str,
+)
+def test_sparks_script_starts_it_where_only_that_knows_how(monkeypatch, settings, variables):
+    for name in launching.SCRIPTS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    words, _ = launching.command(spark_home(), settings)
+    assert Path(words[0]).name == "spark-submit"

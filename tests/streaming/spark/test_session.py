@@ -1,5 +1,8 @@
 """What Spark is told; sessions themselves: `tests/spark`."""
 
+import subprocess
+import sys
+
 import pytest
 
 from streaming.config import parse_config
@@ -41,3 +44,19 @@ def test_in_googles_store_spark_has_googles_connector(monkeypatch, tmp_path):
     assert str(jar) in settings["spark.driver.extraClassPath"]
     assert not [name for name in settings if "checkpointFileManager" in name], "Spark's own"
     assert any("object store" in line for line in session.remarks(config))
+
+
+def test_what_the_jvm_is_told_is_known_before_pandas_is_imported():
+    """The JVM starts as soon as its settings are known; pandas takes a quarter of a second."""
+    code = (
+        "import sys\n"
+        "from streaming.config import parse_config\n"
+        "from streaming.spark.session import jvm_settings\n"
+        "kafka = {'bootstrap_servers': 'b:1'}\n"
+        "service = {'name': 's', 'checkpoint': '/tmp/c'}\n"
+        "pipelines = {each: {'discipline': each} for each in ('channel', 'multicast', 'label')}\n"
+        "tables = {'service': service, 'kafka': kafka, 'pipelines': pipelines}\n"
+        "jvm_settings(parse_config(tables, {}, 'c.toml'))\n"
+        "sys.exit('pandas' in sys.modules or 'pyspark.sql' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0

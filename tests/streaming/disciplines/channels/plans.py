@@ -4,12 +4,8 @@ import pyarrow as pa
 
 from streaming.arrow.ipc import to_body
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.channels.records import (
-    arrival_schema,
-    header_name,
-    labelled,
-    record_schema,
-)
+from streaming.disciplines.channels.records import arrival_schema, labelled, record_schema
+from streaming.disciplines.channels.sql import header_name
 
 
 def plan(rules):

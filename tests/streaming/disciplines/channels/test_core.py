@@ -21,11 +21,8 @@ from streaming.arrow.schemas import HEADERS
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
-from streaming.disciplines.channels.records import (
-    expand_headers,
-    header_name,
-    record_schema,
-)
+from streaming.disciplines.channels.records import record_schema
+from streaming.disciplines.channels.sql import expand_headers, header_name
 from streaming.disciplines.state_keys import shard_keys
 from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import pack, plan

@@ -15,12 +15,8 @@ from streaming.arrow.schemas import RECORD, has_blocks
 from streaming.disciplines.channels.codec import decode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.fields import fields_of
-from streaming.disciplines.channels.records import (
-    arrival_schema,
-    header_name,
-    make_packs,
-    record_schema,
-)
+from streaming.disciplines.channels.records import arrival_schema, make_packs, record_schema
+from streaming.disciplines.channels.sql import header_name
 from streaming.disciplines.state_row import StateRow
 from streaming.settings.fields import value_field
 from streaming.wire.blocks import plain_values

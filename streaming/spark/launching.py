@@ -1,0 +1,105 @@
+"""The command that starts Spark's JVM.
+
+Spark's own script (`bin/spark-submit`) asks a JVM of its own for that command, in half a second of
+each start. Where nothing of the user's counts that only the script knows, the command is made here;
+a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+OPENED = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+MODULES = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--add-modules=jdk.incubator.vector",
+    *(f"--add-opens={name}=ALL-UNNAMED" for name in OPENED),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Dderby.connection.requireAuthentication=false",
+)
+"""What Spark gives every JVM: its `JavaModuleOptions`."""
+
+MAIN = "org.apache.spark.deploy.SparkSubmit"
+SCALA = "2.13"
+SCRIPTS_VARIABLES = (
+    "JAVA_OPTS",
+    "SPARK_BEELINE_OPTS",
+    "SPARK_CONF_DIR",
+    "SPARK_DRIVER_MEMORY",
+    "SPARK_HOME",
+    "SPARK_LAUNCHER_OPTS",
+    "SPARK_PREPEND_CLASSES",
+    "SPARK_PRINT_LAUNCH_COMMAND",
+    "SPARK_SUBMIT_LIBRARY_PATH",
+    "SPARK_SUBMIT_OPTS",
+    "SPARK_TESTING",
+)
+"""Variables of the environment that the script reads, and a Spark of the user's own."""
+CLASS_PATH, JAVA_OPTIONS = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
+SCRIPTS_SETTINGS = ("spark.driver.defaultJavaOptions", "spark.driver.extraLibraryPath")
+
+
+def command(home: Path, settings: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return the words that start the JVM of the Spark in a folder, and its further environment."""
+    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    java = _java()
+    if java is None or _needs_script(home, settings):
+        return [str(home / "bin" / "spark-submit"), *options, "pyspark-shell"], {}
+    logging = map(str, home.glob("jars/slf4j-api-*.jar"))  # before what may bring another one
+    path = [settings.get(CLASS_PATH, ""), f"{home}/conf", *logging, f"{home}/jars/*"]
+    words = [
+        *(java, "-cp", os.pathsep.join(filter(None, path))),
+        f"-Xmx{settings.get('spark.driver.memory', '1g')}",
+        *shlex.split(settings.get(JAVA_OPTIONS, "")),
+        *MODULES,
+        *(MAIN, *options, "pyspark-shell"),
+    ]
+    return words, {
+        "PYTHONHASHSEED": "0",
+        "SPARK_CONF_DIR": f"{home}/conf",
+        "SPARK_ENV_LOADED": "1",
+        "SPARK_SCALA_VERSION": SCALA,
+    }
+
+
+def _java() -> str | None:
+    """Return the java that Spark's script would take, None where it would say what is wrong."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
+
+
+def _needs_script(home: Path, settings: Mapping[str, str]) -> bool:
+    """Return whether something counts that only Spark's script, and what it starts, look at."""
+    given = settings.get(JAVA_OPTIONS, "")
+    return (
+        any(os.environ.get(name) for name in SCRIPTS_VARIABLES)
+        or any(name in settings for name in SCRIPTS_SETTINGS)
+        or not settings.get("spark.master", "local").startswith("local")
+        or (home / "conf").exists()
+        or "-Xmx" in given
+        or "\\" in given
+    )
