@@ -47,7 +47,8 @@ class Progress:
 
     ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
     anything in the last batch. ``written``: what the sinks did since the service began.
-    ``copies``: deliveries for each record, in the last batches. ``transit_ms``: the least record
+    ``copies``: deliveries for each record, in the last batches. ``last_records``, ``last_seconds``:
+    of the last batch that had any records; 0 before that. ``transit_ms``: the least record
     time of what shards have sent each other and not taken yet, None where there is nothing such; 0
     where it is not known. ``waits_for``: what a batch cannot go on without.
     """
@@ -62,8 +63,15 @@ class Progress:
     wrote: dict[int, int] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
     copies: float = 0.0
+    last_records: int = 0
+    last_seconds: float = 0.0
     waits_for: str = ""
     transit_ms: int | None = 0
+
+    def __post_init__(self) -> None:
+        """Take the deliveries for each record since the checkpoint began, until a batch is done."""
+        seen, delivered = self.counts()
+        self.copies = self.copies or (delivered / seen if seen else 0.0)
 
     def totals(self) -> Totals:
         """All shards together."""
@@ -86,10 +94,11 @@ class Progress:
             known.append(self.transit_ms or 0)
         self.transit_ms = min(known, default=None)
 
-    def measure_copies(self, before: tuple[int, int]) -> None:
-        """Note what a batch delivered for each record; fewer count by and by."""
+    def measure(self, before: tuple[int, int], seconds: float) -> None:
+        """Note how long a batch took, and its deliveries for each record; fewer count by and by."""
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
         if seen > 0:
+            self.last_records, self.last_seconds = seen, max(seconds, 1e-9)
             self.copies = max(delivered / seen, self.copies / 2)
 
 
@@ -187,10 +196,11 @@ class Carrier:
         answers += self._answer(news, context)
         say_commands(self.plan.pipeline, answers)
         progress.note_transit(news)
-        progress.measure_copies(before)
+        seconds = time.monotonic() - began
+        progress.measure(before, seconds)
         progress.waits_for = ""
         progress.batch = batch
-        progress.batch_ms = round((time.monotonic() - began) * 1000)
+        progress.batch_ms = round(seconds * 1000)
         self.notify(progress)
 
     def _run(self, frame: DataFrame, context: BatchContext) -> list[Report]:

@@ -7,6 +7,21 @@ from streaming.disciplines.discipline import Pace
 from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN, Limits
 from streaming.service.query import Progress
 
+FIRST_RECORDS = 50_000
+"""Of the first batch after a start, when nobody knows how fast records go: behind a backlog readers
+get something as early as they can."""
+
+FIRST_DELIVERIES, FIRST_UNKNOWN = 100_000, 1_000
+"""The same where a record may have several deliveries: the number of these, and the number of
+records where none was counted yet, as a command may have made a group of thousands."""
+
+BATCH_SECONDS_MAX = 4.0
+"""Readers may wait this long for a batch, going by the one before it."""
+
+GROWTH = 4
+"""A batch that took half of that at most is followed by one with this many times its records: what
+a batch costs besides them is most of a small one, which says little of how fast a large one is."""
+
 
 class Speed:
     """How fast a pipeline reads its inputs: at its discipline's pace, or slowly for a while."""
@@ -24,15 +39,38 @@ class Speed:
             records = min(records, self.pace.records_max)
         elif service.batch_records_max is None:
             grown = BATCH_RECORDS_GROWN
-        return Limits(
-            records, service.batch_bytes_max, grown, progress.kept, lambda: self._fewer(progress)
-        )
+        timed = service.batch_records_max is None and not self.slow
 
-    def _fewer(self, progress: Progress) -> int:
-        """How many records give about as many deliveries as a batch may have; 0: any number."""
+        def fewer() -> int:
+            bounds = [self._in_deliveries(progress)]
+            bounds += [self._in_time(progress)] if timed else []
+            return min(filter(None, bounds), default=0)
+
+        return Limits(records, service.batch_bytes_max, grown, progress.kept, fewer)
+
+    def _in_deliveries(self, progress: Progress) -> int:
+        """Return how many records give about as many deliveries as a batch may have; 0: any."""
         if self.pace.deliveries_max is None or progress.copies <= 1:
             return 0
         return max(1, int(self.pace.deliveries_max / progress.copies))
+
+    def _in_time(self, progress: Progress) -> int:
+        """Return how many records a batch has time for.
+
+        As many as the state has entries in any case: all of it is read and written with a batch.
+        """
+        first, seconds = self._first(progress), progress.last_seconds
+        if not progress.last_records:
+            return first
+        growth = max(BATCH_SECONDS_MAX / seconds, GROWTH * (seconds <= BATCH_SECONDS_MAX / 2))
+        return max(first, int(progress.last_records * growth), progress.kept())
+
+    def _first(self, progress: Progress) -> int:
+        if self.pace.deliveries_max is None:
+            return FIRST_RECORDS
+        if not progress.copies:
+            return FIRST_UNKNOWN
+        return max(1, int(FIRST_DELIVERIES / max(1.0, progress.copies)))
 
     def changes(self, held: int) -> bool:
         """Slow down or go on at full speed, by the deliveries that wait; whether it changed."""

@@ -9,10 +9,13 @@ from streaming.service.offsets import offsets_of, reached
 from streaming.service.query import Progress
 from streaming.service.speed import Speed
 
+FAST = {"last_records": 10**9, "last_seconds": 1.0}
+NONE = {"last_records": 0, "last_seconds": 0.0}
 
-def records(speed, kept=0, **service):
+
+def records(speed, kept=0, last=FAST, **service):
     """Of the next batch."""
-    progress = Progress(shards={0: Totals(channels=kept)})
+    progress = Progress(shards={0: Totals(channels=kept)}, **last)
     return speed.limits(Service(**service), progress).records_now()
 
 
@@ -43,7 +46,7 @@ def test_a_batch_has_as_many_records_as_the_state_has_entries():
 
 
 def test_entries_of_the_state_are_counted_as_they_are_now():
-    progress = Progress()
+    progress = Progress(**FAST)
     limits = Speed(Pace()).limits(Service(), progress)
     assert limits.records_now() == 500_000
     progress.shards |= {0: Totals(channels=300_000, held=100_000), 1: Totals(channels=350_000)}
@@ -59,7 +62,7 @@ def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
     def batch(seen, delivered):
         before = progress.counts()
         progress.shards[0] = Totals(seen=before[0] + seen, delivered=before[1] + delivered)
-        progress.measure_copies(before)
+        progress.measure(before, (seen + delivered) / 1e9)
         return limits.records_now()
 
     assert batch(10, 30) == 300_000
@@ -69,6 +72,44 @@ def test_a_batch_has_fewer_records_where_those_before_had_many_deliveries():
     assert batch(1, 10**7) == 1
     assert [batch(5, 5) for _ in range(30)][-1] == 300_000
     assert speed.limits(Service(batch_records_max=7), progress).records_now() == 7
+
+
+def test_the_first_batch_is_small_and_the_next_ones_have_what_there_is_time_for():
+    progress = Progress(shards={0: Totals()})
+    limits = Speed(Pace()).limits(Service(), progress)
+
+    def batch(seconds):
+        before, read = progress.counts(), limits.records_now()
+        progress.shards[0] = Totals(seen=before[0] + read, delivered=before[1] + read)
+        progress.measure(before, seconds)
+        return read
+
+    assert [batch(0.5), batch(1.5), batch(1.5)] == [50_000, 400_000, 500_000]
+    assert [batch(20.0), batch(8.0), batch(4.5)] == [500_000, 100_000, 50_000], "slower"
+    assert [batch(2.0), batch(2.5)] == [50_000, 200_000], "most of it was not the records'"
+    assert [batch(4.0), batch(400.0)] == [320_000, 320_000]
+    assert batch(1.0) == 50_000, "none is smaller than the first"
+    slow = {"last_records": 1, "last_seconds": 9.0}
+    assert records(Speed(Pace()), last=slow, kept=80_000) == 80_000, "as the state has entries"
+    assert records(Speed(Pace()), last=NONE, kept=10**6) == 50_000, "but for the first"
+    assert records(Speed(Pace()), last=NONE, batch_records_max=10**6) == 10**6, "a number stands"
+
+
+def test_the_first_batch_is_smaller_where_records_may_have_many_deliveries():
+    speed = Speed(Pace(deliveries_max=1_000_000))
+    assert records(speed, last=NONE) == 1_000, "nobody knows how many"
+    assert records(Speed(Pace(records_max=100, deliveries_max=1_000_000)), last=NONE) == 100
+    for seen, delivered, first in (
+        (10, 0, 1_000),
+        (10, 5, 100_000),
+        (10, 80, 12_500),
+        (1, 10**6, 1),
+    ):
+        progress = Progress(shards={0: Totals(seen=seen, delivered=delivered)})
+        limits = speed.limits(Service(), progress)
+        assert limits.records_now() == first
+        progress.last_records, progress.last_seconds = FAST.values()
+        assert limits.records_now() == min(500_000, 10**6 * seen // max(seen, delivered))
 
 
 def report(**ends):
