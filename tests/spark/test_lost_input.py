@@ -1,11 +1,14 @@
 """An input that is lost stops its pipeline; the others go on, and an option goes on behind it."""
 
+import signal
 import time
+from collections import Counter
 
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-from tests.service_helpers import WarmService, channel_topics, run_once, write_config
+from tests.service_helpers import Service, WarmService, channel_topics, run_once, write_config
 
 
 def some(key, count):
@@ -51,3 +54,40 @@ def test_an_input_that_was_made_again(broker, topic_prefix, tmp_path):
     found = [record.key for record in read_all(broker.bootstrap, names["lost"]["output"])]
     assert found == [b"old"] * 10 + [b"new"] * 15
     assert "Input is lost" not in run_once(config)
+
+
+def test_a_planned_batch_whose_records_are_gone(broker, topic_prefix, tmp_path):
+    """One of two partitions has committed it; what is left of it comes under new incarnations."""
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1})
+    sizes = {"shards": 2, "state_partitions": 2}
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics}, **sizes)
+    config.write_text(config.read_text().replace("local[2]", "local[1]"))  # one after the other
+    keys = [b"k%d" % n for n in range(12)]
+    produce(broker.bootstrap, topics["input"], [each for key in keys for each in some(key, 2)])
+    died = {"SEQUENCER_FAULT": f"4-5:{tmp_path}/died"}
+    with Service(config, "--once", environment=died) as service:
+        assert service.wait() == -signal.SIGKILL, service.said()
+    before = Counter(record.key for record in read_all(broker.bootstrap, topics["output"]))
+    assert 0 < len(before) < len(keys), "the batch is in doubt"
+    gone = TopicPartition(topics["input"], 0, 2)  # the first key's
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})  # its answers end with it
+    admin.delete_records([gone])[gone].result(SECONDS_MAX)
+    for options, said in (
+        ([], "cannot be repeated without it"),
+        (["--accept-lost-input"], "may have been written before the last stop"),
+        (["--accept-repeats"], "cannot be repeated without it"),
+    ):
+        with WarmService(config, "--once", *options) as service:
+            assert service.wait(SECONDS_MAX * 2) == 1
+            assert said in service.said()
+    assert Counter(record.key for record in read_all(broker.bootstrap, topics["output"])) == before
+    said = run_once(config, "--accept-lost-input", "--accept-repeats")
+    assert "is planned anew" in said
+    after = Counter(record.key for record in read_all(broker.bootstrap, topics["output"]))
+    assert after == before + Counter(dict.fromkeys(keys[1:], 2))
+    names = Counter(
+        (record.key, *(dict(record.headers)[name] for name in ("incarnation", "sequence")))
+        for record in read_all(broker.bootstrap, topics["output"])
+    )
+    assert set(names.values()) == {1}
