@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streaming.kafka.reading import Record
 
 Partition = tuple[str, int]
 WAITING_MAX = 2_000
@@ -19,7 +22,7 @@ WAITING_MAX = 2_000
 
 
 class ByTime:
-    """Merges messages (confluent-kafka's) by their timestamps.
+    """Merges messages by their timestamps.
 
     ``open``: the partitions that have more of what was there at the beginning. With none of them
     every message goes out as it comes.
@@ -28,21 +31,21 @@ class ByTime:
     def __init__(self, partitions: Iterable[Partition]) -> None:
         self.open = set(partitions)
         self._paused: set[Partition] = set()
-        self._waiting: dict[Partition, deque[Any]] = {each: deque() for each in self.open}
+        self._waiting: dict[Partition, deque[Record]] = {each: deque() for each in self.open}
 
-    def put(self, message: Any) -> None:
+    def put(self, message: Record) -> None:
         """Take the next message of its partition."""
-        self._waiting[message.topic(), message.partition()].append(message)
+        self._waiting[message.home].append(message)
 
     def end(self, partition: Partition) -> None:
         """Note that a partition has given all that was there."""
         self.open.discard(partition)
 
-    def ready(self) -> Iterator[Any]:
+    def ready(self) -> Iterator[Record]:
         """Yield the messages before which no other can come, in order."""
         while all(self._waiting[each] for each in self.open):
             first = min(
-                ((queue[0].timestamp()[1], each) for each, queue in self._waiting.items() if queue),
+                ((queue[0].timestamp, each) for each, queue in self._waiting.items() if queue),
                 default=None,
             )
             if first is None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,10 @@ from streaming.cli.clients import (
     no_topic,
     to_json,
 )
-from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streaming.kafka.reading import Record, TopicReader
 
 POLL_SECONDS = 0.2
 ORDER_SECONDS_MAX = 10
@@ -123,70 +126,53 @@ def _messages(
     timeout: float,
     since_ms: int | None,
     key: bytes | None,
-) -> Iterator[Any]:
-    from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
+) -> Iterator[Record]:
+    from streaming.kafka.reading import ENDS, TopicReader  # noqa: PLC0415  (a quick --help)
 
-    from streaming.kafka import connection  # noqa: PLC0415
-
-    eof = {"enable.partition.eof": True}
-    consumer = connection.reader(settings, "tail", error_cb=_tell, **eof)
+    effect = "What was shown is right, but there may be more."
+    remedy = "Check that the topic is still there, and the right to read it."
+    own = {"error_cb": _tell, **ENDS}
     merged = ByTime(places)
-    try:
-        consumer.assign(_starts(consumer, places, since_ms))
+    with TopicReader(settings, "tail", effect=effect, remedy=remedy, settings=own) as reader:
+        reader.assign(_starts(reader, places, since_ms))
         print("Waiting for messages; Ctrl-C ends.", file=sys.stderr, flush=True)
         polled = last = time.monotonic()
         while merged.open or not timeout or time.monotonic() - last < timeout:
-            if _poll(consumer, merged):
+            if _poll(reader, merged):
                 polled = time.monotonic()
             elif time.monotonic() - polled > ORDER_SECONDS_MAX:
                 merged.open.clear()  # a partition without a leader holds nothing up for ever
             for message in merged.ready():
-                if key in (None, message.key()):
+                if key in (None, message.key):
                     last = time.monotonic()
                     yield message
-    except KafkaException as error:
-        raise KafkaUnavailable(
-            settings.hide(f"Reading failed: {error.args[0].str()}."),
-            "What was shown is right, but there may be more.",
-            "Check that the topic is still there, and the right to read it.",
-        ) from error
-    finally:
-        consumer.close()
 
 
-def _starts(consumer: Any, places: list[tuple[str, int]], since_ms: int | None) -> list[Any]:
-    """Return where reading begins: confluent-kafka's places with offsets."""
-    from confluent_kafka import OFFSET_BEGINNING, TopicPartition  # noqa: PLC0415
+def _starts(
+    reader: TopicReader, places: list[tuple[str, int]], since_ms: int | None
+) -> dict[tuple[str, int], int]:
+    """Return the offset from which each partition is read."""
+    from streaming.kafka.reading import BEGINNING  # noqa: PLC0415
 
-    from streaming.kafka.topics import SECONDS_MAX, end_of  # noqa: PLC0415
-
-    starts = [TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in places]
     if since_ms is None:
-        for start in starts:
-            start.offset = end_of(consumer, start)
-    elif since_ms:
-        asked = [TopicPartition(each.topic, each.partition, since_ms) for each in starts]
-        starts = consumer.offsets_for_times(asked, SECONDS_MAX)
-    return starts
+        return reader.ends(places)
+    return reader.since(places, since_ms) if since_ms else dict.fromkeys(places, BEGINNING)
 
 
-def _poll(consumer: Any, merged: ByTime) -> bool:
+def _poll(reader: TopicReader, merged: ByTime) -> bool:
     """Take a message, or the news that a partition has no more; return whether there was any."""
-    from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-    from streaming.kafka import connection  # noqa: PLC0415
+    from streaming.kafka.reading import End  # noqa: PLC0415
 
     pause, go_on = merged.paces()
-    if pause:
-        consumer.pause([TopicPartition(*each) for each in pause])
-    if go_on:
-        consumer.resume([TopicPartition(*each) for each in go_on])
-    message = consumer.poll(POLL_SECONDS)
-    if connection.is_end(message):
-        merged.end((message.topic(), message.partition()))
-    elif connection.is_record(message):
-        merged.put(message)
-    return message is not None
+    reader.pause(pause)
+    reader.resume(go_on)
+    taken = reader.take(POLL_SECONDS)
+    for each in taken:
+        if isinstance(each, End):
+            merged.end(each.home)
+        else:
+            merged.put(each)
+    return bool(taken)
 
 
 def _tell(error: Any) -> None:
@@ -205,13 +191,10 @@ def shown(data: bytes | None) -> str:
     return text if text not in ("", "null") else f'"{text}"'
 
 
-def _as_text(message: Any) -> str:
-    pairs = " ".join(
-        f"{shown(name.encode())}={shown(value)}" for name, value in message.headers() or []
-    )
-    place = f"{message.topic()}/{message.partition()}@{message.offset()}"
-    at = _time(message.timestamp()[1])
-    return f"{place}  {at}  {shown(message.key())}  [{pairs}]  {shown(message.value())}"
+def _as_text(message: Record) -> str:
+    pairs = " ".join(f"{shown(name.encode())}={shown(value)}" for name, value in message.headers)
+    at = _time(message.timestamp)
+    return f"{message.place}  {at}  {shown(message.key)}  [{pairs}]  {shown(message.value)}"
 
 
 def _time(ms: int) -> str:
@@ -223,15 +206,15 @@ def _time(ms: int) -> str:
     return text.replace("+00:00", "Z")
 
 
-def _as_json(message: Any) -> str:
+def _as_json(message: Record) -> str:
     return json.dumps(
         {
-            "topic": message.topic(),
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": message.timestamp()[1],
-            "key": to_json(message.key()),
-            "headers": [[name, to_json(data)] for name, data in message.headers() or []],
-            "value": to_json(message.value()),
+            "topic": message.topic,
+            "partition": message.partition,
+            "offset": message.offset,
+            "timestamp": message.timestamp,
+            "key": to_json(message.key),
+            "headers": [[name, to_json(data)] for name, data in message.headers],
+            "value": to_json(message.value),
         }
     )

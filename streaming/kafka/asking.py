@@ -12,6 +12,7 @@ from streaming import logs
 from streaming.config import Config
 from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
+from streaming.kafka.reading import Record, TopicReader
 
 POLL_SECONDS = 0.2
 ANSWERS = ("command-done", "command-refused")
@@ -34,20 +35,19 @@ def ask(
     command or cannot be read, and JobFailed where no answer comes within ``limit_s``; the command
     then stays in its topic.
     """
-    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
-
     pipeline = config.pipelines[name]
     counts = topics.partitions(config, (pipeline.events, pipeline.commands))
-    consumer = connection.reader(config, "ask")
+    reader = TopicReader(
+        config,
+        "ask",
+        "The answer could not be read",
+        f"The command may stand in {pipeline.commands}; it then takes effect once.",
+        "Look at the brokers, and at the rights of this user.",
+    )
     place: tuple[str, int, int] | None = None
     try:
-        places = [
-            TopicPartition(pipeline.events, partition)
-            for partition in range(counts[pipeline.events])
-        ]
-        for each in places:
-            each.offset = topics.end_of(consumer, each)
-        consumer.assign(places)
+        homes = [(pipeline.events, number) for number in range(counts[pipeline.events])]
+        reader.assign(reader.ends(homes))
         place = _send(config, pipeline.commands, {"id": str(uuid.uuid4()), **command}, key)
         if is_stopped:
             logs.say(
@@ -55,7 +55,7 @@ def ask(
                 f"{limit_s:g} s for that; Ctrl-C ends the wait, not the command.",
                 level="warning",
             )
-        answer = _answer(consumer, place, time.monotonic() + limit_s)
+        answer = _answer(reader, place, time.monotonic() + limit_s)
     except KeyboardInterrupt:
         sent = (
             _standing(place)
@@ -64,14 +64,8 @@ def ask(
         )
         logs.say(f"The command {sent}")
         raise
-    except KafkaException as error:
-        raise KafkaUnavailable(
-            config.hide(f"The answer could not be read: {error.args[0].str()}."),
-            f"The command may stand in {pipeline.commands}; it then takes effect once.",
-            "Look at the brokers, and at the rights of this user.",
-        ) from error
     finally:
-        consumer.close()
+        reader.close()
     if answer is None:
         raise JobFailed(
             f"No answer within {limit_s:g} s.",
@@ -112,14 +106,14 @@ def _send(
     return topic, int(message.partition()), int(message.offset())
 
 
-def _answer(consumer: Any, place: tuple[str, int, int], deadline: float) -> dict[str, Any] | None:
+def _answer(
+    reader: TopicReader, place: tuple[str, int, int], deadline: float
+) -> dict[str, Any] | None:
     while time.monotonic() < deadline:
-        message = consumer.poll(POLL_SECONDS)
-        if not connection.is_record(message):
-            continue
-        event = json.loads(message.value() or b"{}")
-        if event.get("event") not in ANSWERS:
-            continue
-        if (event["topic"], event["partition"], event["offset"]) == place:
-            return dict(event)
+        for record in reader.take(POLL_SECONDS):
+            event = json.loads(record.value or b"{}") if isinstance(record, Record) else {}
+            if event.get("event") not in ANSWERS:
+                continue
+            if (event["topic"], event["partition"], event["offset"]) == place:
+                return dict(event)
     return None

@@ -10,6 +10,9 @@ from typing import Any
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
+from streaming.kafka.reading import Place, Record, TopicReader
+
+UNREADABLE = "The lag could not be read"
 
 FIRST_SECONDS_MAX = 5
 """For the first unread record of each partition; where none comes, there are only markers."""
@@ -33,15 +36,15 @@ class LagReader:
     """Asks Kafka for the lag of some topics, again and again over the same connections."""
 
     def __init__(
-        self, config: Config, names: tuple[str, ...], clients: tuple[Any, Any] | None = None
+        self, config: Config, names: tuple[str, ...], clients: tuple[TopicReader, Any] | None = None
     ) -> None:
         """``clients``: those of another reader, which closes them; one of both asks at a time."""
         fetch = {"auto.offset.reset": "earliest", "fetch.message.max.bytes": FETCH_BYTES}
         self.clients = clients or (
-            connection.reader(config, "lag", **fetch),
+            TopicReader(config, "lag", UNREADABLE, remedy="", settings=fetch),
             connection.admin(config),
         )
-        self._consumer, self._admin = self.clients
+        self._reader, self._admin = self.clients
         self._places = [
             (name, partition)
             for name, count in topics.partitions(config, names).items()
@@ -50,64 +53,55 @@ class LagReader:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._consumer.close()
+        self._reader.close()
 
     def __call__(self, read: Mapping[str, Mapping[str, int]]) -> Lag:
         """The lag behind the offsets up to which topics and partitions were read.
 
         Raises KafkaUnavailable where Kafka does not answer.
         """
-        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
+        behind: dict[Place, int] = {}
+        records = 0
+        for place, end in self._reader.ends(self._places).items():
+            offset = read.get(place[0], {}).get(str(place[1]), 0)
+            if end > offset:
+                behind[place] = offset
+                records += end - offset
+        return Lag(records, self._seconds(behind) if behind else 0.0)
 
-        try:
-            behind: dict[tuple[str, int], int] = {}
-            records = 0
-            for name, partition in self._places:
-                offset = read.get(name, {}).get(str(partition), 0)
-                end = topics.end_of(self._consumer, TopicPartition(name, partition))
-                if end > offset:
-                    behind[name, partition] = offset
-                    records += end - offset
-            return Lag(records, self._seconds(behind) if behind else 0.0)
-        except (KafkaException, TimeoutError) as error:
-            raise KafkaUnavailable(
-                f"The lag could not be read: {connection.reason(error)}.", "Nothing was changed."
-            ) from error
-
-    def _seconds(self, behind: Mapping[tuple[str, int], int]) -> float:
+    def _seconds(self, behind: Mapping[Place, int]) -> float:
         first = self._first_ms(behind)
         newest = self._newest_ms(first)
         return max((newest[place] - first[place] for place in first), default=0) / 1000
 
-    def _first_ms(self, behind: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    def _first_ms(self, behind: Mapping[Place, int]) -> dict[Place, int]:
         """The timestamp of the first record from these offsets on, in each partition."""
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-        self._consumer.assign([TopicPartition(*place, at) for place, at in behind.items()])
-        first_ms: dict[tuple[str, int], int] = {}
+        self._reader.assign(behind)
+        first_ms: dict[Place, int] = {}
         deadline = time.monotonic() + FIRST_SECONDS_MAX
         try:
             while len(first_ms) < len(behind) and time.monotonic() < deadline:
-                message = self._consumer.poll(0.1)
-                if not connection.is_record(message):
-                    continue
-                place = (message.topic(), message.partition())
-                if place not in first_ms:
-                    first_ms[place] = message.timestamp()[1]
-                    self._consumer.pause([TopicPartition(*place)])
+                for record in self._reader.take(0.1):
+                    if isinstance(record, Record) and record.home not in first_ms:
+                        first_ms[record.home] = record.timestamp
+                        self._reader.pause([record.home])
         finally:
-            # A pause would outlive the assignment.
-            self._consumer.resume([TopicPartition(*place) for place in first_ms])
-            self._consumer.unassign()
+            self._reader.resume(first_ms)  # a pause would outlive the assignment
+            self._reader.assign({})
         return first_ms
 
-    def _newest_ms(self, wanted: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], int]:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
+    def _newest_ms(self, wanted: Mapping[Place, Any]) -> dict[Place, int]:
+        from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
         asked = {TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}
-        answers = self._admin.list_offsets(asked, request_timeout=topics.SECONDS_MAX)
-        return {
-            (place.topic, place.partition): answer.result(topics.SECONDS_MAX).timestamp
-            for place, answer in answers.items()
-        }
+        try:
+            answers = self._admin.list_offsets(asked, request_timeout=topics.SECONDS_MAX)
+            return {
+                (place.topic, place.partition): answer.result(topics.SECONDS_MAX).timestamp
+                for place, answer in answers.items()
+            }
+        except (KafkaException, TimeoutError) as error:
+            raise KafkaUnavailable(
+                f"{UNREADABLE}: {connection.reason(error)}.", "Nothing was changed."
+            ) from error

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streaming.errors import ConfigError
+from streaming.kafka.reading import Record
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -59,9 +60,9 @@ class Reject:
     gap: bytes | None = None
 
     @classmethod
-    def of(cls, message: Any, prefix: str) -> Reject | None:
-        """Of confluent-kafka's message; None where it is no reject, or not the whole record."""
-        headers = tuple(message.headers() or ())
+    def of(cls, record: Record, prefix: str) -> Reject | None:
+        """Return that of a record; None where it is no reject, or not the whole record."""
+        headers = record.headers
         more: dict[str, bytes | None] = {}
         for name in reversed(MORE):
             if headers and headers[-1][0] == prefix + name:
@@ -75,8 +76,7 @@ class Reject:
         own = headers[: -len(ADDED)]
         origin = (topic, int(partition), int(offset))
         places = (more.get("reject-after"), more.get("reject-gap"))
-        timestamp = message.timestamp()[1]
-        return cls(reason, origin, message.key(), message.value(), own, timestamp, *places)
+        return cls(reason, origin, record.key, record.value, own, record.timestamp, *places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
-from streaming.kafka import connection, topics
+from streaming.kafka import topics
+from streaming.kafka.reading import BEGINNING, ENDS, End, Record, TopicReader
 from streaming.resending.choice import Place
 
 KEY = re.compile(r"(.+)/(\d+)@(\d+)")
@@ -64,12 +64,12 @@ def read(config: Config, topic: str) -> Ledger:
     ledger = Ledger()
     if topic not in topics.existing(config):
         return ledger
-    for message in messages(config, topic):
-        found = KEY.fullmatch((message.key() or b"").decode())
-        if found is None or message.value() is None:
+    for each in records(config, topic):
+        found = KEY.fullmatch((each.key or b"").decode())
+        if found is None or each.value is None:
             continue
         origin = (found[1], int(found[2]), int(found[3]))
-        told = json.loads(message.value())
+        told = json.loads(each.value)
         ledger.note(origin, (told["topic"], told["partition"], told["offset"]))
     return ledger
 
@@ -97,38 +97,26 @@ def make(config: Config, topic: str) -> None:
     topics.make(config, [new], remedy)
 
 
-def messages(config: Config, topic: str) -> Iterator[Any]:
-    """The committed records of a topic, up to its end as it is now, partition after partition.
+def records(config: Config, topic: str) -> Iterator[Record]:
+    """Yield the committed records of a topic, up to its end as it is now, partition by partition.
 
     KafkaUnavailable where it cannot be read.
     """
-    from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition  # noqa: PLC0415
-
     ends = topics.ends(config, (topic,))
-    consumer = connection.reader(config, "resend", **{"enable.partition.eof": True})
-    try:
-        for (_, partition), end in sorted(ends.items()):
-            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            while True:
-                message = consumer.poll(READ_SECONDS_MAX)
-                if message is None:
-                    raise _unreadable(topic, f"nothing came within {READ_SECONDS_MAX} s")
-                if connection.is_end(message):
-                    break
-                if not connection.is_record(message):
-                    continue
-                if message.offset() >= end:
-                    break
-                yield message
-    except KafkaException as error:
-        raise _unreadable(topic, config.hide(error.args[0].str())) from error
-    finally:
-        consumer.close()
-
-
-def _unreadable(topic: str, why: str) -> KafkaUnavailable:
-    return KafkaUnavailable(
-        f"{topic} cannot be read: {why}.",
+    failed = (
+        f"{topic} cannot be read",
         "What was sent before is noted; nothing else was sent.",
         f"Look at the brokers, and at this user's right to read {topic}; then run it again.",
     )
+    with TopicReader(config, "resend", *failed, settings=ENDS) as reader:
+        for home, end in sorted(ends.items()):
+            reader.assign({home: BEGINNING})
+            while True:
+                taken = reader.take(READ_SECONDS_MAX)
+                if not taken:
+                    why = f"{failed[0]}: nothing came within {READ_SECONDS_MAX} s."
+                    raise KafkaUnavailable(why, *failed[1:])
+                (each,) = taken
+                if isinstance(each, End) or each.offset >= end:
+                    break
+                yield each

@@ -78,9 +78,9 @@ class Resending:
             ledger.make(self.config, book)
             self._begin(book)
         self._ledger = ledger.read(self.config, book)
-        rejects = ledger.messages(self.config, settings.rejects)
-        for number, message in enumerate(rejects, start=1):
-            reject = Reject.of(message, self.config.service.header_prefix)
+        rejects = ledger.records(self.config, settings.rejects)
+        for number, record in enumerate(rejects, start=1):
+            reject = Reject.of(record, self.config.service.header_prefix)
             if reject is not None and self._is_due(reject):
                 self._waiting.append(reject)
                 self._bytes += len(reject.value or b"")

@@ -10,7 +10,8 @@ from typing import Any
 
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
-from streaming.kafka import connection, topics
+from streaming.kafka import topics
+from streaming.kafka.reading import BEGINNING, ENDS, End, Record, TopicReader
 
 QUIET_SECONDS_MAX = 30
 QUEUED_MAX = 20_000
@@ -37,57 +38,43 @@ class Recorded:
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         """(clock, record), clocks rising; KafkaUnavailable where Kafka stops answering."""
-        from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
-
-        consumer = self._consumer()
-        try:
+        start = {**ENDS, "auto.offset.reset": "earliest"}
+        failure = "The input could not be read"
+        with TopicReader(self.config, "recorded", failure, "", "", settings=start) as reader:
+            for name, count in topics.partitions(self.config, self.inputs).items():
+                for partition in range(count):
+                    self._open.add((name, partition))
+                    self._queues[name, partition] = deque()
+            reader.assign(dict.fromkeys(sorted(self._open), BEGINNING))
             heard = time.monotonic()
             while self._open:
-                messages = consumer.consume(POLLED, 0.2)
-                if messages:
+                taken = reader.take(0.2, POLLED)
+                if taken:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > QUIET_SECONDS_MAX:
                     raise KafkaUnavailable("Kafka stopped answering.", "Nothing was changed.")
-                for message in messages:
-                    self._put(message)
+                for each in taken:
+                    self._put(each)
                 yield from self._ready()
-                self._hold_back(consumer)
-        except KafkaException as error:
-            why = self.config.hide(error.args[0].str())
-            raise KafkaUnavailable(f"The input could not be read: {why}.") from error
-        finally:
-            consumer.close()
+                self._hold_back(reader)
 
-    def _consumer(self) -> Any:
-        from confluent_kafka import OFFSET_BEGINNING, TopicPartition  # noqa: PLC0415
-
-        start = {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
-        consumer = connection.reader(self.config, "recorded", **start)
-        for name, count in topics.partitions(self.config, self.inputs).items():
-            for partition in range(count):
-                self._open.add((name, partition))
-                self._queues[name, partition] = deque()
-        places = [TopicPartition(*place, OFFSET_BEGINNING) for place in sorted(self._open)]
-        consumer.assign(places)
-        return consumer
-
-    def _put(self, message: Any) -> None:
-        place = (message.topic(), message.partition())
-        if connection.is_end(message):
+    def _put(self, record: Record | End) -> None:
+        place = record.home
+        if isinstance(record, End):
             self._open.discard(place)
             return
-        if not connection.is_record(message) or place not in self._open:
-            return  # in the latter case it came after the end was met
-        stamp = message.timestamp()[1]
+        if place not in self._open:
+            return  # it came after the end was met
+        stamp = record.timestamp
         clock = self._clocks[place] = max(stamp, self._clocks.get(place, stamp))
-        headers = [{"key": name, "value": value} for name, value in message.headers() or ()]
+        headers = [{"key": name, "value": value} for name, value in record.headers]
         row = {
             "topic": self.inputs.index(place[0]),
             "partition": place[1],
-            "offset": message.offset(),
+            "offset": record.offset,
             "timestamp": stamp,
-            "key": message.key(),
-            "value": message.value(),
+            "key": record.key,
+            "value": record.value,
             "headers": headers or None,
         }
         self._queues[place].append((clock, row))
@@ -106,13 +93,9 @@ class Recorded:
             elif place in self._open:
                 return
 
-    def _hold_back(self, consumer: Any) -> None:
+    def _hold_back(self, reader: TopicReader) -> None:
         """Do not read far ahead in some partitions while others come slowly."""
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
         full = {place for place in self._open if len(self._queues[place]) > QUEUED_MAX}
-        for place in full - self._paused:
-            consumer.pause([TopicPartition(*place)])
-        for place in self._paused - full:
-            consumer.resume([TopicPartition(*place)])
+        reader.pause(full - self._paused)
+        reader.resume(self._paused - full)
         self._paused = full

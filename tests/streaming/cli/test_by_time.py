@@ -10,23 +10,16 @@ from tests.seeds import seeds
 
 class Message:
     def __init__(self, partition, offset, ms):
-        self.place, self.ms = (partition, offset), ms
-
-    def topic(self):
-        return "t"
-
-    def partition(self):
-        return self.place[0]
-
-    def timestamp(self):
-        return 1, self.ms
+        self.home, self.offset, self.timestamp = ("t", partition), offset, ms
 
 
 def merged(partitions):
     """One message after another: the earliest of the partitions' next ones."""
     left = [list(each) for each in partitions]
     while any(left):
-        yield min((each[0].ms, number, each) for number, each in enumerate(left) if each)[2].pop(0)
+        yield min((each[0].timestamp, number, each) for number, each in enumerate(left) if each)[
+            2
+        ].pop(0)
 
 
 @pytest.mark.parametrize("seed", seeds(20, 1_000))

@@ -246,32 +246,22 @@ def test_conditions(text, holds):
 
 
 def test_headers_behind_those_of_every_reject_are_left_out_too():
+    from streaming.kafka.reading import Record
     from streaming.resending.choice import Reject
 
-    class Message:
-        def __init__(self, *more):
-            names = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
-            values = (b"too-large", b"in", b"1", b"7")
-            self.added = [("own", b"1"), *zip(names, values, strict=True), *more]
+    def rejected(*more):
+        names = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
+        values = (b"too-large", b"in", b"1", b"7")
+        headers = (("own", b"1"), *zip(names, values, strict=True), *more)
+        return Record("rejects", 0, 3, 5, b"k", b"k", headers)
 
-        def headers(self):
-            return self.added
-
-        def key(self):
-            return b"k"
-
-        value = key
-
-        def timestamp(self):
-            return (1, 5)
-
-    assert Reject.of(Message(), "").headers == (("own", b"1"),)
-    said = Reject.of(Message(("reject-detail", b"MESSAGE_TOO_LARGE")), "")
+    assert Reject.of(rejected(), "").headers == (("own", b"1"),)
+    said = Reject.of(rejected(("reject-detail", b"MESSAGE_TOO_LARGE")), "")
     assert (said.headers, said.origin) == ((("own", b"1"),), ("in", 1, 7))
-    placed = Reject.of(Message(("reject-after", b"9/4"), ("reject-gap", b"p:gap:k:9:0:5")), "")
+    placed = Reject.of(rejected(("reject-after", b"9/4"), ("reject-gap", b"p:gap:k:9:0:5")), "")
     assert (placed.headers, placed.after) == ((("own", b"1"),), b"9/4")
     assert Condition.read("gap = p:gap:k:9:0:5").holds(placed)
     assert Condition.read("after != '9/3'").holds(placed)
     assert not Condition.read("gap = p:gap:k:9:0:5").holds(said)
     cut = ("reject-detail", b"so; without its value (7 bytes), as the rejects' topic refuses that")
-    assert Reject.of(Message(cut), "") is None
+    assert Reject.of(rejected(cut), "") is None

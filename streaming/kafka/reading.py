@@ -1,0 +1,197 @@
+"""Reading topics beside the service: one reader for every command that looks at them.
+
+Commands differ in where they begin, what they wait for and what they say where Kafka fails; how
+records are read is the same. (`verify` has a reader of its own, as it judges independently.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from streaming.arrow.key_text import escaped
+from streaming.config import Config
+from streaming.errors import KafkaUnavailable
+from streaming.kafka import connection, topics
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+BEGINNING = -2
+"""In place of an offset: the first that there is."""
+
+ENDS = {"enable.partition.eof": True}
+"""The setting of a reader that wants to know when a partition has no more (:class:`End`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it stands in a topic; ``timestamp`` in ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def home(self) -> Place:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def place(self) -> str:
+        """Topic, partition and offset, as commands have them."""
+        return f"{self.topic}/{self.partition}@{self.offset}"
+
+    def header(self, name: str) -> bytes | None:
+        """Return the value of the last header of this name; None where there is none."""
+        return next((value for each, value in reversed(self.headers) if each == name), None)
+
+    def text(self, name: str) -> str:
+        """Return a header's value for people; empty where there is none."""
+        value = self.header(name)
+        return "" if value is None else escaped(value)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A partition has no more records for now."""
+
+    home: Place
+
+
+class TopicReader:
+    """Reads committed records of the partitions that it is assigned.
+
+    It joins no group and commits nothing. Each method raises KafkaUnavailable where Kafka fails:
+    ``failure``, then why, then ``effect`` and ``remedy``. ``settings``: librdkafka's, besides those
+    of the configuration. Close it, or use it in a `with`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        failure: str = "Reading failed",
+        effect: str = "Nothing was changed.",
+        remedy: str = "Look at the brokers, and at this user's right to read the topics.",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.config = config
+        self.failure, self.effect, self.remedy = failure, effect, remedy
+        self._consumer = connection.reader(config, name, **(settings or {}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+
+    def assign(self, starts: Mapping[Place, int]) -> None:
+        """Read these partitions from these offsets on, in place of those before."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415  (a quick --help)
+
+        with self._errors():
+            self._consumer.assign([TopicPartition(*place, at) for place, at in starts.items()])
+
+    def take(self, limit_s: float, most: int = 1) -> list[Record | End]:
+        """Return up to ``most`` records and ends, in the order of each partition.
+
+        Nothing where nothing comes within ``limit_s``.
+        """
+        deadline = time.monotonic() + limit_s
+        with self._errors():
+            while True:
+                left_s = max(deadline - time.monotonic(), 0)
+                messages = self._messages(left_s, most)
+                found: list[Record | End] = []
+                for message in messages:
+                    if connection.is_end(message):
+                        found.append(End((message.topic(), message.partition())))
+                    elif connection.is_record(message):
+                        found.append(_record(message))
+                if found or not messages:  # else only errors that do not matter: read on
+                    return found
+
+    def _messages(self, limit_s: float, most: int) -> list[Any]:
+        if most > 1:
+            return list(self._consumer.consume(most, limit_s))
+        message = self._consumer.poll(limit_s)
+        return [] if message is None else [message]
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Return the offset behind the last record of each partition."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        with self._errors():
+            return {
+                place: topics.end_of(self._consumer, TopicPartition(*place)) for place in places
+            }
+
+    def bounds(self, place: Place, limit_s: float) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one behind its last."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        with self._errors():
+            first, end = self._consumer.get_watermark_offsets(
+                TopicPartition(*place), timeout=limit_s
+            )
+            return first, end
+
+    def since(self, places: Iterable[Place], ms: int) -> dict[Place, int]:
+        """Return the offset of each partition's first record of this time (ms) or later."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        asked = [TopicPartition(*place, ms) for place in places]
+        with self._errors():
+            found = self._consumer.offsets_for_times(asked, topics.SECONDS_MAX)
+        return {(each.topic, each.partition): each.offset for each in found}
+
+    def pause(self, places: Iterable[Place]) -> None:
+        """Take no more of these partitions until they are resumed."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        if chosen := [TopicPartition(*place) for place in places]:
+            with self._errors():
+                self._consumer.pause(chosen)
+
+    def resume(self, places: Iterable[Place]) -> None:
+        """Go on with paused partitions."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        if chosen := [TopicPartition(*place) for place in places]:
+            with self._errors():
+                self._consumer.resume(chosen)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise librdkafka's errors as ours."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            yield
+        except KafkaException as error:
+            why = self.config.hide(connection.reason(error))
+            raise KafkaUnavailable(f"{self.failure}: {why}.", self.effect, self.remedy) from error
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+    )
