@@ -43,8 +43,8 @@ PURE = {
 LAYERS = [
     {"terminal"},
     {"errors", "crashes", "durable", "logs"},
-    {"stopping", "arrow", "settings", "clients"},
-    {"graph", "simulate"},
+    {"stopping", "arrow", "settings"},
+    {"graph", "simulate", "clients"},
     {"wire", "values"},
     {"disciplines"},
     {"config"},

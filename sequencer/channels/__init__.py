@@ -3,9 +3,10 @@
 `rules` what a pipeline wants (`globs`: of which channels), `state` what is remembered, `plain` the
 definition (one record at a time, one channel), `step` the same over whole batches: `usual` channels
 vectorised, `unusual` ones through the plain step; `arrivals` what came and what a record shows by
-itself, `rows` the messages as columns, `commands` what operators do to channels, `disorder` how far
-out of order messages came, `delays` the gap time that follows from it, `rejected` where rejects
-belong, `outcome` what a step returns.
+itself, `rows` the messages as columns, `commands` what operators do to channels, `runs` which
+labels are missing and `wanted` asking for them, `happened` what a channel's records led to,
+`disorder` how far out of order messages came, `delays` the gap time that follows from it,
+`rejected` where rejects belong, `outcome` what a step returns.
 """
 
 from sequencer.channels.arrivals import Arrivals

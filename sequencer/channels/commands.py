@@ -26,6 +26,8 @@ from sequencer.sorting import order_by
 
 POSITION_MAX = 2**62
 """No command leads farther: behind it there is room for all the labels that can ever come."""
+ABSENT_MAX = 1_000
+"""Ranges that a channel remembers as not coming until it is their turn."""
 
 
 class Op(enum.Enum):
@@ -34,6 +36,7 @@ class Op(enum.Enum):
     SKIP = "skip"
     SEED = "seed"
     RESET = "reset"
+    NOT_COMING = "not-coming"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class ChannelCommand:
 
     ``channel`` None: all that have waited ``blocked_ms`` for a label. ``label``, as text: of SEED
     the next label, of SKIP the label up to which missing ones are given up (None: up to the lowest
-    that is held). ``dry_run``: only the answer is wanted.
+    that is held); of NOT_COMING the end of a range that begins with ``first``, in this ``epoch``.
+    ``dry_run``: only the answer is wanted.
     """
 
     op: Op
@@ -50,6 +54,8 @@ class ChannelCommand:
     label: bytes | None = None
     blocked_ms: int = 0
     dry_run: bool = False
+    first: bytes | None = None
+    epoch: int = 0
 
 
 Placed = tuple[int, ChannelCommand]
@@ -90,7 +96,9 @@ class _Operations:
         held = state.held
         row = np.arange(len(held))
         self.old = Rows(row, held.channel, held.position, held.since_ms, held.fin)
-        self.channels = PlainChannels(self.table, self.old, state.skipped, rules, now_ms, refused)
+        self.channels = PlainChannels(
+            self.table, self.old, state.skipped, state.runs, rules, now_ms, refused
+        )
 
     def carry_out(self, number: int, command: ChannelCommand) -> Answer:
         """Carry out one command, the one of this number."""
@@ -127,7 +135,7 @@ class _Operations:
         channels = self.channels
         opened = np.zeros(len(self.table.keys), dtype=np.bool_)
         opened[list(channels.channels)] = True
-        more, skipped = channels.close()
+        more, skipped, runs = channels.close()
         held = merge(self.old.take(~opened[self.old.channel]), more)
         columns: dict[str, Any] = self.table.columns
         state = ShardState(
@@ -135,6 +143,7 @@ class _Operations:
             **columns,
             held=Held(held.channel, held.position, held.since_ms, held.fin),
             skipped=skipped,
+            runs=runs,
             clock_ms=channels.clock_ms,
             globs=self.rules.globs,
             delays=self.state.delays,
@@ -164,7 +173,9 @@ def act(channels: PlainChannels, code: int, number: int, command: ChannelCommand
     """Carry out a command, the one of this number, on one channel (a row of the table)."""
     channel = channels.open(code)
     known = channel.exists
-    if command.op is not Op.RESET:
+    if command.op is Op.NOT_COMING:
+        answer = _absent(channel, command, channels.now_ms)
+    elif command.op is not Op.RESET:
         answer = _passed(channel, command, channels.now_ms)
     else:
         answer = Answer(int(known))
@@ -192,6 +203,27 @@ def _passed(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
             channel.begin_at(first, now_ms)
         channel.pass_by(stop, now_ms)
     return answer
+
+
+def _absent(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
+    """Give up labels that will not come, as far as they are missing."""
+    first, stop = (
+        _in_cycle(channel.rules, label, channel.frontier)
+        for label in (command.first, command.label)
+    )
+    if not (_possible(first) and _possible(stop)) or first is None or stop is None:
+        return Answer(refused=Refusal.BAD_LABEL)
+    if not channel.exists:
+        return Answer()
+    if command.epoch != channel.epoch:
+        return Answer(refused=Refusal.OTHER_EPOCH)
+    if channel.start == NONE:
+        return Answer()
+    if len(channel.absent) >= ABSENT_MAX:
+        return Answer(refused=Refusal.TOO_MANY)
+    first, stop = (channel.rules.position(each, channel.frontier) for each in (first, stop))
+    given_up = channel.give_up_absent(first, stop, now_ms)
+    return Answer(int(given_up > 0), given_up)
 
 
 def _stop(channel: Channel, command: ChannelCommand) -> int | Refusal:

@@ -71,6 +71,16 @@ class GapName(NamedTuple):
     position: int
 
 
+class Want(NamedTuple):
+    """A run of missing labels that is asked for: ``first`` up to ``stop``, half-open."""
+
+    channel: bytes
+    epoch: int
+    first: int | str
+    stop: int | str
+    tries: int
+
+
 class GapFailure(Exception):  # noqa: N818  (a verdict on the data, not a malfunction)
     """A gap outlived its time under the policy FAIL; the step took no effect."""
 
@@ -128,6 +138,8 @@ class Refusal(enum.Enum):
     BAD_LABEL = "bad-label"
     NOT_AHEAD = "not-ahead"
     AFTER_FIN = "after-fin"
+    OTHER_EPOCH = "other-epoch"
+    TOO_MANY = "too-many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +165,8 @@ class Outcome:
     command. ``disorder``: of the messages that came. ``passed``: how many of the delivered
     rows have no label. ``notices``: the events that are also records in their channels'
     streams; of kind `reset` is one that has no event but a command's answer, and the field
-    `command`: its number.
+    `command`: its number. ``wanted``: what is asked for. ``answered``: how many labels that were
+    asked for came, or will not come.
     """
 
     state: ShardState
@@ -167,3 +180,5 @@ class Outcome:
     disorder: Disorder = field(default_factory=Disorder)
     passed: int = 0
     notices: list[ChannelEvent] = field(default_factory=list)
+    wanted: list[Want] = field(default_factory=list)
+    answered: int = 0

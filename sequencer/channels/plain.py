@@ -9,48 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sequencer.channels.happened import Range, Results, Waiting, with_range
 from sequencer.channels.outcome import ChannelEvent, GapFailure, GapName, Reason
 from sequencer.channels.rules import SKIPPED_RANGES_MAX, Full, Rules
 from sequencer.channels.state import NONE
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A held message: its row with the caller, batch time of arrival (ms), FIN mark."""
-
-    row: int
-    since_ms: int
-    fin: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Given-up labels, half-open positions; see `state.Skipped`."""
-
-    first: int
-    stop: int
-    incarnation: int
-    gaps: int = 1
-    since_ms: int = 0
-
-
-@dataclass(slots=True)
-class Results:
-    """What one channel's records led to; rows are the caller's.
-
-    ``delivered``: row, sequence, incarnation. ``rejected``: row, reason, and the incarnation and
-    sequence of the delivery before. ``delays``: rule and delay (ms) of what came, where rules
-    measure. ``gaps``: see `outcome.Rejected`. ``passed``: how many of the delivered rows have no
-    label. ``notices``: of events, in the channel's stream; the delivered row of notice n is -1 - n.
-    """
-
-    delivered: list[tuple[int, int, int]] = field(default_factory=list)
-    rejected: list[tuple[int, Reason, int, int]] = field(default_factory=list)
-    gaps: dict[int, GapName] = field(default_factory=dict)
-    delays: list[tuple[int, int]] = field(default_factory=list)
-    events: list[ChannelEvent] = field(default_factory=list)
-    notices: list[ChannelEvent] = field(default_factory=list)
-    passed: int = 0
 
 
 @dataclass(slots=True)
@@ -63,6 +25,9 @@ class Channel:
 
     ``refused``: rows that cannot be delivered, with the reason; see `step`. ``since_ms``: what
     begins anew, after a reset, has this incarnation at least.
+
+    ``absent``: ranges of positions, ascending, of which what is missing will not come, as somebody
+    said; it is given up when it is next.
     """
 
     key: bytes
@@ -82,6 +47,7 @@ class Channel:
     start: int = 0
     held: dict[int, Waiting] = field(default_factory=dict)
     skipped: list[Range] = field(default_factory=list)
+    absent: list[tuple[int, int]] = field(default_factory=list)
 
     def arrive(self, in_cycle: int, epoch: int, row: int, now_ms: int, *, fin: bool) -> None:
         """Take one record; ``in_cycle`` is its label's position within the cycle."""
@@ -182,7 +148,7 @@ class Channel:
         self.epoch = epoch
         self.frontier, self.start = 0, self.rules.first_start
         self.fin = NONE
-        self.skipped = []
+        self.skipped, self.absent = [], []
 
     def _accept(self, position: int, message: Waiting, now_ms: int) -> None:
         if self.rules.gap.by is not None:
@@ -194,6 +160,7 @@ class Channel:
             for beyond in sorted(self.held):
                 if beyond > position:
                     self.reject(self.held.pop(beyond).row, Reason.AFTER_FIN)
+            self.absent = [(a, min(b, position)) for a, b in self.absent if a < position]
         if self.start == NONE:
             alone = len(self.held) == 1
             self.frontier = position if alone else min(self.frontier, position)
@@ -206,7 +173,18 @@ class Channel:
             self._give_up(min(self.held), "overflow", now_ms)
 
     def _deliver_run(self, now_ms: int) -> None:
-        """Deliver from the frontier up to the first missing label."""
+        """Deliver from the frontier up to the first label that is waited for."""
+        self._deliver_held(now_ms)
+        while self.absent and self.absent[0][0] <= self.frontier:
+            if self.absent[0][1] <= self.frontier:
+                del self.absent[0]
+                continue
+            stop = min(self.absent[0][1], *self.held)
+            self._note_gap(stop, "not-coming", now_ms - self._waited_ms(now_ms), now_ms)
+            self.frontier = stop
+            self._deliver_held(now_ms)
+
+    def _deliver_held(self, now_ms: int) -> None:
         while (message := self.held.pop(self.frontier, None)) is not None:
             reason = self.refused.get(message.row)
             if reason is None:
@@ -318,9 +296,26 @@ class Channel:
     def pass_by(self, stop: int, now_ms: int) -> None:
         """Give up what is missing below ``stop``, by an operator's command."""
         self.active_ms = now_ms
+        self.absent = [(max(a, stop), b) for a, b in self.absent if b > stop]
         while self.frontier < stop:
             lowest = min(self.held, default=stop)
             self._give_up(min(lowest, stop), "operator", now_ms)
+
+    def give_up_absent(self, first: int, stop: int, now_ms: int) -> int:
+        """Give up what is missing of a range, as it will not come; at once what is next.
+
+        How many labels that are; none above the highest held, which may still be sent.
+        """
+        first, stop = max(first, self.frontier), min(stop, max(self.held, default=0))
+        missing, at = 0, first
+        for begin, end in sorted([*self.absent, *((each, each + 1) for each in self.held)]):
+            missing += max(0, min(begin, stop) - at)
+            at = max(at, end)
+        if missing:
+            self.active_ms = now_ms
+            self.absent = with_range(self.absent, first, stop)
+            self._deliver_run(now_ms)
+        return missing
 
     def begin(self, now_ms: int) -> None:
         """Begin to exist, before any record."""
@@ -338,4 +333,4 @@ class Channel:
         self.since_ms = self.incarnation + 1
         self.epoch = self.frontier = self.sequence = self.trailing = 0
         self.fin, self.start = NONE, self.rules.first_start
-        self.held, self.skipped = {}, []
+        self.held, self.skipped, self.absent = {}, [], []

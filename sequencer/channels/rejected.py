@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sequencer.channels.outcome import Rejected
-from sequencer.channels.plain import Results
+from sequencer.channels.happened import Results
+from sequencer.channels.outcome import Reason, Rejected
 from sequencer.channels.rows import Table
-from sequencer.channels.state import NONE, Int64s
+from sequencer.channels.rules import Rules
+from sequencer.channels.state import NONE, Bools, Int64s
 from sequencer.channels.unusual import PASSES
 from sequencer.channels.usual import Settled, moments
 from sequencer.sorting import order_by
@@ -74,3 +75,13 @@ def with_plain(usual: Rejected, results: Results) -> Rejected:
     both = np.concatenate([own.T, plain])
     row, reason, incarnation, sequence = both[order_by(both[:, 0])].T
     return Rejected(row, reason.astype(np.uint8), incarnation, sequence, results.gaps)
+
+
+def dropped(
+    table: Table, rejected: Rejected, codes: Int64s, held_count: int, rules: Rules
+) -> Bools:
+    """Return which rejects, all of them arrivals, are duplicates that are only counted."""
+    only_counted: Bools = rejected.reason == Reason.DUPLICATE
+    channel = codes[rejected.row[only_counted] - held_count]
+    only_counted[only_counted] = table.limit(rules, "drop_duplicates", channel).astype(np.bool_)
+    return only_counted

@@ -131,7 +131,8 @@ class Rules:
     counted.
     ``settle_ms``: not None where a channel begins with the lowest label that came within so long.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
-    ``notices``: events of channels are also records in their streams.
+    ``notices``: events of channels are also records in their streams. ``ask_ms``: how long after
+    the first message above them missing labels are asked for; None: never.
     """
 
     labels: Labels
@@ -144,6 +145,7 @@ class Rules:
     drop_duplicates: bool = False
     notices: bool = False
     settle_ms: int | None = None
+    ask_ms: int | None = None
     others: tuple[tuple[str, Rules], ...] = ()
 
     def __post_init__(self) -> None:
@@ -155,6 +157,8 @@ class Rules:
                 f"window is {self.window}; it must lie in 1 … {limit}"
                 + ("" if self.labels.cycle is None else ", below half of the labels' cycle")
             )
+        if self.ask_ms is not None and self.ask_ms < 1:
+            raise ValueError("ask_ms must be 1 or more")
         if self.retire_after_ms < 1:
             raise ValueError("retire_after_ms must be 1 or more")
         if self.settle_ms is not None and (self.settle_ms < 0 or self.labels.cycle is not None):
@@ -213,6 +217,16 @@ class Rules:
             return np.array([getattr(self, name)], dtype=np.int64)
         numbers = np.array([getattr(rules, name) for rules in self.each], dtype=np.int64)
         return numbers[rule]
+
+    @property
+    def asks(self) -> bool:
+        """Whether missing labels are asked for."""
+        return any(rules.ask_ms is not None for rules in self.each)
+
+    @property
+    def ask_every_ms(self) -> int:
+        """``ask_ms``; NEVER_MS for none."""
+        return NEVER_MS if self.ask_ms is None else self.ask_ms
 
     @property
     def measures(self) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sequencer.channels.delays import moved, no_delays
 from sequencer.channels.rules import NEVER_MS, Rules
+from sequencer.channels.runs import NOT_COMING, Missing, Runs, due_at, found_in, missing_of
 from sequencer.custom_labels import Anchors
 
 Int64s = NDArray[np.int64]
@@ -91,6 +92,7 @@ class ShardState:
     position at which its epoch began, -1 where that is not known yet (see `Rules.settle_ms`): then
     ``frontier`` is the lowest position that is held.
     ``rule``: the number of the channel's rules among those whose globs are ``globs``.
+    ``runs``: of missing labels, that were asked for or will not come.
     ``delays`` counts them by rule (`sequencer.channels.delays`), where rules measure; else no rows.
     ``anchors``: positions and labels from which a custom sequence without an end is walked again.
     ``clock_ms`` is the latest batch time seen: time never runs backwards for a shard.
@@ -108,6 +110,7 @@ class ShardState:
     trailing: Int64s
     held: Held
     skipped: Skipped
+    runs: Runs = field(default_factory=Runs.empty)
     clock_ms: int = 0
     globs: tuple[str, ...] = ()
     delays: Int64s = field(default_factory=lambda: no_delays(0))
@@ -132,11 +135,13 @@ class ShardState:
         older = self.incarnation < since_ms
         if not older.any():
             return self
+        incarnation = np.where(older, since_ms, self.incarnation)
         return replace(
             self,
             sequence=np.where(older, 0, self.sequence),
-            incarnation=np.where(older, since_ms, self.incarnation),
+            incarnation=incarnation,
             trailing=np.where(older, 0, self.trailing),
+            runs=replace(self.runs, incarnation=incarnation[self.runs.channel]),
         )
 
     def under(self, rules: Rules) -> ShardState:
@@ -155,6 +160,7 @@ class ShardState:
         keep = ~gone
         kept_row = np.cumsum(keep) - 1
         skipped = self.skipped.take(keep[self.skipped.channel])
+        runs = self.runs.take(keep[self.runs.channel])
         numbers: dict[str, Any] = {name: column[keep] for name, column in self.columns().items()}
         return replace(
             self,
@@ -162,7 +168,26 @@ class ShardState:
             **numbers,
             held=replace(self.held, channel=kept_row[self.held.channel]),
             skipped=replace(skipped, channel=kept_row[skipped.channel]),
+            runs=replace(runs, channel=kept_row[runs.channel]),
         )
+
+    def missing(self, rules: Rules) -> tuple[Missing, Int64s, Int64s]:
+        """The runs of labels that are waited for, where somebody may be asked for them.
+
+        And of each how often it was asked for, and when last. A channel that settles misses none.
+        """
+        held = self.held
+        some = rules.limit("ask_every_ms", self.rule[held.channel]) < NEVER_MS
+        some = some & (self.start[held.channel] != NONE)
+        columns = (held.channel[some], held.position[some], held.since_ms[some])
+        missing = missing_of(*columns, self.frontier).without(self.runs)
+        asked = self.runs.take(self.runs.tries != NOT_COMING)
+        of = found_in(missing.first, missing.channel, asked)
+        same = self.incarnation[missing.channel] == np.append(asked.incarnation, NONE)[of]
+        same &= self.epoch[missing.channel] == np.append(asked.epoch, NONE)[of]
+        same &= of >= 0
+        tries, asked_ms = (np.append(each, 0)[of] for each in (asked.tries, asked.asked_ms))
+        return missing, np.where(same, tries, 0), np.where(same, asked_ms, 0)
 
     def due_ms(self, rules: Rules) -> int | None:
         """Return the batch time from which a step without input would change something.
@@ -185,6 +210,9 @@ class ShardState:
                 settles = self.start[self.held.channel] == NONE
                 wait_ms = np.where(settles, rules.settle_ms, wait_ms)
             due.append(int((self.held.since_ms + wait_ms).min()))
+        if len(self.held) and rules.asks:
+            due_ms = due_at(*self.missing(rules), rules, self.rule)
+            due.append(int(due_ms.min(initial=NEVER_MS)))
         return min((at_ms for at_ms in due if at_ms < NEVER_MS), default=None)
 
 

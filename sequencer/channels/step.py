@@ -27,12 +27,14 @@ from sequencer.channels.commands import (
 )
 from sequencer.channels.disorder import Disorder, measure_unsorted
 from sequencer.channels.outcome import Answer, ChannelEvent, Delivered, Outcome, Reason, Rejected
-from sequencer.channels.rejected import usual_rejects, with_plain
+from sequencer.channels.rejected import dropped, usual_rejects, with_plain
 from sequencer.channels.rows import Passing, Rows, Table, merge, open_table
 from sequencer.channels.rules import Rules
+from sequencer.channels.runs import NOT_COMING
 from sequencer.channels.state import NONE, Bools, Held, Int64s, ShardState
 from sequencer.channels.unusual import FAULTLESS, PASSES, PlainChannels
 from sequencer.channels.usual import Settled, settle, with_delays
+from sequencer.channels.wanted import ask
 from sequencer.custom_labels import CustomLabels
 from sequencer.sorting import order_by
 
@@ -59,12 +61,14 @@ def step(
     if isinstance(rules.labels, CustomLabels):
         rules.labels.know(state.anchors)
     if not commands:
-        return _anchored(_take(state, arrivals, now_ms, rules, refused, placed), rules)
+        outcome = _take(state, arrivals, now_ms, rules, refused, placed)
+        return _anchored(ask(outcome, max(now_ms, state.clock_ms), rules), rules)
     held_count = len(state.held)
     first = carry_out(state, commands, now_ms, rules, refused)
     left = rows_after(first, held_count, refused)
     second = _take(first.state, arrivals, now_ms, rules, left, placed, len(commands))
-    return _anchored(joined(first, second, held_count), rules)
+    outcome = ask(joined(first, second, held_count), max(now_ms, first.state.clock_ms), rules)
+    return _anchored(outcome, rules)
 
 
 def _anchored(outcome: Outcome, rules: Rules) -> Outcome:
@@ -105,6 +109,7 @@ def _take(
     touched = np.zeros(len(table.keys), dtype=np.bool_)
     touched[codes[alive]] = True
     touched[asked] = unusual[asked] = True
+    unusual[state.runs.channel[state.runs.tries == NOT_COMING]] = True
     unusual |= touched & _with_refused(table, state.held.channel, codes, refused)
 
     rows = Rows(
@@ -121,7 +126,7 @@ def _take(
     table.columns["active_ms"][touched & ~unusual] = now_ms
 
     old = rows.take(slice(held_count))
-    plain = PlainChannels(table, old, state.skipped, rules, now_ms, refused)
+    plain = PlainChannels(table, old, state.skipped, state.runs, rules, now_ms, refused)
     chosen = np.flatnonzero(np.append(unusual, False)[codes])
     answers: list[Answer] = []
     ends = np.searchsorted(chosen, [*(at for at, _ in placed), len(arrivals)]).tolist()
@@ -142,7 +147,7 @@ def _take(
         quiet_held = quiet_held.take(~due[quiet_held.channel])
     delays = with_delays(state.delays, table, settled, codes, reasons, plain)
     outcome = _close(table, plain, settled, quiet_held, rejected, delays)
-    outcome = replace(outcome, dropped=_dropped(table, outcome.rejected, codes, held_count, rules))
+    outcome = replace(outcome, dropped=dropped(table, outcome.rejected, codes, held_count, rules))
     return replace(outcome, disorder=disorder, answers=answers)
 
 
@@ -236,7 +241,7 @@ def _close(
 ) -> Outcome:
     """Put both ways together: the new state and where each record ended."""
     now_ms, rules = plain.now_ms, plain.rules
-    more_held, skipped = plain.close()
+    more_held, skipped, runs = plain.close()
     held = merge(quiet_held, more_held)
     columns: dict[str, Any] = table.columns
     state = ShardState(
@@ -244,6 +249,7 @@ def _close(
         **columns,
         held=Held(held.channel, held.position, held.since_ms, held.fin),
         skipped=skipped,
+        runs=runs,
         clock_ms=plain.clock_ms,
         globs=rules.globs,
         delays=delays,
@@ -272,16 +278,6 @@ def _close(
         passed=settled.passed + plain.results.passed,
         notices=plain.results.notices,
     )
-
-
-def _dropped(
-    table: Table, rejected: Rejected, codes: Int64s, held_count: int, rules: Rules
-) -> Bools:
-    """Which rejects are duplicates, which are arrivals, that are only counted in their channel."""
-    dropped: Bools = rejected.reason == Reason.DUPLICATE
-    channel = codes[rejected.row[dropped] - held_count]
-    dropped[dropped] = table.limit(rules, "drop_duplicates", channel).astype(np.bool_)
-    return dropped
 
 
 def _retire(

@@ -11,10 +11,12 @@ from dataclasses import astuple, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from sequencer.channels.happened import Range, Results, Waiting
 from sequencer.channels.outcome import Reason
-from sequencer.channels.plain import Channel, Range, Results, Waiting
+from sequencer.channels.plain import Channel
 from sequencer.channels.rows import Rows, Table, of_channel
 from sequencer.channels.rules import Rules
+from sequencer.channels.runs import NOT_COMING, Runs
 from sequencer.channels.state import COLUMNS, NONE, Bools, Int64s, Skipped
 from sequencer.sorting import order_by
 
@@ -30,6 +32,7 @@ class PlainChannels:
         table: Table,
         old: Rows,
         skipped: Skipped,
+        runs: Runs,
         rules: Rules,
         now_ms: int,
         refused: Mapping[int, Reason],
@@ -38,6 +41,8 @@ class PlainChannels:
         self.table = table
         self.old = old
         self.skipped = skipped
+        self.runs = runs
+        self._absent = runs.take(runs.tries == NOT_COMING)
         self.rules = rules
         self.now_ms = now_ms
         self.results = Results()
@@ -126,6 +131,9 @@ class PlainChannels:
             Range(*each)
             for each in zip(*(column[first:stop].tolist() for column in ranges), strict=True)
         ]
+        first, stop = np.searchsorted(self._absent.channel, [code, code + 1])
+        ends = (self._absent.first[first:stop].tolist(), self._absent.stop[first:stop].tolist())
+        channel.absent = list(zip(*ends, strict=True))
         columns = (
             held.position.tolist(),
             held.row.tolist(),
@@ -139,10 +147,13 @@ class PlainChannels:
         self.channels[code] = channel
         return channel
 
-    def close(self) -> tuple[Rows, Skipped]:
-        """Write the channels back into the table; what they hold, and all given-up ranges."""
+    def close(self) -> tuple[Rows, Skipped, Runs]:
+        """Write the channels back into the table.
+
+        Returns what they hold; all given-up ranges; and all runs of missing labels.
+        """
         if not self.channels:
-            return self.old.take(slice(0)), self.skipped
+            return self.old.take(slice(0)), self.skipped, self.runs
         columns = self.table.columns
         held: list[tuple[int, int, int, int, bool]] = []
         ranges: list[tuple[int, ...]] = []
@@ -167,4 +178,16 @@ class PlainChannels:
         numbers = np.array(held, dtype=np.int64).reshape(-1, 5)
         row, channel_at, position, since_ms, fin = numbers.T
         rows = Rows(row, channel_at, position, since_ms, fin.astype(np.bool_))
-        return rows, skipped
+        return rows, skipped, self._close_runs(opened)
+
+    def _close_runs(self, opened: Bools) -> Runs:
+        """The runs as they were, but for those of opened channels that will not come."""
+        absent = [
+            (code, first, stop, channel.incarnation, channel.epoch, NOT_COMING, 0)
+            for code, channel in sorted(self.channels.items())
+            for first, stop in channel.absent
+        ]
+        runs = self.runs
+        if len(self._absent):
+            runs = runs.take((runs.tries != NOT_COMING) | ~opened[runs.channel])
+        return runs.merged(Runs(*np.array(absent, dtype=np.int64).reshape(-1, 7).T))

@@ -39,7 +39,7 @@ SUMMED = ("channels", "given_up")
 ASKED = (
     *("event", "id", "at", "command", "topic", "partition", "offset"),
     *("op", "channel", "blocked", "group", "node", "member", "members", "owner", "peer"),
-    *("to", "label", "if_version", "dry_run", "by", "why"),
+    *("epoch", "from", "to", "label", "if_version", "dry_run", "by", "why"),
 )
 ANSWERED = {name: place for place, name in enumerate(ASKED)}
 """The order of an answer's fields in every discipline; what came of the command is behind them."""

@@ -24,6 +24,9 @@ class Totals:
     ``commands`` are those in the inputs, which ``seen`` does not count. ``passed`` are those of the
     ``delivered`` that have no label.
 
+    ``asked`` are the requests for missing labels, ``answered`` the labels that were asked for and
+    then came, or will not come as somebody said.
+
     ``transit`` are the messages that this shard sent to others less those that it took from others:
     over all shards, what is on its way. ``batches`` counts the batches that wrote anything.
     ``histograms``: by name, as in `streaming.arrow.histograms`. ``overlaps``: those of groups with
@@ -51,6 +54,8 @@ class Totals:
     undelivered: int = 0
     notices: int = 0
     commands: int = 0
+    asked: int = 0
+    answered: int = 0
     held: int = 0
     blocked: int = 0
     channels: int = 0

@@ -35,6 +35,8 @@ ROWS = (
     "held",
     "transit",
     "gaps",
+    "asked",
+    "answered",
     "blocked",
     "lag",
     "lag_seconds",
@@ -74,7 +76,8 @@ def status(
     watched.
 
     With --blocked, each channel with the label that it waits for, how much is held behind it, and
-    since when; --json lists all of them. To release one: sequencer skip CONFIG --channel K.
+    since when (and how often the sender was asked for it); --json lists all of them. To release
+    one: sequencer skip CONFIG --channel K.
 
     Exit status: 0; 1 Kafka does not answer (--lag); 2 the configuration cannot work.
 
@@ -230,8 +233,10 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
         )
         table = Table(box=None, pad_edge=False)
         ruled = any("rule" in each for each in waiting)
-        columns = ("channel", "waits for", "epoch", "held", "since", "waited")
-        for column in (*columns, *(["rule"] if ruled else [])):
+        asks = any("asked" in each for each in waiting)
+        columns = ["channel", "waits for", "epoch", "held", "since", "waited"]
+        columns += [*(["asked", "asks next"] if asks else []), *(["rule"] if ruled else [])]
+        for column in columns:
             left = column in ("channel", "rule")
             table.add_column(column, justify="left" if left else "right")
         for each in waiting:
@@ -243,6 +248,7 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
                 f"{each['held']:,}",
                 _utc(each["since"]),
                 f"{max(0, waited):,.0f} s",
+                *(_asked(each) if asks else []),
                 *([printable(each["rule"] or "-")] if ruled else []),
             )
         if waiting:
@@ -253,6 +259,12 @@ def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
             console.print(f"… and {figures['blocked'] - SHOWN_MAX:,} more; --json lists them")
     if not found:
         console.print("nothing waits")
+
+
+def _asked(waiting: dict[str, Any]) -> tuple[str, str]:
+    """How often a channel's labels were asked for, and when they are next."""
+    following = waiting["ask_next"]
+    return f"{waiting['asked']}", "not again" if following is None else _utc(following)
 
 
 def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:

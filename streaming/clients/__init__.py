@@ -1,7 +1,8 @@
 """Clients for users of the service: producers that number and name, a consumer that trusts nobody.
 
-`sending` has the producers of the three disciplines, `reading` the consumer, `deliveries` what it
-gives, `lines` and `followed` what it holds each delivery against, `progress` until when it is
+`labelled` has the producer of channels (`keeping`: what it remembers, `asked`: what it is asked
+for), `sending` those of groups and multicasts, `reading` the consumer, `deliveries` what it gives,
+`lines` and `followed` what it holds each delivery against, `progress` until when it is
 complete. `parallel` handles deliveries in several threads: `scheduling` decides which may run and
 what may be committed, `working` calls the handler, `rejecting` writes what it gives up,
 `committing` commits, `limits` are the settings. `barriers` sends messages to oneself.
@@ -15,11 +16,12 @@ from streaming.clients.deliveries import (
     MulticastDelivery,
     Notice,
 )
+from streaming.clients.labelled import LabelledProducer
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.lines import Disorder, Hole
 from streaming.clients.parallel import ParallelConsumer, Parked
 from streaming.clients.reading import OrderedConsumer
-from streaming.clients.sending import GroupPublisher, LabelledProducer, MulticastSender
+from streaming.clients.sending import GroupPublisher, MulticastSender
 
 __all__ = [
     "Barrier",

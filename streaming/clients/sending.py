@@ -1,21 +1,18 @@
-"""Producers for the three disciplines, over confluent-kafka's idempotent producer."""
+"""What producers share, and those of groups and multicasts; over confluent-kafka's producer."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from sequencer.labels import LinearLabels
-from sequencer.proxy import LabelProxy
 from streaming.clients.barriers import BARRIER, Barrier
 from streaming.clients.connecting import connected
 from streaming.clients.deliveries import Delivery, Header, to_bytes
 from streaming.clients.reading import OrderedConsumer
 from streaming.errors import ConfigError, KafkaUnavailable, SequencerError
 
-CHANNELS_MAX = 1_000_000
 DESTINATIONS_MAX = 10_000
 HANDLES_MAX = 1_000
 NAME_BYTES_MAX = 10_000
@@ -59,23 +56,26 @@ class Sender:
         headers: list[Header],
         timestamp: int | None,
         effect: str = "It was not sent.",
+        *,
+        topic: str = "",
         partition: int | None = None,
+        on_delivery: Callable[[Any, Any], None] | None = None,
     ) -> None:
         """Give a message to librdkafka. ``effect``: what it means that this cannot be done.
 
-        Without ``partition`` the key decides.
+        Without ``partition`` the key decides. ``topic``: another one than the producer's.
+        ``on_delivery``: takes Kafka's answer.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        more = {} if timestamp is None else {"timestamp": timestamp}
+        more: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
+        more["on_delivery"] = on_delivery or self._note
         if partition is not None:
             more["partition"] = partition
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             try:
-                self._producer.produce(
-                    self._topic, value, key, headers=headers, on_delivery=self._note, **more
-                )
+                self._producer.produce(topic or self._topic, value, key, headers=headers, **more)
             except BufferError:
                 if time.monotonic() > deadline:
                     raise KafkaUnavailable("Kafka takes no messages.", effect) from None
@@ -97,73 +97,6 @@ class Sender:
             count, first = len(self._failed), self._failed[0]
             self._failed.clear()
             raise KafkaUnavailable(f"Kafka did not take {count} messages: {first}.", *self.lost)
-
-
-class LabelledProducer(Sender):
-    """Labels what it sends: a label proxy for each channel, over confluent-kafka's producer.
-
-    ``kafka`` are librdkafka's properties (``bootstrap.servers`` at least). Labels begin anew with
-    each instance, under ``epoch``: by default the time (ms) at which it was made, so that a sender
-    that starts again takes over from its former life. Epoch 0 writes no epoch header. One instance
-    is the sender of its channels: two at once on one channel would use the same labels.
-
-    Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not
-    taken: its label is then missing, and the channel waits for it, so make a new instance (a new
-    epoch) and send again.
-    """
-
-    lost = (
-        "Their labels are missing; the service holds what follows them.",
-        "Make a new LabelledProducer (it begins a new epoch) and send again.",
-    )
-
-    def __init__(
-        self,
-        kafka: dict[str, Any],
-        topic: str,
-        *,
-        labels: Any = None,
-        epoch: int | None = None,
-    ) -> None:
-        super().__init__(kafka, topic)
-        self._labels = labels or LinearLabels()
-        self.epoch = int(time.time() * 1000) if epoch is None else epoch
-        self._proxies: dict[bytes, LabelProxy[Any, dict[str, Any]]] = {}
-
-    def send(
-        self,
-        channel: bytes | str,
-        value: bytes | str | None,
-        headers: Sequence[Header] = (),
-        *,
-        timestamp: int | None = None,
-        fin: bool = False,
-    ) -> Any:
-        """Send the next message of a channel; its label. ``timestamp`` in ms; ``fin``: the last."""
-        self._raise_failures()
-        key = to_bytes(channel)
-        proxy = self._proxies.get(key)
-        if proxy is None:
-            if len(self._proxies) >= CHANNELS_MAX:
-                raise SequencerError(
-                    f"This producer has labelled {CHANNELS_MAX:,} channels.",
-                    "The message was not sent.",
-                    "Spread the channels over several producers.",
-                )
-            proxy = self._proxies[key] = LabelProxy(self._send, self._labels)
-        label = proxy.label
-        proxy({"key": key, "value": value, "headers": headers, "fin": fin, "timestamp": timestamp})
-        return label
-
-    def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
-        label, message = labelled
-        headers = [*message.pop("headers"), ("label", str(label).encode())]
-        if self.epoch:
-            headers.append(("epoch", b"%d" % self.epoch))
-        if message.pop("fin"):
-            headers.append(("fin", b""))
-        unused = f"The label {label} was not used; the next message of the channel has it."
-        self._produce(**message, headers=headers, effect=unused)
 
 
 class CausalSender(Sender):

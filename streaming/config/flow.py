@@ -10,7 +10,7 @@ from typing import Any
 from streaming.disciplines import DISCIPLINES
 from streaming.settings.values import SUBSCRIBER, key_path
 
-WRITTEN = ("output", "rejects", "events", "transit")
+WRITTEN = ("output", "rejects", "events", "transit", "wanted")
 DEFAULTS = {"input": "in", "output": "out"}
 
 

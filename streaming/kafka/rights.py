@@ -24,6 +24,7 @@ BY_ROLE = {
     "rejects": ("Write",),
     "events": ("Write", "Read"),
     "progress": ("Write",),
+    "wanted": ("Write",),
     "transit": ("Write", "Read", "Delete"),
 }
 """Operations of the service on topics of each role; each of them implies Describe.

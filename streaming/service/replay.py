@@ -146,6 +146,7 @@ def measuring(config: Config, name: str) -> Replay:
         gap=Skip(BOUNDS[LATE_MS][-1]),
         held_max=HELD_MAX,
         window=min(WINDOW_MAX, window_max(plan.rules.labels.cycle)),
+        ask_ms=None,
         others=(),
     )
     if rules.labels.searched:
@@ -200,6 +201,8 @@ def changed(
     table.setdefault("input", f"{name}.in")
     names = {"output": "out"}
     table |= {role: f"{prefix}{names.get(role, role)}" for role in WRITTEN}
+    if table.get("discipline") == "channel":
+        table["wanted"] = f"{prefix}wanted"
     service = {**tables.get("service", {}), "create_topics": True, "metrics": ""}
     service["name"] = f"{prefix}{service.get('name', 'sequencer')}"[-100:].lstrip("._-")
     tables |= {"service": service, "pipelines": {name: table}}

@@ -45,7 +45,8 @@ class Pipeline(Table):
             return values
         defaults = {"input": f"{name}.in", "output": f"{name}.out"}
         defaults |= {
-            each: f"{name}.{each}" for each in ("rejects", "events", "commands", "transit")
+            each: f"{name}.{each}"
+            for each in ("rejects", "events", "commands", "transit", "wanted")
         }
         if values.get("progress") in (True, False):
             values = {**values, "progress": f"{name}.progress" if values["progress"] else ""}

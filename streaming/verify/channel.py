@@ -12,6 +12,8 @@ epochs go back), `overtaken` (a record without a label, by what came after it), 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
 neither the event `retired` nor a reset explains), `misplaced-command` (a reset in an input).
+
+Of what is asked for: `bad-wanted` (unreadable), `wrong-try`, `false-wanted` (it was not missing).
 """
 
 from __future__ import annotations
@@ -34,11 +36,13 @@ from streaming.verify.channel_readings import (
     Material,
     Reading,
     announced,
+    covered,
     read_all,
     starts_in,
     with_unknown_schemas,
 )
 from streaming.verify.channel_rejects import Tally, judge_rejects
+from streaming.verify.channel_wanted import judge_wanted
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Homes
 from streaming.verify.inputs import Ends
@@ -75,6 +79,7 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     judge_resets(work, own)
     tally = Tally(readings)
     rejected = judge_rejects(work, readings, tally)
+    judge_wanted(work, readings, rejected)
     _judge_endings(work, readings, delivered, rejected, tally)
     verdict.looked_at["channels"] = len(work.lives)
     return verdict
@@ -237,17 +242,10 @@ def _check_gap(
     first = life.expected if cycle is None else life.expected % cycle
     if ahead and (first, first + ahead) not in ranges:
         witness = f"labels {work.settings.labels.at(first)} and on ({ahead}) before it are missing"
-        if not _covered(first, first + ahead, ranges):
+        if not covered(first, first + ahead, ranges):
             work.verdict.find("unannounced-gap", f"{record}: {witness}, and no event says so")
     if cycle is None and any(start <= reading.position < stop for start, stop in ranges):
         work.verdict.find("given-up-delivered", f"{record}: its label was announced as given up")
-
-
-def _covered(first: int, stop: int, ranges: list[tuple[int, int]]) -> bool:
-    for start, end in sorted(ranges):
-        if start <= first < end:
-            first = end
-    return first >= stop
 
 
 def _judge_endings(

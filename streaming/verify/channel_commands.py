@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,7 @@ from streaming.verify.channel_readings import (
     Material,
     read_all,
 )
+from streaming.verify.channel_wanted import read_answer
 from streaming.verify.commands import DONE, Command, Event, answer, unanswered
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
@@ -31,10 +33,14 @@ Own = tuple[Record, str, bytes | None]
 
 @dataclass(slots=True)
 class ChannelCommand(Command):
-    """A command to one channel, or (``channel`` None) to all that have waited some time."""
+    """A command to one channel, or (``channel`` None) to all that have waited some time.
+
+    ``absent``: which labels will not come, of a command that says so.
+    """
 
     channel: bytes | None = None
     dry_run: bool = False
+    absent: tuple[tuple[bytes, int], Mapping[str, Any]] | None = None
 
     @property
     def acts(self) -> bool:
@@ -112,7 +118,10 @@ def judge_commands(
     waiting = unanswered(verdict, list(commands), due)
     asked = Asked()
     for command in commands:
-        if command.acts:
+        if command.absent is not None:
+            line, ends = command.absent
+            asked.not_coming.setdefault(line, []).append(ends)
+        elif command.acts:
             (asked.reset if command.op == "reset" else asked.passed).add(command.channel)
     _judge_gaps(verdict, material.events, commands, asked, complete=not waiting)
     return asked
@@ -125,6 +134,7 @@ def _read(record: Record) -> ChannelCommand:
         said = None
     said = said if isinstance(said, dict) else {}
     command = ChannelCommand(str(record), record.place, own_id(said))
+    command.absent = read_answer(command, said)
     channel = None
     try:
         channel = key_from_json(said["channel"]) if "channel" in said else None
@@ -178,7 +188,12 @@ def _judge_gaps(
                 verdict.find("unasked-gap", f"event {event['id']}: no command asked for it")
     answered: Counter[bytes | None] = Counter()
     for command in commands:
-        if command.acts and command.answered and command.answers[0].kind == DONE:
+        if (
+            command.absent is None
+            and command.acts
+            and command.answered
+            and command.answers[0].kind == DONE
+        ):
             answered[command.channel] += command.answers[0].fields.get("given_up", 0)
     if complete and announced.total() != answered.total():
         what = f"{announced.total()} labels in gaps by an operator"

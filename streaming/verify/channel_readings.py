@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -90,6 +90,7 @@ class Material:
     rejects: list[Record]
     events: list[dict[str, Any]]
     commands: list[Record] = field(default_factory=list)
+    wanted: list[Record] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,14 @@ class ChannelLife:
 
 @dataclass(slots=True)
 class Asked:
-    """Which channels commands were about (None: any), of those that acted."""
+    """Which channels commands were about (None: any), of those that acted.
+
+    ``not_coming``: by channel and epoch, `from` and `to` of labels that will not come.
+    """
 
     passed: set[bytes | None] = field(default_factory=set)
     reset: set[bytes | None] = field(default_factory=set)
+    not_coming: dict[tuple[bytes, int], list[Mapping[str, Any]]] = field(default_factory=dict)
 
     def may_have_passed(self, channel: bytes) -> bool:
         """Whether a command gave up labels of the channel, or may have."""
@@ -245,6 +250,14 @@ def announced(
         where = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
         ranges[*where, event["reason"]].append((place, place + event["count"]))
     return ranges
+
+
+def covered(first: int, stop: int, ranges: list[tuple[int, int]]) -> bool:
+    """Return whether all positions from one up to another lie in some of these ranges."""
+    for start, end in sorted(ranges):
+        if start <= first < end:
+            first = end
+    return first >= stop
 
 
 def with_unknown_schemas(

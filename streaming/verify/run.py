@@ -230,6 +230,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     rejects, _ = topics.read(pipeline.rejects)
     events, _ = topics.read(pipeline.events)
     commands, _ = topics.read(pipeline.commands)
+    wanted = topics.read(pipeline.written["wanted"])[0] if "wanted" in pipeline.written else []
     there = chain.from_iterable(topics.read(topic)[0] for topic in sorted(pipeline.input))
     inputs = list(extras.held_against(there))
     settings = channel.ChannelSettings(
@@ -255,7 +256,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
             for glob, each in rules.others
         ),
     )
-    material = channel.Material(inputs, outputs, rejects, _parsed(events), commands)
+    material = channel.Material(inputs, outputs, rejects, _parsed(events), commands, wanted)
     ends = {each.place[:2]: each.offset + 1 for each in (*commands, *inputs)}
     verdict = channel.judge(settings, material, asked.due)
     extras.finish(verdict)

@@ -12,7 +12,7 @@ from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import Kafka
 from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
-from tests.simulated.pipelines import PIPELINES, TOPICS
+from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
 from tests.simulated.planting import ANY
 from tests.simulated.spark import Service
 from tests.simulated.storage import Storage, simulated_disk
@@ -44,14 +44,17 @@ class History:
         self.seed, self.world = seed, World(seed)
         rng, setting = self.world.rng, random.Random(seed)
         self.span = setting.choice(SPANS)
-        self.kafka = Kafka(self.world, TOPICS)
+        more = ASKING_TOPICS if aim.pipeline in OTHERS else {}
+        self.kafka = Kafka(self.world, {**TOPICS, **more})
         self.discipline = rng.choice(sorted(PIPELINES))
         self.discipline = aim.pipeline or self.discipline
         lockable, synced = setting.random() < 0.7, setting.random() < 0.85
         if aim.folder is not None:
             lockable, synced = aim.folder, True
         self.storage = Storage(self.world, folder, lockable=lockable, synced=synced)
-        self.pipeline = PIPELINES[self.discipline](rng, folder if lockable else "", self.span)
+        self.pipeline = {**PIPELINES, **OTHERS}[self.discipline](
+            rng, folder if lockable else "", self.span
+        )
         part = aim.part or setting.choice(PARTS)
         self.pipeline.plan = replace(self.pipeline.plan, part_records_max=part, sync=synced)
         if aim.folder and self.discipline == "channel":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import partial
 
 from sequencer import LinearLabels
-from sequencer.channels import Rules
+from sequencer.channels import Rules, Skip
 from streaming.disciplines.broadcast import pack_for_all
 from streaming.disciplines.channels.core import ChannelOperator
 from streaming.disciplines.channels.plan import ChannelPlan
@@ -23,7 +24,7 @@ from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPl
 from streaming.disciplines.multicast.protocol.core import MulticastOperator as ProtocolOperator
 from streaming.disciplines.multicast.protocol.route import route as multicast_route
 from streaming.disciplines.state_keys import shard_keys
-from streaming.verify import group, multicast
+from streaming.verify import channel, group, multicast
 from streaming.verify.accounts import Material, Settings
 from tests.simulated import judge
 from tests.simulated.world import BEGAN_MS
@@ -32,6 +33,7 @@ from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.worlds import PARTITIONS, settings_for
 
 TOPICS = {"in": 2, "commands": 1, "out": PARTITIONS, "rejects": 1, "events": 1, "transit": 2}
+ASKING_TOPICS = {"wanted": 2}
 STEPS_SECOND = 10
 """So much of a world's users happens in a second."""
 
@@ -102,6 +104,39 @@ def channels(rng, folder, span):
             sends.append((moment, "in", number % TOPICS["in"], records))
             moment += rng.expovariate(1 / pause)
     return Pipeline(plan, ChannelOperator, making, sends, judge.channel_faults)
+
+
+def asking(rng, folder, span):
+    """The same where missing labels are asked for: some come late, of some it is said that they won't."""
+    made = channels(rng, folder, span)
+    rules = Rules(LinearLabels(), gap=Skip(round(span * 1000)), ask_ms=rng.choice([50, 400]))
+    partitions = {**made.plan.partitions, **ASKING_TOPICS}
+    made.plan = replace(made.plan, rules=rules, wanted="wanted", partitions=partitions)
+    sends = []
+    for moment, topic, partition, records in made.sends:
+        kept = [each for each in records if rng.random() > 0.1]
+        for stamp, key, _, ((_, label),) in [each for each in records if each not in kept]:
+            first = int(label)
+            said = {"channel": key.decode(), "epoch": 0, "from": first, "to": first + 1}
+            value = json.dumps({**said, "not_coming": True}).encode()
+            sends.append((moment + rng.random() * span, "commands", 0, [(stamp, None, value, [])]))
+        sends.append((moment, topic, partition, kept))
+    made.sends = [each for each in sorted(sends, key=lambda each: each[0]) if each[3]]
+    made.faults_of = asking_faults
+    return made
+
+
+def asking_faults(records, finished):
+    """What `sequencer verify` finds of channels that ask."""
+    if not finished:
+        return []
+    settings = channel.ChannelSettings("p", LinearLabels(), 1_000_000, output_partitions=PARTITIONS)
+    outputs = sorted(records["out"], key=lambda each: each.place)
+    events = [json.loads(each.value) for each in records["events"]]
+    inputs = sorted(records["in"], key=lambda each: each.place)
+    topics = (outputs, records["rejects"], events, records["commands"], records["wanted"])
+    verdict = channel.judge(settings, channel.Material(inputs, *topics))
+    return [str(fault) for fault in verdict.faults]
 
 
 def groups(rng, _folder, span):
@@ -181,6 +216,8 @@ def judged(judge_topics, settings, records, finished):
     return [str(fault) for fault in verdict.faults]
 
 
+OTHERS = {"asking": asking}
+"""Pipelines that no seed chooses, so that seeds mean what they meant."""
 PIPELINES = {
     "channel": channels,
     "group": groups,

@@ -23,6 +23,13 @@ def test_what_somebody_accepts_is_passed_over_and_has_names_of_its_own(seed, acc
     assert not faults, "\n".join([*history.world.log, *faults])
 
 
+@pytest.mark.parametrize("seed", SHORT[:4])
+def test_what_is_missing_is_asked_for_once_for_each_try(seed):
+    faults, history = run(seed, aim=Aim(pipeline="asking"))
+    assert not faults, "\n".join([*history.world.log, *faults])
+    assert committed(history.kafka)["wanted"]
+
+
 def test_a_seed_decides_all_that_happens():
     again = [run(7) for _ in range(2)]
     assert len({tuple(history.world.log) for _, history in again}) == 1

@@ -36,6 +36,7 @@ def _plan(
     return ChannelPlan(
         **common,
         commands=settings.commands,
+        wanted=settings.wanted,
         rules=settings.all_rules(),
         channel=settings.channel,
         label=settings.label,
@@ -103,7 +104,7 @@ CHANNEL = Discipline(
         "too-large",
         "refused",
     ),
-    counted=("passed", "notices", "commands"),
+    counted=("passed", "notices", "commands", "asked", "answered"),
     shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
     fixed={
         "labels": Fixed("set the pipeline's labels back"),

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
 from sequencer.channels.delays import BUCKETS
+from sequencer.channels.runs import Runs
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from sequencer.sorting import order_by
 from streaming.arrow.ipc import from_line, join, split, squeezed, to_line, unsqueezed
@@ -22,6 +23,7 @@ from streaming.disciplines.channels.held_records import HeldRecords, Segment
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.state_row import StateRow
 
+TABLES = 4
 TABLES_KEPT_MS, TABLES_KEPT_MAX = 5_000, 32
 """So long, in batch time, such a file outlives its use, and at most so many of a shard: whoever
 reads the state while the service runs (`sequencer inspect`) has Spark tell its name first."""
@@ -61,21 +63,21 @@ def encode_shard(shard: Shard) -> StateRow:
 def encode(shard: Shard) -> str:
     """Return the shard as text; what of it is large becomes files.
 
-    Its lines: the channels, the skipped ranges, where each held record is (three tables), which
-    segments and files there are (JSON), and the segments that are no files (see `to_line`). The
-    three tables are one file, and their lines empty, where they are large.
+    Its lines: the channels, the skipped ranges, the runs that were asked for, where each held
+    record is (TABLES tables), which segments and files there are (JSON), and the segments that are
+    no files (see `to_line`). The tables are one file, and their lines empty, where they are large.
 
     Tables are numbers in few bytes (`streaming.arrow.numbers`): sorted columns as differences,
     positions as distances from their channel's frontier, incarnations of gaps from its own. Since
     when records are held, and their rows, stand segment by segment, where they ascend.
     """
     state, records = shard.state, shard.records
-    tables = [_channels(state), _skipped(state), _places(state, records)]
+    tables = [_channels(state), _skipped(state), _runs(state), _places(state, records)]
     name, made = "", records.made
     if records.files is not None and records.files.wants(sum(map(len, tables))):
         name = records.files.put(pa.py_buffer(join(tables)), made)
         made += 1
-        tables = [b"", b"", b""]
+        tables = [b""] * TABLES
     due, left = _let_go(shard)
     lines = [
         *(to_line(squeezed(table) if table else b"") for table in tables),
@@ -113,12 +115,12 @@ def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = No
 def decode(text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
     """Return the shard of a text, without its totals. ``clock_ms``: its latest batch's time."""
     lines = text.split("\n")
-    contents = json.loads(lines[3])
+    contents = json.loads(lines[TABLES])
     if contents["tables"]:
         assert files is not None  # noqa: S101  (the state's folder is the plan's)
-        tables = split(files.get(contents["tables"]), 3)
+        tables = split(files.get(contents["tables"]), TABLES)
     else:
-        blobs = map(from_line, lines[:3])
+        blobs = map(from_line, lines[:TABLES])
         tables = [unsqueezed(blob) if blob else pa.py_buffer(b"") for blob in blobs]
     state, places = _tables(tables, clock_ms, timed=contents["timed"])
     state = replace(
@@ -127,7 +129,7 @@ def decode(text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None
         delays=_delays(contents["delays"]),
         anchors=tuple((position, label) for position, label in contents["anchors"]),
     )
-    segments = _segments(contents, lines[4:])
+    segments = _segments(contents, lines[TABLES + 1 :])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
     return Shard(state, records, Totals(), contents["tables"], contents["left"])
 
@@ -161,6 +163,17 @@ def _skipped(state: ShardState) -> bytes:
     return to_bytes([_steps(ranges.channel), first, length, since, ranges.gaps, ranges.since_ms])
 
 
+def _runs(state: ShardState) -> bytes:
+    runs = state.runs
+    if not len(runs):
+        return b""
+    first = runs.first - state.frontier[runs.channel]
+    since = runs.incarnation - state.incarnation[runs.channel]
+    epoch = runs.epoch - state.epoch[runs.channel]
+    numbers = (first, runs.stop - runs.first, since, epoch, runs.tries, runs.asked_ms)
+    return to_bytes([_steps(runs.channel), *numbers])
+
+
 def _places(state: ShardState, records: HeldRecords) -> bytes:
     held = state.held
     if not len(held):
@@ -176,12 +189,12 @@ def _places(state: ShardState, records: HeldRecords) -> bytes:
 def _tables(
     tables: Sequence[pa.Buffer], clock_ms: int, *, timed: bool
 ) -> tuple[ShardState, dict[str, Any]]:
-    """The inverse of the three; of the held records, where they are in segments."""
-    channels, ranges, waiting = tables
+    """The inverse of the tables; of the held records, where they are in segments."""
+    channels, ranges, missing, waiting = tables
     (lengths, *numbers), names = from_bytes(channels, 1 + len(COLUMNS))
     named: dict[str, Any] = dict(zip(COLUMNS, numbers, strict=True))
     frontier = named["frontier"]
-    skipped, held = Skipped.empty(), Held.empty()
+    skipped, runs, held = Skipped.empty(), Runs.empty(), Held.empty()
     segment = row = np.zeros(0, np.int64)
     times: list[Int64s] = []
     if len(ranges):
@@ -190,6 +203,12 @@ def _tables(
         first = ahead + frontier[channel]
         incarnation = since + named["incarnation"][channel]
         skipped = Skipped(channel, first, first + length, incarnation, gaps, since_ms)
+    if len(missing):
+        (steps, ahead, length, since, epoch, tries, asked_ms), _ = from_bytes(missing, 7)
+        channel = np.cumsum(steps)
+        first = ahead + frontier[channel]
+        of = (since + named["incarnation"][channel], epoch + named["epoch"][channel])
+        runs = Runs(channel, first, first + length, *of, tries, asked_ms)
     if len(waiting):
         columns, _ = from_bytes(waiting, 6 + timed)
         steps, ahead, since_ms, fin, segment, row, *times = columns
@@ -199,7 +218,12 @@ def _tables(
             column[order] = np.cumsum(column)
         held = Held(channel, ahead + frontier[channel], since_ms, fin.astype(np.bool_))
     state = ShardState(
-        of_lengths(lengths, names), **named, held=held, skipped=skipped, clock_ms=clock_ms
+        of_lengths(lengths, names),
+        **named,
+        held=held,
+        skipped=skipped,
+        runs=runs,
+        clock_ms=clock_ms,
     )
     known = (times[0] if times else np.zeros(0, np.int64)) if timed else None
     return state, {"segment": segment, "row": row, "times": known}

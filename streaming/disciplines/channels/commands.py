@@ -19,6 +19,9 @@ from streaming.disciplines.state_keys import shard_of_name
 from streaming.settings.values import Duration
 
 FIELDS = {"op", "id", "channel", "blocked", "to", "label", "dry_run", "by", "why"}
+ANSWER_FIELDS = {"not_coming", "id", "channel", "epoch", "from", "to", "by", "why"}
+"""Of who was asked for missing labels, and will not send them."""
+
 LABEL = {Op.SKIP: "to", Op.SEED: "label"}
 """The field that names a label."""
 
@@ -26,6 +29,8 @@ DETAILS = {
     "bad-label": "is no label of the channel, or too far away",
     "not-ahead": "is not ahead of the label that is next",
     "after-fin": "comes after the channel's FIN",
+    "other-epoch": "is not the channel's epoch",
+    "too-many": "ends one of too many ranges of the channel that will not come",
 }
 
 
@@ -57,12 +62,17 @@ class Request:
             more |= {"reason": self.reason, "detail": self.detail}
         elif outcome.refused is not None:
             reason = outcome.refused.value
-            label = next(self.repeated[name] for name in LABEL.values() if name in self.repeated)
-            more |= {"reason": reason, "detail": f"{label!r} {DETAILS[reason]}"}
+            field = next(name for name in _named_by(reason) if name in self.repeated)
+            more |= {"reason": reason, "detail": f"{self.repeated[field]!r} {DETAILS[reason]}"}
         else:
             more |= {"channels": outcome.channels, "given_up": outcome.given_up}
             more |= {} if outcome.known else {"known": False}
         return output.answer(pipeline, place, self.id, now_ms, more)
+
+
+def _named_by(reason: str) -> Sequence[str]:
+    """The fields that a refusal may be about."""
+    return ("epoch",) if reason == "other-epoch" else ("to", "label")
 
 
 def read_request(value: bytes | None, ops: Sequence[Op] = tuple(Op)) -> Request:
@@ -104,6 +114,9 @@ def _read(
     request: Mapping[str, Any], ops: Sequence[Op], repeated: dict[str, Any]
 ) -> ChannelCommand:
     repeated |= signature(request)
+    if "not_coming" in request and Op.NOT_COMING in ops:
+        return _read_answer(request, repeated)
+    ops = [known for known in ops if known is not Op.NOT_COMING]
     op = next((known for known in ops if known.value == request.get("op")), None)
     if op is None:
         raise Refused("unknown-op", f"op is none of {', '.join(known.value for known in ops)}")
@@ -119,6 +132,22 @@ def _read(
         repeated["dry_run"] = True
     channel, blocked_ms = _whom(request, repeated)
     return ChannelCommand(op, channel, _label(request, op, repeated), blocked_ms, dry_run)
+
+
+def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> ChannelCommand:
+    """Read the answer of somebody who was asked for missing labels."""
+    repeated["op"] = Op.NOT_COMING.value
+    if strange := sorted(set(request) - ANSWER_FIELDS):
+        raise Refused("unknown-field", f"{Op.NOT_COMING.value} knows no {strange[0]!r}")
+    channel, _ = _whom(request, repeated)
+    if request["not_coming"] is not True:
+        raise Refused("bad-not-coming", "not_coming is not true; say nothing of what may come")
+    epoch = request.get("epoch")
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 2**63:
+        raise Refused("bad-epoch", "epoch is no whole number from 0 to 2^63 - 1")
+    repeated["epoch"] = epoch
+    first, stop = (_label_in(request, name, repeated) for name in ("from", "to"))
+    return ChannelCommand(Op.NOT_COMING, channel, stop, first=first, epoch=epoch)
 
 
 def _whom(request: Mapping[str, Any], repeated: dict[str, Any]) -> tuple[bytes | None, int]:
@@ -144,6 +173,10 @@ def _label(request: Mapping[str, Any], op: Op, repeated: dict[str, Any]) -> byte
     name = LABEL.get(op)
     if name is None or (name not in request and op is Op.SKIP):
         return None
+    return _label_in(request, name, repeated)
+
+
+def _label_in(request: Mapping[str, Any], name: str, repeated: dict[str, Any]) -> bytes:
     label = request.get(name)
     if isinstance(label, bool) or not isinstance(label, int | str):
         raise Refused("bad-label", f"{name} is no label")

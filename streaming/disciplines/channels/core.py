@@ -36,7 +36,7 @@ from streaming.arrow.totals import ANSWERS_MAX, Totals
 from streaming.disciplines.channels.codec import Shard, decode, encode
 from streaming.disciplines.channels.commands import Asked
 from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, notices
-from streaming.disciplines.channels.events import event_id, event_of
+from streaming.disciplines.channels.events import event_id, event_of, wanted_of
 from streaming.disciplines.channels.fields import unreadable
 from streaming.disciplines.channels.held_records import HeldRecords, Pool
 from streaming.disciplines.channels.input_commands import apart
@@ -220,6 +220,8 @@ def step_shard(
     events = [event_of(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:
         writes.append((plan.events, output.events(events)))
+    if outcome.wanted:
+        writes.append((plan.wanted, output.events([*map(wanted_of, outcome.wanted)])))
     return replace(shard, state=outcome.state, records=after, totals=totals), writes
 
 
@@ -308,6 +310,8 @@ def _count(before: Totals, outcome: Outcome, seen: int, dropped: int) -> Totals:
         dropped=before.dropped + dropped,
         gaps=before.gaps + sum(event.kind == "gap" for event in outcome.events),
         rejected=rejected,
+        asked=before.asked + len(outcome.wanted),
+        answered=before.answered + outcome.answered,
         held=len(outcome.state.held),
         blocked=int(np.count_nonzero(np.diff(outcome.state.held.channel, prepend=-1))),
         channels=len(outcome.state),

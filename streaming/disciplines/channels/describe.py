@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sequencer.channels import Rules
+from sequencer.channels.runs import NOT_COMING
 from sequencer.channels.state import NONE
 from sequencer.labels import Labels
 from streaming.arrow.key_text import key_to_json
@@ -31,6 +32,9 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
     state, labels = shard.state, rules.labels
     held = _by_channel(state.held.channel, state.held.position, state.held.since_ms)
     skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
+    runs, absent = state.runs, state.runs.tries == NOT_COMING
+    asked = _by_channel(*(c[~absent] for c in (runs.channel, runs.first, runs.stop, runs.tries)))
+    gone = _by_channel(*(c[absent] for c in (runs.channel, runs.first, runs.stop)))
     columns = {name: column.tolist() for name, column in state.columns().items()}
     rule = rules.numbers_of(state.keys).tolist()
     waits = [each.gap.after_ms for each in rules.by_delays(state.under(rules).delays).each]
@@ -47,6 +51,8 @@ def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
             "held_since": at(min(since for _, since in waiting)) if waiting else None,
             "missing": _missing(frontier, [position for position, _ in waiting], labels),
             "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
+            "asked": [(labels.at(a), labels.at(b), n) for a, b, n in asked.get(row, [])],
+            "not_coming": [(labels.at(a), labels.at(b)) for a, b in gone.get(row, [])],
             "ended": fin != NONE and frontier > fin,
             "active": at(columns["active_ms"][row]),
             "rule": rules.glob_of(rule[row]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sequencer.channels import ChannelEvent
+from sequencer.channels.outcome import Want
 from streaming.arrow import output
 from streaming.arrow.key_text import key_to_json
 
@@ -30,3 +31,14 @@ def event_id(
     channel = key_to_json(key)
     name = channel if isinstance(channel, str) else f"0x{key.hex()}"
     return f"{pipeline}:{kind}:{name}:{incarnation}:{epoch}:{position}"
+
+
+def wanted_of(want: Want) -> tuple[bytes, dict[str, Any]]:
+    """Return the key and JSON of a record that asks for a run of missing labels."""
+    return want.channel, {
+        "channel": key_to_json(want.channel),
+        "epoch": want.epoch,
+        "from": want.first,
+        "to": want.stop,
+        "try": want.tries,
+    }

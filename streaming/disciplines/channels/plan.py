@@ -27,13 +27,14 @@ def _decided(rules: Rules) -> dict[str, Any]:
         "pass_unlabelled": rules.pass_unlabelled,
         "notices": rules.notices,
         "settle_ms": rules.settle_ms,
+        "ask_ms": rules.ask_ms,
     }
 
 
 def _under(rules: Rules, decided: Mapping[str, Any]) -> Rules:
     """The inverse of :func:`_decided`; the labels are those of ``rules``."""
     by = None if decided["gap_by"] is None else Quantile(*decided["gap_by"])
-    flags = ("drop_duplicates", "pass_unlabelled", "notices", "settle_ms")
+    flags = ("drop_duplicates", "pass_unlabelled", "notices", "settle_ms", "ask_ms")
     same = ("held_max", "window", "retire_after_ms", *flags)
     return replace(
         rules,
@@ -60,6 +61,7 @@ class ChannelPlan(Plan):
     ops: ClassVar[tuple[Op, ...]] = tuple(Op)
     commands: str
     rules: Rules
+    wanted: str = ""
     channel: str | ValueField = "key"
     label: str | ValueField = "header('label')"
     input_commands: Sequence[str] = ()
@@ -76,6 +78,10 @@ class ChannelPlan(Plan):
         others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
         rules = replace(own, others=others)
         return replace(Plan.under(self, decisions), rules=rules)
+
+    def delivers_to(self, topic: str) -> bool:
+        """What is asked for is not delivered."""
+        return topic != self.wanted and Plan.delivers_to(self, topic)
 
     def identifying(self) -> tuple[str, ...]:
         """Return the headers that count deliveries."""

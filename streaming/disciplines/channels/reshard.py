@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sequencer.channels import Held, ShardState
 from sequencer.channels.delays import no_delays
+from sequencer.channels.runs import Runs
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
@@ -79,6 +80,13 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
             for name in ("first", "stop", "incarnation", "gaps", "since_ms")
         ),
     )
+    runs = Runs(
+        joined([state.runs.channel + at for state, at in placed]),
+        *(
+            joined([getattr(state.runs, each.name) for state in states])
+            for each in fields(Runs)[1:]
+        ),
+    )
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
     clock_ms = max((state.clock_ms for state in states), default=0)
     delays = np.sum([state.delays for state in states], axis=0) if states else no_delays(0)
@@ -87,6 +95,7 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
         **numbers,
         held=held,
         skipped=skipped,
+        runs=runs,
         clock_ms=clock_ms,
         globs=globs,
         delays=delays,
@@ -100,11 +109,13 @@ def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
     numbers = {name: column[mine] for name, column in state.columns().items()}
     some = state.held.take(mine[state.held.channel])
     skipped = state.skipped.take(mine[state.skipped.channel])
+    runs = state.runs.take(mine[state.runs.channel])
     return ShardState(
         state.keys.filter(pa.array(mine)),
         **numbers,
         held=replace(some, channel=row[some.channel]),
         skipped=replace(skipped, channel=row[skipped.channel]),
+        runs=replace(runs, channel=row[runs.channel]),
         clock_ms=state.clock_ms,
         globs=state.globs,
         delays=state.delays,

@@ -38,7 +38,7 @@ from streaming.disciplines.channels.sql import sql_fault
 from streaming.settings.fields import PROTOBUF, Expression, ValueField
 from streaming.settings.pipeline import Pipeline, once
 from streaming.settings.table import Number, Table
-from streaming.settings.values import TOPIC_MAX, Duration, PositiveDuration, Text, fault
+from streaming.settings.values import TOPIC_MAX, Duration, PositiveDuration, Text, TopicName, fault
 from streaming.values.schemas import missing_packages
 
 
@@ -74,6 +74,17 @@ class GapPolicy(Table):
 
     policy: Literal["wait", "skip", "fail"] = "wait"
     after: GapTime | None = None
+    ask_after: PositiveDuration | None = None
+
+    @model_validator(mode="after")
+    def _ask_fits(self) -> GapPolicy:
+        longest = self.after.most if isinstance(self.after, SetsItself) else self.after
+        if self.ask_after is not None and longest is not None and self.ask_after >= longest:
+            raise fault(
+                f"nobody would be asked: labels are given up after {longest}; write less",
+                "ask_after",
+            )
+        return self
 
     @model_validator(mode="after")
     def _after_fits(self) -> GapPolicy:
@@ -155,6 +166,7 @@ class ChannelPipeline(ByChannel):
     duplicates: Literal["reject", "drop"] = "reject"
     unlabelled: Literal["reject", "pass"] = "reject"
     notices: Annotated[bool, Field(strict=True)] = False
+    wanted: TopicName
     input_commands: Annotated[
         tuple[Literal["skip", "seed", "reset"], ...], AfterValidator(once)
     ] = ()
@@ -184,6 +196,17 @@ class ChannelPipeline(ByChannel):
             if rule.buffer is not None:
                 _check_window(rule.buffer.window, limit, at, "buffer", "window")
         return value
+
+    @property
+    def asks(self) -> bool:
+        """Whether missing labels are asked for, so that there is a topic ``wanted``."""
+        gaps = (self.gap, *(rule.gap for rule in self.rules))
+        return any(gap is not None and gap.ask_after is not None for gap in gaps)
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The topics that the pipeline writes to, by role."""
+        return super().written | ({"wanted": self.wanted} if self.asks else {})
 
     @property
     def value_fields(self) -> Fields:
@@ -232,6 +255,7 @@ class ChannelPipeline(ByChannel):
             drop_duplicates=self.duplicates == "drop",
             notices=self.notices,
             settle_ms=settle.ms if settle else None,
+            ask_ms=_ask_ms(self.gap),
         )
         return replace(own, others=tuple((rule.channel, _other(rule, own)) for rule in self.rules))
 
@@ -245,12 +269,17 @@ def _policy(gap: GapPolicy) -> Policy:
     return POLICIES[gap.policy](gap.after.ms)
 
 
+def _ask_ms(gap: GapPolicy) -> int | None:
+    return gap.ask_after.ms if gap.ask_after else None
+
+
 def _other(rule: ChannelRule, own: Rules) -> Rules:
     """The core's rules of some channels; what is not written is as in the pipeline's ``own``."""
     buffer = {} if rule.buffer is None else rule.buffer.model_dump(exclude_unset=True)
     return replace(
         own,
         gap=own.gap if rule.gap is None else _policy(rule.gap),
+        ask_ms=own.ask_ms if rule.gap is None else _ask_ms(rule.gap),
         held_max=buffer.get("held", own.held_max),
         window=buffer.get("window") or own.window,
         full=Full(buffer.get("full", own.full)),

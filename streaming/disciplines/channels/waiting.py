@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sequencer.channels import Rules, ShardState
+from sequencer.channels.runs import NOT_COMING, found_in, next_ask_ms
 from sequencer.channels.state import NONE, Int64s
 from sequencer.sorting import order_by, starts_of
 from streaming.arrow.ipc import from_state, to_state
@@ -23,7 +24,7 @@ WAITING_MAX = 1_000
 """Channels that one shard tells of: those that have waited longest."""
 
 NEVER = np.iinfo(np.int64).max
-NUMBERS = ("epoch", "frontier", "since_ms", "held")
+NUMBERS = ("epoch", "frontier", "since_ms", "held", "tries", "asked_ms")
 SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 
 
@@ -40,7 +41,9 @@ def describe_waiting(
     """What shards told, in one list, longest first (``most`` of them); ``since`` in RFC 3339.
 
     ``next``: the label that the channel waits for, None while it settles. ``rule``: the glob of its
-    rules, None for those of the pipeline; only where there are others.
+    rules, None for those of the pipeline; only where there are others. ``asked``: how often the
+    first missing labels were asked for, and ``ask_next`` when they will be (RFC 3339), None for not
+    again; only where somebody is asked.
     """
     tables = [from_state(base64.b64decode(text), SCHEMA) for text in texts]
     table = pa.Table.from_batches(tables, schema=SCHEMA)
@@ -55,9 +58,15 @@ def describe_waiting(
             "since": at(row["since_ms"]),
             "held": row["held"],
             **({"rule": rules.glob_of(number)} if rules.others else {}),
+            **(_asked(row, rules.each[number]) if rules.asks else {}),
         }
         for row, number in zip(table.to_pylist(), rule, strict=True)
     ]
+
+
+def _asked(row: dict[str, Any], rules: Rules) -> dict[str, Any]:
+    next_ms = next_ask_ms(row["since_ms"], row["tries"], row["asked_ms"], rules.ask_ms)
+    return {"asked": row["tries"], "ask_next": None if next_ms is None else at(next_ms)}
 
 
 def _held_by_row(state: ShardState) -> Iterator[Int64s]:
@@ -67,6 +76,8 @@ def _held_by_row(state: ShardState) -> Iterator[Int64s]:
     yield state.held.since_ms
     yield state.frontier[rows]
     yield state.epoch[rows]
+    runs = state.runs
+    yield from (runs.channel, runs.first, runs.tries, runs.asked_ms)
 
 
 def _waiting(state: ShardState) -> pa.RecordBatch:
@@ -78,6 +89,9 @@ def _waiting(state: ShardState) -> pa.RecordBatch:
     longest = order_by(since_ms - since_ms.min(initial=NEVER))[:WAITING_MAX]
     rows = rows[longest]
     frontier = np.where(state.start[rows] == NONE, NONE, state.frontier[rows])
-    numbers = (state.epoch[rows], frontier, since_ms[longest], count[longest])
+    asked = state.runs.take(state.runs.tries != NOT_COMING)
+    of = found_in(state.frontier[rows], rows, asked)
+    tries, asked_ms = (np.append(each, 0)[of] for each in (asked.tries, asked.asked_ms))
+    numbers = (state.epoch[rows], frontier, since_ms[longest], count[longest], tries, asked_ms)
     columns = [state.keys.take(pa.array(rows)), *map(pa.array, numbers)]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

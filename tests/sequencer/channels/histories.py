@@ -38,6 +38,7 @@ class Runner:
         self.answers, self.dropped, self.passed = [], [], 0
         self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.told = []  # notices: key, sequence, incarnation, kind, position
+        self.wanted, self.answered = [], 0
         self.refused = {}  # by the records' numbers
 
     def batch(self, now, records, commands=(), placed=()):
@@ -59,6 +60,8 @@ class Runner:
         ]
         rows = self.held + [r[0] for r in records]
         self.passed += outcome.passed
+        self.answered += outcome.answered
+        self.wanted += map(tuple, outcome.wanted)
         keys = outcome.channels.to_pylist()
         d = outcome.delivered
         numbers = (d.channel.tolist(), d.sequence.tolist(), d.row.tolist(), d.incarnation.tolist())
@@ -121,6 +124,11 @@ def judge(runner, model):
     assert sorted(runner.others) == sorted(model.others)
     assert sorted(runner.held) == model.held_rows()
     assert runner.passed == len(model.passed)
+    at = runner.rules.labels.at
+    assert sorted(runner.wanted) == sorted(
+        (k, e, at(a), at(b), n) for k, e, a, b, n in model.wanted
+    )
+    assert runner.answered == model.answered
 
 
 def timeless(rules):
@@ -161,6 +169,7 @@ def setups(draw):
         to_place = names.get
         window = draw(st.sampled_from([2, 8]))
     full = draw(st.sampled_from(list(Full)))
+    ask_after = draw(st.sampled_from([None, None, 1, 6]))
     gap_after = draw(st.sampled_from([None, 0, 15]))
     rules = Rules(
         labels,
@@ -171,6 +180,7 @@ def setups(draw):
         retire_after_ms=draw(st.sampled_from([25, 10_000])),
         pass_unlabelled=draw(st.booleans()),
         settle_ms=draw(st.sampled_from([None, 0, 15, 40])) if kind == "linear" else None,
+        ask_ms=ask_after,
     )
     model = NaiveChannels(
         cycle=labels.cycle,
@@ -182,7 +192,7 @@ def setups(draw):
         retire_after=rules.retire_after_ms,
     )
     model.searched, model.passes = kind == "custom", rules.pass_unlabelled
-    model.settle = rules.settle_ms
+    model.settle, model.own["ask"] = rules.settle_ms, ask_after
     return labels, rules, model
 
 
@@ -224,6 +234,7 @@ def other_rules(draw, rules, globs, times=(None, 0, 15, 40)):
             full=draw(st.sampled_from(["reject", "skip"])),
             retire_after=draw(st.sampled_from([25, 60, 10_000])),
             drop=draw(st.booleans()),
+            ask=draw(st.sampled_from([None, 1, 6])),
         )
         if rules.labels.searched:
             differs["window"] = rules.window
@@ -248,7 +259,16 @@ def _rules(own, differs):
         full=Full(differs["full"]),
         retire_after_ms=differs["retire_after"],
         drop_duplicates=differs["drop"],
+        ask_ms=differs["ask"],
     )
+
+
+def _answer(draw):
+    """Labels that will not come: where they begin and end, and the epoch."""
+    first = draw(st.integers(0, 8))
+    wrong = draw(st.integers(0, 9)) == 0
+    stop = b"x" if wrong else first + draw(st.sampled_from([0, 1, 1, 3, 30]))
+    return first, stop, draw(st.sampled_from([0, 0, 0, 1]))
 
 
 @st.composite
@@ -258,6 +278,9 @@ def commands(draw):
     for _ in range(draw(st.integers(0, 4))):
         op = draw(st.sampled_from(list(Op)))
         key = draw(st.sampled_from([b"a", b"a", b"b\xff", b"b\xff", b"new", None]))
+        if op is Op.NOT_COMING:
+            found.append((op, key or b"a", *_answer(draw)))
+            continue
         wanted = op is Op.SEED or (op is Op.SKIP and draw(st.booleans()))
         position = draw(st.one_of(st.integers(0, 8), st.integers(0, 40))) if wanted else None
         label = (
@@ -269,7 +292,22 @@ def commands(draw):
 
 
 def as_command(labels, given):
+    if given[0] is Op.NOT_COMING:
+        op, key, *ends, epoch = given
+        first, stop = (e if e == b"x" else str(labels.at(e)).encode() for e in ends)
+        return ChannelCommand(op, key, label=stop, first=first, epoch=epoch)
     op, key, position, label, blocked, dry = given
     if position is not None and label is None:
         label = str(labels.at(position)).encode()
     return ChannelCommand(op, key, label=label, blocked_ms=0 if key else blocked, dry_run=dry)
+
+
+def how_of(command):
+    """The command's particulars, as the model takes them."""
+    return dict(
+        label=command.label,
+        blocked=command.blocked_ms,
+        dry=command.dry_run,
+        first=command.first,
+        epoch=command.epoch,
+    )

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 
 from sequencer.channels import delays as model_delays
 from sequencer.channels.delays import Quantile
+from tests.sequencer.channels.asking_model import NaiveAsking
 
 
-class NaiveChannels:
+class NaiveChannels(NaiveAsking):
     searched = False
     passes = False
     settle = None  # how long the first labels of a channel are waited for
@@ -25,6 +26,7 @@ class NaiveChannels:
             retire_after=retire_after,
             drop=False,
             glob=None,
+            ask=None,
         )
         self.channels = {}
         self.refused = {}
@@ -33,6 +35,7 @@ class NaiveChannels:
         self.out, self.rejects, self.gaps, self.others = [], [], [], []
         self.lives_of_gaps = []  # the incarnation that each gap is of
         self.born_after = {}  # keys that were reset: what begins anew began then or later
+        self.wanted, self.answered = [], 0  # (key, epoch, first, stop, try)
         self.notices, self.told = False, []  # (key, sequence, incarnation, kind, position)
         self.places = {}  # of each reject: the delivery before it, and its label's gap
         self.dropped = []
@@ -95,11 +98,16 @@ class NaiveChannels:
             self.tell(key, c, "epoch", 0)
             start = 0 if self.settle is None else None
             c.update(epoch=number, start=start, frontier=0, fin=None, done=set(), lost={})
+            c.update(absent=set(), asked={})
         c["active"] = now
         self.measure(key, min([h[1] for p, h in c["held"].items() if p > at], default=now), now)
         c["held"][at] = (row, now, fin)
+        if at in c["asked"] and at not in c["absent"]:
+            c["answers"].append((c["epoch"], at))
         if fin:
             c["fin"] = at
+            c["absent"] = {each for each in c["absent"] if each < at}
+            c["answers"] = [each for each in c["answers"] if each[0] < number or each[1] <= at]
             for other in [x for x in c["held"] if x > at]:
                 self.reject(c["held"].pop(other)[0], "after-fin", c)
         full = len(c["held"]) > self.rule(key, "held_max") and self.rule(key, "full") == "skip"
@@ -139,6 +147,8 @@ class NaiveChannels:
         first, stop = positions[0], positions[-1] + 1
         self.gaps.append((key, c["epoch"], first, stop, waited, why))
         self.lives_of_gaps.append(c["born"])
+        if why in ("timeout", "operator", "epoch", "overflow"):
+            c["answers"] = [e for e in c["answers"] if e[0] < c["epoch"] or e[1] not in positions]
         for at in positions:
             c["lost"][at] = (key, c["born"], c["epoch"], first)
             c["lost_since"][at] = self.clock - waited
@@ -154,6 +164,9 @@ class NaiveChannels:
             lost={},
             lost_since={},
             held={},
+            absent=set(),  # what will not come, as somebody said
+            asked={},  # by label: how often it was asked for, and when last
+            answers=[],  # in this batch: what had been asked for and came, or will not
             n=0,
             last=-1,
             born=now,
@@ -232,6 +245,16 @@ class NaiveChannels:
         return int(text) if int(text) < 2**63 else None
 
     def flow(self, key, c):
+        self.flow_held(key, c)
+        while c["frontier"] in c["absent"]:
+            first = c["frontier"]
+            while c["frontier"] in c["absent"] and c["frontier"] not in c["held"]:
+                c["frontier"] += 1
+            since = min(held[1] for held in c["held"].values())
+            self.lose(key, c, range(first, c["frontier"]), self.clock - since, "not-coming")
+            self.flow_held(key, c)
+
+    def flow_held(self, key, c):
         while c["frontier"] in c["held"]:
             row, since, fin = c["held"].pop(c["frontier"])
             if row in self.refused:
@@ -254,9 +277,11 @@ class NaiveChannels:
         self.lose(key, c, range(first, c["frontier"]), now - since, why)
         self.flow(key, c)
 
-    def command(self, now, op, key, *, label=None, blocked=None, dry=False):
+    def command(self, now, op, key, *, label=None, blocked=None, dry=False, first=None, epoch=0):
         """What was done: (channels, labels given up, why it was refused)."""
         now = self.clock = max(self.clock, now)
+        if op == "not-coming":
+            return self.not_coming(key, epoch, first, label)
         if key is not None:
             found = self.command_one(op, key, label, dry)
             self.clock = max(self.clock, *self.born_after.values(), 0)
@@ -325,6 +350,7 @@ class NaiveChannels:
         return 1, len(missing), None
 
     def pass_by(self, key, c, stop):
+        c["absent"] = {at for at in c["absent"] if at >= stop}
         while c["frontier"] < stop:
             since = min((held[1] for held in c["held"].values()), default=self.clock)
             first = c["frontier"]
@@ -341,6 +367,7 @@ class NaiveChannels:
             after = self.after(key)
             if c["start"] is None and c["held"]:
                 if now - min(held[1] for held in c["held"].values()) < self.settle:
+                    c["answers"] = []
                     continue
                 self.begin(key, c, min(c["held"]))
             while (
@@ -349,6 +376,8 @@ class NaiveChannels:
                 and now - min(held[1] for held in c["held"].values()) >= after
             ):
                 self.skip(key, c, now, "timeout")
+            self.ask(now, key, c)
+            c["answers"] = []
             if not c["held"] and now - c["active"] >= self.rule(key, "retire_after"):
                 self.others.append(("retired", key, c["n"]))
                 del self.channels[key]

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.labels import LinearLabels
-from tests.sequencer.channels.histories import Runner, as_command, commands, judge, stories
+from tests.sequencer.channels.histories import (
+    Runner,
+    as_command,
+    commands,
+    how_of,
+    judge,
+    stories,
+)
 
 
 @settings(max_examples=120, deadline=None)
@@ -24,7 +31,7 @@ def test_agree_with_the_naive_model(story, data):
         now += pause
         asked = [as_command(rules.labels, each) for each in data.draw(commands())]
         for c in asked:
-            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            how = how_of(c)
             model.command(now, c.op.value, c.channel, **how)
         for record in rows[first:stop]:
             model.take(now, record)

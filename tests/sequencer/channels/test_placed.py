@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from sequencer.channels import ChannelCommand, Op, Rules
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
-from tests.sequencer.channels.histories import Runner, as_command, commands, judge, stories
+from tests.sequencer.channels.histories import (
+    Runner,
+    as_command,
+    commands,
+    how_of,
+    judge,
+    stories,
+)
 
 KEYS = (b"a", b"b\xff")
 
@@ -17,7 +24,8 @@ KEYS = (b"a", b"b\xff")
 @st.composite
 def placed(draw, labels, count):
     """Commands, each with the record before which it stands."""
-    some = [each for each in draw(commands()) + draw(commands()) if each[1] is not None]
+    some = draw(commands()) + draw(commands())
+    some = [each for each in some if each[1] is not None and each[0] is not Op.NOT_COMING]
     at = sorted(draw(st.lists(st.integers(0, count), min_size=len(some), max_size=len(some))))
     return [(n, as_command(labels, each)) for n, each in zip(at, some, strict=True)]
 
@@ -48,7 +56,7 @@ def test_agree_with_the_naive_model(story, data):
         asked = [as_command(rules.labels, each) for each in data.draw(commands())]
         among = data.draw(placed(rules.labels, len(records)))
         for c in asked:
-            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            how = how_of(c)
             answers.append(model.command(now, c.op.value, c.channel, **how))
         model.clock = max(now, model.clock)
         answers += taken(model, now, records, among)

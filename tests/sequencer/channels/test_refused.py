@@ -12,6 +12,7 @@ from tests.sequencer.channels.histories import (
     Runner,
     as_command,
     commands,
+    how_of,
     judge,
     stories,
     timeless,
@@ -40,7 +41,7 @@ def test_agree_with_the_naive_model(story, data):
         now += pause
         asked = [as_command(rules.labels, each) for each in data.draw(commands())]
         for c in asked:
-            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            how = how_of(c)
             answers.append(model.command(now, c.op.value, c.channel, **how))
         for record in rows[first:stop]:
             model.take(now, record)

@@ -30,6 +30,7 @@ from tests.sequencer.channels.histories import (
     Runner,
     as_command,
     commands,
+    how_of,
     judge,
     numeric_place,
     stories,
@@ -63,7 +64,7 @@ def test_commands_agree_with_the_naive_model(story, data):
         now += pause
         given = [as_command(rules.labels, each) for each in data.draw(commands())]
         for c in given:
-            how = {"label": c.label, "blocked": c.blocked_ms, "dry": c.dry_run}
+            how = how_of(c)
             told.append(model.command(now, c.op.value, c.channel, **how))
         for record in rows[first:stop]:
             model.take(now, record)

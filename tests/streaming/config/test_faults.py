@@ -117,6 +117,13 @@ def test_all_faults_are_told_at_once():
         ('gap = { after = "1 s" }', "pipelines.p.gap.after: has no meaning"),
         ('gap = { policy = "skip" }', 'pipelines.p.gap.after: policy "skip" needs it; write'),
         ('gap = { policy = "fail" }', 'pipelines.p.gap.after: policy "fail" needs it; write'),
+        ('gap = { ask_after = "0 s" }', "pipelines.p.gap.ask_after: must be"),
+        ('gap = { policy = "skip", after = "1 s", ask_after = "1 s" }', "ask_after: nobody would be"),
+        (
+            'gap = { policy = "skip", ask_after = "9 s", after = '
+            '{ quantile = 0.9, least = "1 s", most = "9 s" } }',
+            "given up after 9 s",
+        ),
         (f"gap = {{ {SETS} }} }}", "gap.after.quantile: is missing"),
         ('gap = { policy = "skip", after = { quantile = 0.9, least = "1 s" } }', "after.most: is mi"),
         ('gap = { policy = "skip", after = "soon" }', "pipelines.p.gap.after: is no length of time"),

@@ -76,7 +76,25 @@ def test_rules_of_channels_have_what_they_leave_out_from_the_pipeline():
     with config.faults_of("p"):
         shown = config.pipelines["p"].understood()["rules"]
     assert shown[0]["buffer"] == {"held": 7, "window": 3, "full": "skip"}
-    assert shown[1]["gap"] == {"policy": "fail", "after": "9 s"}
+    assert shown[1]["gap"] == {"policy": "fail", "after": "9 s", "ask_after": None}
+
+
+def test_a_topic_of_what_is_asked_for_is_there_where_somebody_asks():
+    silent = channel('gap = { policy = "wait" }')
+    assert silent.pipelines["p"].wanted == "p.wanted"
+    assert "p.wanted" not in [name for _, name in silent.pipelines["p"].topics()]
+    rule = (
+        '[{ channel = "vip.*", gap = { policy = "wait", ask_after = "1 s" } }, { channel = "b" }]'
+    )
+    one = channel(f'wanted = "q"\nrules = {rule}')
+    assert ("wanted", "q") in one.pipelines["p"].topics()
+    own = rules_of(one)
+    assert (own.ask_ms, [rules.ask_ms for _, rules in own.others]) == (None, [1000, None])
+    every = channel(f'gap = {{ ask_after = "200 ms" }}\nrules = {rule}')
+    own = rules_of(every)
+    assert (own.ask_ms, [rules.ask_ms for _, rules in own.others]) == (200, [1000, 200])
+    (fault,) = faults_of('wanted = "p.out"\ngap = { ask_after = "1 s" }')
+    assert "p.out is pipelines.p.output already" in fault
 
 
 def test_what_is_left_out_has_the_contract_s_default():

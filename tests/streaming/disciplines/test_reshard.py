@@ -112,6 +112,7 @@ RULES = Rules(
     window=25,
     full=Full.REJECT,
     retire_after_ms=300,
+    ask_ms=20,
 )
 CHANNELS = [b"k%d" % n for n in range(12)] + [b"", b"\xff" * 40]
 
@@ -185,6 +186,7 @@ def test_channels(seed, tmp_path, monkeypatch):
         ends.append((written, held, described_channels(plan, states)[0]))
     assert ends[0] == ends[1]
     assert any("late" in row for _, row in ends[0][0]), "ranges were given up"
+    assert any('"try": 2' in row for _, row in ends[0][0]), "runs are asked for, again and again"
 
 
 def test_shards_that_send_each_other_messages_stay_as_many():

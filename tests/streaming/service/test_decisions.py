@@ -19,7 +19,11 @@ from tests.checkpoints import MemoryCheckpoint
 LABELS = LinearLabels()
 CHANGED = {
     "channel": {
-        "gap": {"policy": "skip", "after": {"quantile": 0.999, "least": "1 s", "most": "60 s"}},
+        "gap": {
+            "policy": "skip",
+            "after": {"quantile": 0.999, "least": "1 s", "most": "60 s"},
+            "ask_after": "2 s",
+        },
         "buffer": {"held": 7, "window": 9, "full": "skip"},
         "duplicates": "drop",
         "retire_after": "1 s",

@@ -13,6 +13,7 @@ from streaming.verify.records import Record
 from tests.streaming.disciplines.channels.plans import pack
 from tests.streaming.verify.places import PARTITIONS, partition_of
 
+TOPICS = ("in", "out", "rejects", "events", "commands", "wanted")
 COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 KEYS = (b"a", b"b", b"\xff")
 
@@ -29,16 +30,27 @@ def command(rng, labels, keys=KEYS):
     return named
 
 
-def history(seed, labels, count=80, own=0):
-    """Records of the input and of the commands, in order of arrival; ``own``: commands among them."""
+def absent(rng, labels, near):
+    """What somebody says who was asked for labels, perhaps wrongly."""
+    first = max(0, near + rng.randrange(-3, 4))
+    ends = {"from": labels.at(first), "to": labels.at(first + rng.randrange(1, 4))}
+    return {"channel": rng.choice(["a", "b"]), "epoch": 0, **ends, "not_coming": True}
+
+
+def history(seed, labels, count=80, own=0, answers=0):
+    """Records of the input and of the commands, in order of arrival; ``own``: commands among them.
+
+    ``answers``: the share of records that say of labels that they will not come.
+    """
     rng = random.Random(seed)
     places = dict.fromkeys((0, 1), -1)
     for n in range(count):
-        topic = int(rng.random() < 0.08)
+        topic = int(rng.random() < 0.08 + answers / 5)
         places[topic] += 1
         record = {"topic": topic, "partition": 0, "offset": places[topic], "timestamp": 100 + n}
         if topic:
-            value = json.dumps(command(rng, labels)).encode()
+            said = absent(rng, labels, n // 8) if rng.random() < answers else command(rng, labels)
+            value = json.dumps(said).encode()
             yield record | {"key": None, "value": value, "headers": None}
             continue
         if rng.random() < own:
@@ -49,7 +61,7 @@ def history(seed, labels, count=80, own=0):
             yield record | {"key": key, "value": value.encode(), "headers": headers}
             continue
         position = max(0, n // 8 + rng.randrange(-3, 5))
-        headers = [("label", b"%d" % labels.at(position))]
+        headers = [("label", str(labels.at(position)).encode())]
         headers += [("epoch", b"1")] if n > count // 2 and rng.random() < 0.2 else []
         headers += [("fin", None)] if rng.random() < 0.02 else []
         headers = [{"key": key, "value": value} for key, value in headers]
@@ -72,7 +84,7 @@ class World:
 
     def __init__(self, plan, given):
         self.plan, self.row, self.totals = plan, StateRow(), None
-        self.topics = {name: [] for name in ("in", "out", "rejects", "events", "commands")}
+        self.topics = {name: [] for name in TOPICS}
         for now_ms, records in given:
             for each in records:
                 headers = tuple((h["key"], h["value"]) for h in each["headers"] or ())
@@ -83,7 +95,8 @@ class World:
             parts = output.events(output.together(after.totals.parts))
             for topic, table in [*writes, (plan.events, parts)]:
                 for each in table.to_pylist():
-                    self.put(topic, each, tuple(self.headers(each)))
+                    own = {"timestamp": now_ms} if topic == plan.wanted else {}
+                    self.put(topic, {**each, **own}, tuple(self.headers(each)))
 
     def headers(self, row):
         for each in row["headers"] or ():
@@ -105,7 +118,9 @@ class World:
         out = sorted(there["out"], key=lambda r: (r.partition, r.offset))
         assert all(r.partition == partition_of(r.key) for r in out)
         events = [json.loads(each.value) for each in there["events"]]
-        return Material(there["in"], out, there["rejects"], events, there["commands"])
+        return Material(
+            there["in"], out, there["rejects"], events, there["commands"], there["wanted"]
+        )
 
     def settings(self, **more):
         rules = self.plan.rules

@@ -9,13 +9,13 @@ from streaming.disciplines.channels.sql import header_name
 
 
 def plan(rules):
-    names = ("out", "rejects", "events", "commands")
-    roles = dict(zip(("output", "rejects", "events", "commands"), names, strict=True))
+    names = ("out", "rejects", "events", "wanted", "commands")
+    roles = dict(zip(("output", "rejects", "events", "wanted", "commands"), names, strict=True))
     return ChannelPlan(
         service="s",
         pipeline="p",
         inputs=("in",),
-        partitions=dict.fromkeys(names[:3], 3),
+        partitions=dict.fromkeys(names[:4], 3),
         rules=rules,
         **roles,
     )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sequencer.channels import Full, Held, Rules, ShardState, Skip
 from sequencer.channels.delays import no_delays, with_samples
+from sequencer.channels.runs import Runs
 from sequencer.channels.state import COLUMNS, Skipped
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
@@ -49,11 +50,14 @@ def shards(draw):
     fin = column(st.integers(0, 1), len(of_held)).astype(np.bool_)
     held = Held(of_held, column(WIDE, len(of_held)), column(WIDE, len(of_held)), fin)
     ranges = (column(WIDE, len(of_ranges)) for _ in range(5))
+    of_runs = of_channels(5)
+    runs = Runs(of_runs, *(column(WIDE, len(of_runs)) for _ in range(6)))
     state = ShardState(
         pa.array(keys, pa.binary()),
         **numbers,
         held=held,
         skipped=Skipped(of_ranges, *ranges),
+        runs=runs,
         clock_ms=draw(st.integers(0, 2**50)),
         globs=("a*", "[b]"),
         delays=with_samples(no_delays(3), np.array([0, 2, 2]), np.array([0, 30, 2**50])),
@@ -70,7 +74,7 @@ def as_lists(state):
     told = {"keys": state.keys.to_pylist(), "clock_ms": state.clock_ms}
     told |= {"globs": state.globs, "delays": state.delays.tolist()}
     told |= {name: column.tolist() for name, column in state.columns().items()}
-    for part in (state.held, state.skipped):
+    for part in (state.held, state.skipped, state.runs):
         told |= {
             (type(part), each.name): getattr(part, each.name).tolist() for each in fields(part)
         }

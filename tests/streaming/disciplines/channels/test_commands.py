@@ -29,6 +29,9 @@ SHARDS = 5
 KEYS = [b"k%d" % n for n in range(20)] + [b"", b"\xff\x00", b"x" * 100]
 
 
+ABSENT = {"channel": "k0", "epoch": 0, "from": 0, "to": 3, "not_coming": True}
+
+
 class Shards:
     """All shards of a pipeline, fed batch by batch; events and answers as they were told."""
 
@@ -165,6 +168,17 @@ def test_labels_of_custom_sequences_are_text():
         ({"op": "seed", "channel": "a"}, "bad-label"),
         ({"op": "seed", "channel": "a", "label": 0}, "not-ahead"),
         ({"op": "skip", "blocked": "0 s", "to": "x"}, "bad-label"),
+        ({"op": "not-coming", "channel": "a"}, "unknown-op"),
+        ({"op": "skip", **ABSENT}, "unknown-field"),
+        ({**ABSENT, "dry_run": True}, "unknown-field"),
+        ({**ABSENT, "not_coming": False}, "bad-not-coming"),
+        ({**ABSENT, "channel": 7}, "bad-channel"),
+        ({key: ABSENT[key] for key in ABSENT if key != "channel"}, "bad-channel"),
+        ({**ABSENT, "epoch": True}, "bad-epoch"),
+        ({**ABSENT, "epoch": 2**63}, "bad-epoch"),
+        ({**ABSENT, "epoch": 1}, "other-epoch"),
+        ({**ABSENT, "from": None}, "bad-label"),
+        ({**ABSENT, "to": "x"}, "bad-label"),
     ],
 )
 def test_what_cannot_be_done_is_refused_once(value, reason):
@@ -173,6 +187,26 @@ def test_what_cannot_be_done_is_refused_once(value, reason):
     (told,) = shards.batch(1001, [], [value])
     assert (told["event"], told["reason"]) == ("command-refused", reason)
     assert told["detail"]
+
+
+def test_labels_that_will_not_come():
+    shards = Shards()
+    shards.batch(1000, [(key, 3) for key in KEYS])
+    absent = [{**ABSENT, "by": "me", "why": "rolled back", "id": "x"}, ABSENT]
+    absent.append({**ABSENT, "channel": {"base64": "/wA="}})
+    told = shards.batch(1500, [], absent)
+    assert sorted(e["given_up"] for e in told) == [0, 3, 3]
+    first = next(e for e in told if e["command"] == "x")
+    names = ("op", "channel", "epoch", "from", "to", "by", "why", "channels", "given_up")
+    assert {each: first[each] for each in names} == {
+        **dict(zip(names, ("not-coming", "k0", 0, 0, 3, "me", "rolled back", 1, 3), strict=True))
+    }
+    gaps = [e for e in shards.events if e["event"] == "gap"]
+    assert [(e["from"], e["to"], e["reason"], e["waited_ms"]) for e in gaps] == [
+        (0, 3, "not-coming", 500)
+    ] * 2
+    shards.batch(1600, [(b"k0", 1)])
+    assert shards.rejects == ["late"]
 
 
 def test_commands_are_read_as_they_are_written():

@@ -56,6 +56,20 @@ def test_what_was_told_last_is_how_it_is(seed):
     assert 10 < changes < 60
 
 
+def test_how_often_a_channel_was_asked_for_and_when_it_is_next():
+    rules = Rules(LABELS, ask_ms=100)
+    state, told = ShardState.empty(), []
+    for now, rows in ((1000, [(b"k", 3)]), (1050, []), (1100, []), (1150, []), (1200, [])):
+        after = step(state, arrivals(rows), now, rules).state
+        text = told_waiting(state, after)
+        if text is not None:
+            (one,) = describe_waiting([text], rules)
+            told.append((one["asked"], one["ask_next"][17:-1]))
+        state = after
+    assert told == [(0, "01.100"), (1, "01.200"), (2, "01.400")]
+    assert "asked" not in describe_waiting([text], Rules(LABELS))[0]
+
+
 def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
     monkeypatch.setattr(waiting, "WAITING_MAX", 3)
     rules = Rules(LABELS)

@@ -1,0 +1,169 @@
+"""Runs of missing labels: which there are, and when each is asked for next.
+
+A run is what is missing between two labels that came, or below the first of them:
+
+    next label 5, held 7 8 11      runs [5, 7) [9, 11)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sequencer.channels.rules import NEVER_MS, Rules
+from sequencer.sorting import order_by, starts_of
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+TRIES_MAX = 8
+"""A run is asked for at 1, 2, 4, … times ``ask_ms``, so often at most."""
+RUNS_MAX = 64
+"""The first runs of a channel that are asked for; the others when it comes to them."""
+NOT_COMING = -1
+"""In place of tries: the sender says that these labels will not come."""
+
+
+def _empty() -> Int64s:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs that were asked for, or will not come; half-open positions, by (channel, first).
+
+    ``tries``: how often a run was asked for, ``asked_ms``: when last (batch time); or NOT_COMING.
+    ``incarnation`` and ``epoch`` are those of the channel then: where it has others, they are over.
+    """
+
+    channel: Int64s
+    first: Int64s
+    stop: Int64s
+    incarnation: Int64s
+    epoch: Int64s
+    tries: Int64s
+    asked_ms: Int64s
+
+    @classmethod
+    def empty(cls) -> Runs:
+        """No run."""
+        return cls(*(_empty() for _ in fields(cls)))
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+    def take(self, rows: Int64s | Bools) -> Runs:
+        """The runs at ``rows`` (indices or a mask)."""
+        return Runs(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def merged(self, other: Runs) -> Runs:
+        """Both together."""
+        pairs = ((getattr(self, each.name), getattr(other, each.name)) for each in fields(self))
+        both = Runs(*map(np.concatenate, pairs))
+        return both.take(order_by(both.channel, both.first)) if len(other) else self
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Runs of missing labels, by (channel, first). ``since_ms``: when the first above it came."""
+
+    channel: Int64s
+    first: Int64s
+    stop: Int64s
+    since_ms: Int64s
+
+    def __len__(self) -> int:
+        return len(self.channel)
+
+    def take(self, rows: Int64s | Bools) -> Missing:
+        """The runs at ``rows`` (indices or a mask)."""
+        return Missing(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+    def without(self, runs: Runs) -> Missing:
+        """The same without the labels of those runs that will not come."""
+        runs = runs.take(runs.tries == NOT_COMING)
+        if not len(runs):
+            return self
+        concerned = np.isin(self.channel, runs.channel)
+        rest = [self.take(~concerned)]
+        for code in np.unique(self.channel[concerned]).tolist():
+            mine = self.take(self.channel == code)
+            some = runs.take(runs.channel == code)
+            holes = list(zip(some.first.tolist(), some.stop.tolist(), strict=True))
+            rest.append(_cut(mine, holes))
+        names = [each.name for each in fields(self)]
+        both = Missing(*(np.concatenate([getattr(part, name) for part in rest]) for name in names))
+        return both.take(order_by(both.channel, both.first))
+
+
+def _cut(missing: Missing, holes: list[tuple[int, int]]) -> Missing:
+    """The runs of one channel without some ranges, which ascend."""
+    found = []
+    columns = (getattr(missing, each.name).tolist() for each in fields(missing))
+    for channel, first, stop, since_ms in zip(*columns, strict=True):
+        at = first
+        for begin, end in holes:
+            if at < min(begin, stop):
+                found.append((channel, at, min(begin, stop), since_ms))
+            at = max(at, min(end, stop))
+        if at < stop:
+            found.append((channel, at, stop, since_ms))
+    return Missing(*np.array(found, dtype=np.int64).reshape(-1, 4).T)
+
+
+def missing_of(channel: Int64s, position: Int64s, since_ms: Int64s, frontier: Int64s) -> Missing:
+    """The runs below held messages, which are parallel; ``frontier`` is by row of the table.
+
+    Since when a run is waited for is the least ``since_ms`` of the messages above it.
+    """
+    if not len(channel):
+        return Missing(channel, position, position, since_ms)
+    starts = starts_of(channel)
+    below = np.concatenate([[0], position[:-1] + 1])
+    below[starts] = frontier[channel[starts]]
+    at = np.flatnonzero(position > below)
+    least = int(since_ms.min())
+    span = int(since_ms.max()) - least + 1  # channels behind, so offset, are above all others
+    number = np.cumsum(np.isin(np.arange(len(channel)), starts)) - 1
+    shifted = (since_ms - least) + number * span
+    since = np.minimum.accumulate(shifted[::-1])[::-1] - number * span + least
+    return Missing(channel[at], below[at], position[at], since[at])
+
+
+def found_in(first: Int64s, channel: Int64s, runs: Runs) -> Int64s:
+    """Return the row of the run that each position of a channel lies in; -1 for none.
+
+    Runs of one channel do not overlap.
+    """
+    count = len(runs)
+    both = order_by(
+        np.concatenate([runs.channel, channel]),
+        np.concatenate([runs.first, first]),
+    )
+    last = np.maximum.accumulate(np.where(both < count, np.arange(len(both)), -1))
+    rows = np.where(last >= 0, both[last], -1)[both >= count]
+    found = np.full(len(first), -1)
+    found[both[both >= count] - count] = rows
+    same = np.append(runs.channel, -1)[found] == channel
+    return np.where(same & (first < np.append(runs.stop, 0)[found]), found, -1)
+
+
+def due_at(missing: Missing, tries: Int64s, asked_ms: Int64s, rules: Rules, rule: Int64s) -> Int64s:
+    """When each run is asked for next; NEVER_MS for not at all. ``rule`` is by row of the table."""
+    every = rules.limit("ask_every_ms", rule[missing.channel])
+    every = np.broadcast_to(every, len(missing))
+    later = asked_ms + (np.where(every == NEVER_MS, 0, every) << np.maximum(tries - 1, 0))
+    due = np.where(tries == 0, missing.since_ms + np.where(every == NEVER_MS, 0, every), later)
+    starts = starts_of(missing.channel)
+    rank = np.arange(len(missing)) - np.repeat(starts, np.diff(starts, append=len(missing)))
+    never = (every == NEVER_MS) | (tries >= TRIES_MAX) | (rank >= RUNS_MAX)
+    return np.where(never, NEVER_MS, due)
+
+
+def next_ask_ms(since_ms: int, tries: int, asked_ms: int, ask_ms: int | None) -> int | None:
+    """When one run is asked for next, as :func:`due_at`; None for not at all."""
+    if ask_ms is None or tries >= TRIES_MAX:
+        return None
+    return since_ms + ask_ms if tries == 0 else asked_ms + (ask_ms << (tries - 1))

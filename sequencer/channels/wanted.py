@@ -1,0 +1,108 @@
+"""Asking for what is missing: a function of the state after a batch and of the batch's time.
+
+It moves no frontier: the sender of the labels sends them again, or says that they will not come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sequencer.channels.outcome import ChannelEvent, Outcome, Reason, Want
+from sequencer.channels.rules import Rules
+from sequencer.channels.runs import NOT_COMING, Missing, Runs, due_at, found_in
+from sequencer.channels.state import NONE, Int64s, ShardState
+from sequencer.sorting import order_by
+
+WANTED_MAX = 1_000
+"""Runs that a shard asks for in one batch: those that have been due for longest. The others come in
+the next batches."""
+
+ANSWERS = ("not-coming", *(reason.text for reason in (Reason.TOO_LARGE, Reason.REFUSED)))
+"""Why labels are given up of which somebody says that they will not come, or that came."""
+
+
+def ask(outcome: Outcome, now_ms: int, rules: Rules) -> Outcome:
+    """Return the outcome of a batch with what is asked for in it.
+
+    ``now_ms``: the batch's time. ``rules`` are those of the state, with the batch's gap times.
+    """
+    state = outcome.state
+    if not rules.asks:
+        absent = state.runs.tries == NOT_COMING
+        if absent.all():
+            return outcome
+        return replace(outcome, state=replace(state, runs=state.runs.take(absent)))
+    missing, tries, asked_ms = state.missing(rules)
+    answered = _answered(state, missing, outcome.events)
+    due_ms = due_at(missing, tries, asked_ms, rules, state.rule)
+    chosen = np.flatnonzero(due_ms <= now_ms)
+    if len(chosen) > WANTED_MAX:
+        chosen = np.sort(chosen[order_by(due_ms[chosen])[:WANTED_MAX]])
+    tries[chosen] += 1
+    asked_ms[chosen] = now_ms
+    known = np.flatnonzero(tries)
+    some = missing.take(known)
+    runs = Runs(
+        some.channel,
+        some.first,
+        some.stop,
+        state.incarnation[some.channel],
+        state.epoch[some.channel],
+        tries[known],
+        asked_ms[known],
+    )
+    absent = state.runs.take(state.runs.tries == NOT_COMING)
+    state = replace(state, runs=runs.merged(absent))
+    wanted = _wants(state, missing.take(chosen), tries[chosen], rules)
+    return replace(outcome, state=state, wanted=wanted, answered=answered)
+
+
+def _wants(state: ShardState, missing: Missing, tries: Int64s, rules: Rules) -> list[Want]:
+    columns = (missing.channel, missing.first, missing.stop, tries)
+    label = rules.labels.at
+    return [
+        Want(state.keys[row].as_py(), int(state.epoch[row]), label(first), label(stop), number)
+        for row, first, stop, number in zip(*(each.tolist() for each in columns), strict=True)
+    ]
+
+
+def _answered(state: ShardState, missing: Missing, events: Iterable[ChannelEvent]) -> int:
+    """How many labels that were asked for came, or will not come as somebody said.
+
+    They are neither missing any more, nor given up for another reason. Of a channel that was
+    forgotten none counts, nor what lies beyond a FIN.
+    """
+    asked = state.runs.take(state.runs.tries != NOT_COMING)
+    asked = asked.take(asked.incarnation == state.incarnation[asked.channel])
+    if not len(asked):
+        return 0
+    now = asked.epoch == state.epoch[asked.channel]
+    fin = state.fin[asked.channel]
+    stop = np.where(now & (fin != NONE), np.minimum(asked.stop, fin + 1), asked.stop)
+    answered = np.maximum(stop - asked.first, 0)
+    of = found_in(missing.first, missing.channel, asked)
+    still = (of >= 0) & np.append(now, np.False_)[of]
+    np.subtract.at(answered, of[still], (missing.stop - missing.first)[still])
+    gaps = _given_up(events)
+    if gaps:
+        keys = state.keys.take(asked.channel).to_pylist()
+        for row, place in enumerate(zip(keys, asked.epoch.tolist(), strict=True)):
+            first, end = int(asked.first[row]), int(stop[row])
+            for begin, behind in gaps.get(place, ()):
+                answered[row] -= max(0, min(end, behind) - max(first, begin))
+    return int(answered.sum())
+
+
+def _given_up(
+    events: Iterable[ChannelEvent],
+) -> Mapping[tuple[bytes, int], list[tuple[int, int]]]:
+    """By channel and epoch, the ranges that were given up while somebody waited for them."""
+    found: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
+    for event in events:
+        if event.kind == "gap" and event.fields["reason"] not in ANSWERS:
+            stop = event.position + int(event.fields["count"])
+            found.setdefault((event.channel, event.epoch), []).append((event.position, stop))
+    return found

@@ -1,0 +1,239 @@
+"""A producer that labels what it sends, and sends it again when it is asked for."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from sequencer.labels import LinearLabels
+from sequencer.proxy import LabelProxy
+from streaming.arrow.key_text import key_to_json
+from streaming.clients.asked import Listener
+from streaming.clients.deliveries import Header, to_bytes
+from streaming.clients.keeping import Kept, Sent, number_ahead, numbers_of
+from streaming.clients.sending import SECONDS_MAX, Sender
+from streaming.errors import ConfigError, SequencerError
+
+CHANNELS_MAX = 1_000_000
+KEEP_MAX = 1_000_000
+AGAIN = (
+    "They are missing there, and are sent again when they are asked for.",
+    "Go on sending. To begin a new epoch instead, make a new LabelledProducer.",
+)
+
+
+class LabelledProducer(Sender):
+    """Labels what it sends: a label proxy for each channel, over confluent-kafka's producer.
+
+    ``kafka`` are librdkafka's properties (``bootstrap.servers`` at least). Labels begin anew with
+    each instance, under ``epoch``: by default the time (ms) at which it was made, so that a sender
+    that starts again takes over from its former life. Epoch 0 writes no epoch header. One instance
+    is the sender of its channels: two at once on one channel would use the same labels.
+
+    ``keep``: how many messages of each channel are kept (256 MiB in all at most; then the oldest
+    go). A thread of its own then reads what the pipeline asks for, from the topic ``wanted``, until
+    :meth:`close`: kept messages are sent again as they were; of labels that it never sent (`send`
+    says which) it says so on the topic ``commands``. By default these are `trades.wanted` and
+    `trades.commands` of the topic `trades.in`. ``resent`` and ``not_coming`` count labels.
+
+    Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not
+    taken: its label is then missing, and the channel waits for it, so make a new instance (a new
+    epoch) and send again; with ``keep`` it is sent again when it is asked for.
+    """
+
+    lost = (
+        "Their labels are missing; the service holds what follows them.",
+        "Make a new LabelledProducer (it begins a new epoch) and send again.",
+    )
+
+    def __init__(
+        self,
+        kafka: dict[str, Any],
+        topic: str,
+        *,
+        labels: Any = None,
+        epoch: int | None = None,
+        keep: int = 0,
+        wanted: str | None = None,
+        commands: str | None = None,
+    ) -> None:
+        self._labels = labels or LinearLabels()
+        if not 0 <= keep <= KEEP_MAX or (keep and not hasattr(self._labels, "position")):
+            raise ConfigError(
+                f"keep is {keep}: a producer keeps 0 to {KEEP_MAX:,} messages of a channel, and "
+                "finds them by labels that have positions.",
+                "Nothing was connected.",
+                "Write another number; as labels, LinearLabels, CyclicLabels or CustomLabels.",
+            )
+        super().__init__(kafka, topic)
+        self.epoch = int(time.time() * 1000) if epoch is None else epoch
+        self.resent = self.not_coming = 0
+        self._proxies: dict[bytes, LabelProxy[Any, dict[str, Any]]] = {}
+        self._following: dict[bytes, int] = {}
+        self._lock = threading.Lock()
+        self._kept = Kept(keep) if keep else None
+        name = topic.removesuffix(".in")
+        self._commands = commands or f"{name}.commands"
+        self._listener = Listener(kafka, wanted or f"{name}.wanted", self._answer) if keep else None
+        if keep:
+            self.lost = AGAIN
+
+    def send(
+        self,
+        channel: bytes | str,
+        value: bytes | str | None,
+        headers: Sequence[Header] = (),
+        *,
+        timestamp: int | None = None,
+        fin: bool = False,
+        label: int | str | None = None,
+    ) -> Any:
+        """Send the next message of a channel; its label. ``timestamp`` in ms; ``fin``: the last.
+
+        ``label``: one of your own (the number of an outbox) in place of the next. They ascend: what
+        lies between two of them never will be sent (numbers that were rolled back). What is below
+        the first one, a former life of the sender may have sent.
+        """
+        self._raise_failures()
+        if self._listener is not None:
+            self._listener.take_failure()
+        key = to_bytes(channel)
+        proxy = self._proxies.get(key)
+        if proxy is None:
+            if len(self._proxies) >= CHANNELS_MAX:
+                raise SequencerError(
+                    f"This producer has labelled {CHANNELS_MAX:,} channels.",
+                    "The message was not sent.",
+                    "Spread the channels over several producers.",
+                )
+            proxy = self._proxies[key] = LabelProxy(self._send, self._labels)
+        number = self._following.get(key, 0)
+        if label is not None:
+            number = self._number(key, label)
+        before, proxy.label = proxy.label, proxy.label if label is None else label
+        used = proxy.label
+        message = {"value": value, "headers": headers, "fin": fin, "timestamp": timestamp}
+        try:
+            proxy({"key": key, "number": number, **message})
+        except BaseException:
+            proxy.label = before
+            raise
+        return used
+
+    def flush(self, limit_s: float = SECONDS_MAX) -> None:
+        """Wait until Kafka has everything; KafkaUnavailable where it has not."""
+        super().flush(limit_s)
+        if self._listener is not None:
+            self._listener.take_failure()
+
+    def close(self) -> None:
+        """Stop listening (what is asked for from now on is not sent again), and flush."""
+        if self._listener is not None:
+            self._listener.close()
+        self.flush()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _number(self, key: bytes, label: int | str) -> int:
+        """The number of a label that was given."""
+        number = number_ahead(self._labels, label, self._following.get(key))
+        if number is None:
+            raise SequencerError(
+                f"{label!r} is no label that can be next in its channel.",
+                "The message was not sent.",
+                "Labels of a channel ascend, and are of the producer's sequence; to begin anew, "
+                "make a new LabelledProducer.",
+            )
+        return number
+
+    def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
+        label, message = labelled
+        number, key = message["number"], message["key"]
+        headers = [*message["headers"], ("label", str(label).encode())]
+        if self.epoch:
+            headers.append(("epoch", b"%d" % self.epoch))
+        if message["fin"]:
+            headers.append(("fin", b""))
+        value, timestamp = message["value"], message["timestamp"]
+        unused = f"The label {label} was not used; the next message of the channel has it."
+        if self._kept is None:
+            self._produce(key, value, headers, timestamp, unused)
+        else:
+            timestamp = int(time.time() * 1000) if timestamp is None else timestamp
+            value = None if value is None else to_bytes(value)
+            sent = Sent(key, number, value, headers, timestamp)
+            note = partial(self._note_sent, sent)
+            self._produce(key, value, headers, timestamp, unused, on_delivery=note)
+            with self._lock:
+                before = self._following.get(key, number)
+                if before < number:
+                    self._kept.skip(key, before, number)
+                self._kept.keep(sent)
+        self._following[key] = number + 1
+
+    def _note_sent(self, sent: Sent, error: Any, message: Any) -> None:
+        """Note Kafka's answer to a message, or to its copy."""
+        self._note(error, message)
+        self._note_copy(sent, error, message)
+
+    def _note_copy(self, sent: Sent, error: Any, _message: Any) -> None:
+        sent.in_flight = False
+        if error is not None and error.code() in _refusals():
+            with self._lock:
+                assert self._kept is not None  # noqa: S101  (only kept messages come here)
+                self._kept.drop(sent)
+
+    def _answer(self, channel: bytes, epoch: int, first: Any, stop: Any) -> None:
+        """Send again what is asked for and kept; say what never will be sent.
+
+        Nothing about other producers' channels and epochs, nor about what is still to be sent, nor
+        about what was sent and is no longer kept: it may still come.
+        """
+        kept, following = self._kept, self._following.get(channel)
+        if kept is None or epoch != self.epoch or following is None:
+            return
+        numbers = numbers_of(self._labels, first, stop, following)
+        if numbers is None:
+            return
+        with self._lock:
+            again = list(kept.sent(channel, *numbers))
+            for sent in again:
+                sent.in_flight = True
+            unsent = kept.unsent(channel, *numbers)
+        for sent in again:
+            note = partial(self._note_copy, sent)
+            try:
+                self._produce(channel, sent.value, sent.headers, sent.timestamp, on_delivery=note)
+            except SequencerError:
+                sent.in_flight = False
+                raise
+            self.resent += 1
+        for range_ in unsent:
+            self._say(channel, *range_)
+
+    def _say(self, channel: bytes, first: int, stop: int) -> None:
+        """Say of numbers that they never will be sent."""
+        ends = {"from": self._labels.at(first), "to": self._labels.at(stop)}
+        said = {"channel": key_to_json(channel), "epoch": self.epoch, **ends, "not_coming": True}
+        self._produce(
+            channel,
+            json.dumps(said).encode(),
+            [],
+            None,
+            topic=self._commands,
+            on_delivery=lambda _error, _message: None,
+        )
+        self.not_coming += stop - first
+
+
+def _refusals() -> frozenset[int]:
+    """What Kafka says of a message that it never will take."""
+    from confluent_kafka import KafkaError  # noqa: PLC0415  (a cheap import of this package)
+
+    names = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "POLICY_VIOLATION")
+    return frozenset(getattr(KafkaError, name) for name in names)
