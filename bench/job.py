@@ -205,7 +205,7 @@ class Ordered:
         limits = Speed(Pace()).limits(Service(batch_records_max=given.batch), progress)
         source = source_of(self.session, plan, limits)
         frame = build(source, plan)
-        query = start(frame, plan.pipeline, folder, carrier, trigger_ms=0)
+        query = start(frame, plan.pipeline, folder, carrier)
         carrier.begin(str(query.id))
         return query
 

@@ -22,10 +22,10 @@ COMMAND = (sys.executable, "-m", "streaming.cli")
 
 
 @contextlib.contextmanager
-def ended(words, log=Path(os.devnull)):
+def ended(words, log=Path(os.devnull), folder=None):
     """A process that is told to stop at the end, and killed where it does not."""
     with log.open("wb") as said:
-        process = subprocess.Popen(words, stderr=said, start_new_session=True)
+        process = subprocess.Popen(words, stderr=said, start_new_session=True, cwd=folder)
     try:
         yield process
     finally:

@@ -37,6 +37,9 @@ class Totals:
     began). ``answers``: the first of this shard's answers to commands, where they go to the sink
     encoded. ``waiting``: who waits now, as text that the discipline understands; None: as before.
 
+    ``due_ms``: from which batch time on a step without records would change something, news that
+    is sent with every step; None: never.
+
     ``in_transit``: how many messages the batch sent to other shards, and the least record time of
     what they carry; likewise news.
 
@@ -67,6 +70,7 @@ class Totals:
     read_ms: dict[str, int] = field(default_factory=dict)
     oldest_ms: dict[str, int] | None = None
     in_transit: list[int] = field(default_factory=list)
+    due_ms: int | None = None
     parts: list[dict[str, Any]] = field(default_factory=list)
     answers: list[dict[str, Any]] = field(default_factory=list)
     waiting: str | None = None
@@ -85,11 +89,13 @@ class Totals:
     def to_json(self) -> str:
         """One line; keys sorted, so that equal totals give equal bytes."""
         values = {total.name: getattr(self, total.name) for total in fields(self)}
+        if self.due_ms is None:
+            del values["due_ms"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def without_news(self) -> Totals:
         """The counts alone."""
-        return replace(self, parts=[], answers=[], waiting=None, in_transit=[])
+        return replace(self, parts=[], answers=[], waiting=None, in_transit=[], due_ms=None)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:

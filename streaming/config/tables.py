@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from streaming.settings.table import Number, Table
 from streaming.settings.values import Duration, Name, PositiveDuration, Printable, Span, Text
 
+SHARDS_MAX = 1024
 REGISTRY = re.compile(r"https?://[^\s/@?#,]+(/[^\s@?#,]*)?")
 
 
@@ -23,9 +24,9 @@ class Service(Table):
 
     name: Name = "sequencer"
     checkpoint: Text = "var/checkpoints"
-    trigger: Duration = Span(200)
-    shards: Annotated[Number, Field(ge=1, le=1024)] = 16
-    state_partitions: Annotated[Number, Field(ge=1, le=1024)] | None = None
+    trigger: Duration = Span(100)
+    shards: Annotated[Number, Field(ge=1, le=SHARDS_MAX)] | None = None
+    state_partitions: Annotated[Number, Field(ge=1, le=SHARDS_MAX)] | None = None
     batch_records_max: Annotated[Number, Field(ge=1, le=5_000_000)] | None = None
     batch_bytes_max: Annotated[Number, Field(ge=1_000_000, le=10_000_000_000)] = 200_000_000
     delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"

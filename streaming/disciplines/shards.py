@@ -83,8 +83,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     """The function that Spark calls for each shard.
 
     ``plan`` has the decisions of the batch whose task runs here, ``configured`` those of now;
-    ``refused``: what Kafka refused in earlier runs of the batch. ``timer_fired``: whether this call
-    is due to the shard's timer, not to the batch's records.
+    ``refused``: what Kafka refused in earlier runs of the batch.
     """
 
     cores: ClassVar[dict[tuple[str, str, int], tuple[Any, str, Any]]] = {}
@@ -98,7 +97,6 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         self.plan = self.configured = plan
         self.context = BatchContext("", -1)
         self.refused: Refused = NOTHING_REFUSED
-        self.timer_fired = False
         self.keys = state_keys(plan)
         self.shards = {key: shard for shard, key in enumerate(self.keys)}
 
@@ -107,8 +105,7 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     ) -> Iterator[pd.DataFrame]:
         """Step one shard; its rows of OUTPUT come piece by piece, then the state changes."""
         self.begin()
-        self.timer_fired = state.hasTimedOut
-        waking = () if self.timer_fired else frames
+        waking = () if state.hasTimedOut else frames
         packs = [blob for frame in waking for blob in frame["rows"] if len(blob)]
         row = StateRow(*state.get) if state.exists else StateRow()
         now_ms = state.getCurrentProcessingTimeMs()

@@ -61,8 +61,8 @@ class Source:
     """A pipeline's topics, read by the service itself.
 
     ``frame`` makes a streaming frame of what is to be read. ``limits`` are a batch's. ``ticks`` has
-    no records, but something new every second. Where ``ended`` is set, nothing new comes, and
-    nobody waits for Kafka.
+    no records, but something new where a timer is due. Where ``ended`` is set, nothing new comes,
+    and nobody waits for Kafka.
     """
 
     spark: SparkSession

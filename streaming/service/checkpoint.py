@@ -9,7 +9,7 @@ every batch that changed it), `decisions.json` (`streaming.service.decisions`) a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -102,11 +102,12 @@ class Checkpoint(SparkFiles):
         """Whether this process holds its lock, so that no other one works on it."""
         return self._lock is not None
 
-    def pin(self, wanted: Identity) -> Identity:
+    def pin(self, wanted: Identity, wishes: Container[str] = ()) -> Identity:
         """The checkpoint's identity: ``wanted`` for a new one, else what was pinned.
 
-        ``wanted.state_partitions``, and the parts that the discipline has no remedy for, are wishes
-        that an older checkpoint overrides. Raises ConfigError where anything else differs.
+        The parts named in ``wishes``, the number of state partitions, and the parts that the
+        discipline has no remedy for, are wishes that an older checkpoint overrides. Raises
+        ConfigError where anything else differs.
         """
         self.require_here()
         self.require_whole()
@@ -115,7 +116,8 @@ class Checkpoint(SparkFiles):
             self.write_identity(wanted)
             return wanted
         for name, remedy in SHARED.items():
-            self._compare(name, getattr(pinned, name), getattr(wanted, name), remedy)
+            if name not in wishes:
+                self._compare(name, getattr(pinned, name), getattr(wanted, name), remedy)
         for name, part in DISCIPLINES[pinned.discipline].fixed.items():
             if part.remedy:
                 self._compare(name, pinned.own[name], wanted.own[name], part.remedy)

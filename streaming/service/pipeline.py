@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.totals import Totals
@@ -21,13 +22,14 @@ from streaming.service.histories import settle
 from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.marks import MarksWriter
 from streaming.service.offsets import Through, TransitCleaner
-from streaming.service.planning import kept_partitions, make_plan
+from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
 from streaming.service.query import Carrier, Progress, build
 from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
 from streaming.source import source_of
 from streaming.source.losses import Acceptance
+from streaming.source.pacing import Pace
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import start, stop_between_batches
 
@@ -47,7 +49,7 @@ class Pipeline:
 
     ``runs`` and ``last_report`` (Spark's, of the last batch) are as of the last :meth:`observe`:
     whoever asks for metrics asks no JVM, which may hang, or end. ``worked``: when the last batch
-    ended, or the query was started since (Unix time).
+    ended, a source was asked for what is new, or the query was started since (Unix time).
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Pipeline:
         self.progress = Progress()
         self.query: StreamingQuery | None = None
         self.source: Source | None = None
+        self.pace = Pace()
         self.carrier: Carrier | None = None
         self._claim: Claim | None = None
         self._fences = Fences()
@@ -132,14 +135,13 @@ class Pipeline:
         )
         self.session.conf.set("spark.sql.shuffle.partitions", str(plan.state_partitions))
         limits = self.speed.limits(self.config.service, self.progress)
+        due_ms = partial(self.progress.due_ms, plan.shards)
+        self.pace = Pace() if self.once else Pace(self.config.service.trigger.ms, due_ms)
         if self.accept_lost_input and self._accepted is None:
             self._accepted = Acceptance({*plan.reads}, self._say_lost)
-        self.source = source_of(self.session, plan, limits, self._accepted)
+        self.source = source_of(self.session, plan, limits, self._accepted, self.pace)
         frame = build(self.source, plan)
-        trigger_ms = 0 if self.once else self.config.service.trigger.ms
-        self.query = start(
-            frame, plan.pipeline, self.checkpoint.location, self.carrier, trigger_ms=trigger_ms
-        )
+        self.query = start(frame, plan.pipeline, self.checkpoint.location, self.carrier)
         if plan.progress:
             self._end_marks()
             self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say)
@@ -159,7 +161,8 @@ class Pipeline:
     def _plan(self) -> Plan:
         settings = self.config.pipelines[self.name]
         wanted = self._identity()
-        identity = self.checkpoint.pin(wanted)
+        wishes = () if self.config.service.shards else ("shards",)
+        identity = self.checkpoint.pin(wanted, wishes)
         for key, part in self.discipline.fixed.items():
             if not part.remedy and identity.own[key] != wanted.own[key]:
                 self.say(
@@ -180,12 +183,11 @@ class Pipeline:
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]
+        cores = self.session.sparkContext.defaultParallelism
         return Identity(
             discipline=self.discipline.name,
-            shards=self.config.service.shards,
-            state_partitions=state_partitions(
-                self.config, self.session.sparkContext.defaultParallelism
-            ),
+            shards=shards(self.config, cores),
+            state_partitions=state_partitions(self.config, cores),
             inputs=sorted(settings.input),
             own=self.discipline.identity(settings),
         )
@@ -210,6 +212,7 @@ class Pipeline:
     def observe(self) -> bool:
         """Ask Spark whether the query runs; note this and Spark's report for other threads."""
         self.runs = self.query is not None and self.query.isActive
+        self.worked = max(self.worked, self.pace.looked)
         now = time.monotonic()
         if self.query is not None and self.runs and now - self._observed >= OBSERVE_SECONDS:
             self._observed = now
@@ -326,13 +329,6 @@ class Pipeline:
                 "shards": {str(shard): asdict(totals) for shard, totals in progress.shards.items()},
             }
         )
-
-
-def state_partitions(config: Config, cores: int) -> int:
-    """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
-    service = config.service
-    wanted = service.state_partitions or config.spark.get("spark.sql.shuffle.partitions")
-    return max(1, min(service.shards, int(wanted or cores)))
 
 
 def _shards(status: dict[str, Any]) -> dict[int, Totals]:

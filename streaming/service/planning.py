@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streaming.config import Config
+from streaming.config.tables import SHARDS_MAX
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
 from streaming.kafka import client_settings
@@ -13,6 +14,22 @@ from streaming.kafka.choice import own_settings
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.storage.files import folder_of
+
+SHARDS_EACH = 2
+"""Of a state partition, where nobody says how many there are: each costs some ms of a core in every
+batch, and with one alone nothing is written before all of it is stepped."""
+
+
+def shards(config: Config, cores: int) -> int:
+    """Return how many state keys a new checkpoint has."""
+    return config.service.shards or min(SHARDS_EACH * state_partitions(config, cores), SHARDS_MAX)
+
+
+def state_partitions(config: Config, cores: int) -> int:
+    """One for each core: more cost a commit each in every batch, fewer leave cores idle."""
+    service = config.service
+    wanted = service.state_partitions or config.spark.get("spark.sql.shuffle.partitions")
+    return max(1, min(service.shards or SHARDS_MAX, int(wanted or cores)))
 
 
 def make_plan(
@@ -38,7 +55,7 @@ def make_plan(
         "partitions": dict(partitions),
         "headers": Headers(service.header_prefix),
         "delivery": service.delivery,
-        "shards": service.shards,
+        "shards": identity.shards,
         "state_partitions": identity.state_partitions,
         "retire_after_ms": settings.retire_after.ms,
         "origin": settings.origin,

@@ -27,6 +27,7 @@ from streaming.sink.answers import Answer
 from streaming.sink.claim import Claim
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import SUMMARY, Report, Sink, Written
+from streaming.source.pacing import UNKNOWN
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import collected, own_workers
 from streaming.values.schemas import ids_needed
@@ -50,7 +51,8 @@ class Progress:
     ``copies``: deliveries for each record, in the last batches. ``last_records``, ``last_seconds``:
     of the last batch that had any records; 0 before that. ``transit_ms``: the least record
     time of what shards have sent each other and not taken yet, None where there is nothing such; 0
-    where it is not known. ``waits_for``: what a batch cannot go on without.
+    where it is not known. ``timers``: when each shard's timer is due that has said so since the
+    start (batch time; None: never). ``waits_for``: what a batch cannot go on without.
     """
 
     query: str = ""
@@ -67,6 +69,7 @@ class Progress:
     last_seconds: float = 0.0
     waits_for: str = ""
     transit_ms: int | None = 0
+    timers: dict[int, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Take the deliveries for each record since the checkpoint began, until a batch is done."""
@@ -76,6 +79,13 @@ class Progress:
     def totals(self) -> Totals:
         """All shards together."""
         return Totals.sum(list(self.shards.values()))  # a batch may change it meanwhile
+
+    def due_ms(self, shards: int) -> int | None:
+        """Return when the first timer is due, None for never, UNKNOWN before all said so."""
+        if len(self.timers) < shards:
+            return UNKNOWN
+        every = [*self.timers.values()]  # a batch may change it meanwhile
+        return min((due_ms for due_ms in every if due_ms is not None), default=None)
 
     def kept(self) -> int:
         """About how many entries the state has: channels and what waits."""
@@ -186,6 +196,7 @@ class Carrier:
                 news.append(told)
                 answers += told.answers
                 progress.shards[shard] = told.without_news()
+                progress.timers[shard] = news[-1].due_ms
                 if told.waiting is not None:
                     progress.waiting[shard] = told.waiting
                     progress.waiting_changed = True

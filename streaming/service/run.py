@@ -22,7 +22,8 @@ from streaming.logs import count, say
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
-from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline, state_partitions
+from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
+from streaming.service.planning import state_partitions
 from streaming.service.wall_clock import WallClock
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master

@@ -1,18 +1,18 @@
 """The service's own way from Kafka: record batches read by Python's workers, packed for shards.
 
 `fetching` asks brokers; `ranges` says what a batch reads, and which task; `reader` tells that to
-the driver, and to workers; `stream` is what Spark sees of it.
+the driver, and to workers; `pacing` says when a batch begins, `waiting` waits for records.
 """
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.arrow.pack import PACKED
 from streaming.disciplines.source import Limits, Reading, Source
 from streaming.disciplines.state_keys import shard_keys
+from streaming.source.pacing import Pace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,21 +22,25 @@ if TYPE_CHECKING:
 
 
 def source_of(
-    spark: SparkSession, plan: Plan, limits: Limits, accepted: Acceptance | None = None
+    spark: SparkSession,
+    plan: Plan,
+    limits: Limits,
+    accepted: Acceptance | None = None,
+    pace: Pace | None = None,
 ) -> Source:
     """Where a pipeline's records come from; ``limits``: of its inputs in a batch.
 
-    ``accepted``: losses of input.
+    ``accepted``: losses of input. ``pace``: when batches begin.
     """
-    ended = threading.Event()
-    frame = partial(_frame, spark, plan, ended, accepted)
-    return Source(spark, limits, frame, partial(_ticks, spark, plan, ended), ended)
+    pace = pace or Pace()
+    frame = partial(_frame, spark, plan, pace, accepted)
+    return Source(spark, limits, frame, partial(_ticks, spark, plan, pace), pace.ended)
 
 
 def _frame(
     spark: SparkSession,
     plan: Plan,
-    ended: threading.Event,
+    pace: Pace,
     accepted: Acceptance | None,
     reading: Reading,
 ) -> DataFrame:
@@ -44,15 +48,16 @@ def _frame(
     from streaming.spark.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
     inputs = Inputs(topics=reading.topics, properties=plan.producer)
-    reader = KafkaReader(inputs, reading.limits, reading.tasks, accepted)
+    reader = KafkaReader(inputs, reading.limits, reading.tasks, accepted, pace)
     read = partial(rows_of_shares, inputs=inputs, schema=reading.schema, making=reading.making)
     name = f"{plan.pipeline}: {', '.join(reading.topics)}"
-    return frame_of(spark, name, reading.rows, reader, read, ended)
+    return frame_of(spark, name, reading.rows, reader, read, pace.ended)
 
 
-def _ticks(spark: SparkSession, plan: Plan, ended: threading.Event) -> DataFrame:
+def _ticks(spark: SparkSession, plan: Plan, pace: Pace) -> DataFrame:
     from streaming.source.reader import Ticks, waking  # noqa: PLC0415
     from streaming.spark.stream import frame_of  # noqa: PLC0415
 
     keys = shard_keys(plan.shards, plan.state_partitions)
-    return frame_of(spark, f"{plan.pipeline}: ticks", PACKED, Ticks(keys), waking, ended)
+    ticks, name = Ticks(keys, pace), f"{plan.pipeline}: ticks"
+    return frame_of(spark, name, PACKED, ticks, waking, pace.ended)

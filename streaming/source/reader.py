@@ -18,10 +18,12 @@ from streaming.errors import InputDamaged, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, going_on, lost
+from streaming.source.pacing import Pace
 from streaming.source.positions import Position, begin_of, logs_in, offsets_in, position
 from streaming.source.ranges import Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
-from streaming.source.watching import TopicWatch
+from streaming.source.waiting import Waiting
+from streaming.source.watching import REFRESH_SECONDS, TopicWatch
 from streaming.wire.brokers import Brokers, Place
 from streaming.wire.fetched import Unreadable, tables
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from streaming.kafka.choice import ProducerSettings
 
 LOOKS, LOOK_SECONDS = 4, 1.0
-TICK_SECONDS = 1.0
 WAKING_TICKS = 2
 LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
 """How large records are is looked at where so many are left to read, or where as many as are left
@@ -78,7 +79,7 @@ class Inputs:
 class KafkaReader:
     """Positions in some topics (`positions`), and shares of a batch.
 
-    ``limits`` are a batch's; ``tasks`` at most read it.
+    ``limits`` are a batch's; ``tasks`` at most read it. ``pace``: of the query.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class KafkaReader:
         limits: Limits,
         tasks: int,
         accepted: Acceptance | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.inputs = inputs
         self.limits = limits
@@ -96,6 +98,9 @@ class KafkaReader:
         # Connections of its own: each query has a thread that drives them.
         self.brokers = Brokers(inputs.settings().connection)
         self._watch = TopicWatch(self.brokers, inputs.topics)
+        self._pace = pace or Pace()
+        self._pace.readers += 1
+        self._waiting: Waiting | None = None
         self._planned: Position = {}
         self._first: Position = {}
 
@@ -110,6 +115,24 @@ class KafkaReader:
         return self._first
 
     def latest(self, start: Position) -> Position:
+        """Where the batch ends, ``start`` where there is nothing new; waits for it (`Pace`).
+
+        InputLost as :meth:`_latest`.
+        """
+        asked = time.monotonic()
+        self._pace.hold()
+        found = self._latest(start)
+        while found is start and (left := self._pace.left(asked)):
+            self._wait(start, min(left, REFRESH_SECONDS))
+            found = self._latest(start)
+        return found
+
+    def _wait(self, start: Position, seconds: float) -> None:
+        if self._waiting is None:
+            self._waiting = Waiting(Brokers(self.inputs.settings().connection))
+        self._waiting(start, seconds, self._pace.ended)
+
+    def _latest(self, start: Position) -> Position:
         """Where the batch ends, ``start`` where there is nothing new.
 
         InputLost where what comes next is gone, or what was read before is not what is there now:
@@ -137,7 +160,8 @@ class KafkaReader:
         return self._planned
 
     def shares(self, start: Position, end: Position) -> list[bytes]:
-        """What each task reads, for :func:`rows_of_shares`."""
+        """What each task reads, for :func:`rows_of_shares`; a batch begins."""
+        self._pace.begin()
         repeated = end != self._planned
         return [
             pickle.dumps((share, repeated)) for share in shared(self._there(start, end), self.tasks)
@@ -146,6 +170,8 @@ class KafkaReader:
     def close(self) -> None:
         """Let go of the connections."""
         self.brokers.close()
+        if self._waiting is not None:
+            self._waiting.brokers.close()
 
     def _limited(self, start: Position, whole: Position) -> Position:
         """Where a batch ends that reads as much of it as memory is to hold."""
@@ -175,7 +201,7 @@ class KafkaReader:
 
 
 class Ticks:
-    """Nothing to read, but something new every second: batches run, and timers fire when idle.
+    """Nothing to read, but something new where a timer is due: a batch runs also without records.
 
     Spark's own batches without data do not begin before the first batch with data after a start,
     and then follow each other without a pause.
@@ -184,9 +210,10 @@ class Ticks:
     was set by may count now. ``keys``: of the shards.
     """
 
-    def __init__(self, keys: Sequence[int]) -> None:
+    def __init__(self, keys: Sequence[int], pace: Pace) -> None:
         self.keys = keys
-        self._due = time.monotonic()
+        self._pace = pace
+        self._pace.ticks = self._pace.is_waking = True
         self._began: int | None = None
 
     def first(self) -> int:
@@ -195,18 +222,16 @@ class Ticks:
 
     def latest(self, start: int) -> int:
         """The next one where it is due."""
-        now = time.monotonic()
-        if now < self._due:
-            return start
-        self._due = now + TICK_SECONDS
-        return start + 1
+        return start + 1 if self._pace.tick() else start
 
     def shares(self, _start: int, end: int) -> list[bytes]:
         """Return no task, but in a query's first batches one, for every shard.
 
         The first of them may be a batch that is repeated, which has the rules that it began with.
         """
+        self._pace.begin()
         self._began = end if self._began is None else self._began
+        self._pace.is_waking = end + 1 - self._began < WAKING_TICKS
         return [json.dumps(self.keys).encode()] if end - self._began < WAKING_TICKS else []
 
     def close(self) -> None:

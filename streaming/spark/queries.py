@@ -76,12 +76,10 @@ def start(
     name: str,
     checkpoint: str,
     run_batch: Callable[[DataFrame, int], None],
-    *,
-    trigger_ms: int,
 ) -> StreamingQuery:
     """Start a query, which gives each batch to ``run_batch``.
 
-    A batch begins every ``trigger_ms``, or when the one before is done.
+    A batch begins when the one before is done, and a source has something new.
     """
     writer = (
         frame.writeStream.queryName(name)
@@ -89,7 +87,7 @@ def start(
         .option("checkpointLocation", checkpoint)
         .outputMode("append")
     )
-    return writer.trigger(processingTime=f"{trigger_ms} milliseconds").start()
+    return writer.trigger(processingTime="0 milliseconds").start()
 
 
 def stop_between_batches(query: StreamingQuery, deadline: float) -> None:

@@ -81,6 +81,13 @@ WELL_COMPILED = (
 usual: most of what it compiles in the first minute runs in that minute only, and what records pass
 through gets there in seconds."""
 
+INTERPRETED = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Where Spark sees no records: it makes code for a few rows anew in each task, which took a third
+of the time of its executors in small batches."""
+
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Where a JVM looks for options besides; it does not start with two collectors."""
 
@@ -194,6 +201,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
         **(ONE_MACHINE if is_local_master(master) else EXECUTORS),
         **(LOCAL_CHECKPOINT if all(map(is_local, places)) else {}),
+        **({} if has_rows(config.pipelines.values()) else INTERPRETED),
         **own,
         **SESSION,
     }

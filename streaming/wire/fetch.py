@@ -31,8 +31,12 @@ class Part(NamedTuple):
     bytes_max: int
 
 
-def fetch(parts: Iterable[Part]) -> Any:
-    """Return a request for these parts; it names topics by their ids where all have one."""
+def fetch(parts: Iterable[Part], *, wait_ms: int = 0, bytes_max: int = RESPONSE_BYTES_MAX) -> Any:
+    """Return a request for these parts; it names topics by their ids where all have one.
+
+    ``wait_ms``: how long a broker waits for what is not there; WAIT_MS if it is 0. ``bytes_max``:
+    of an answer; one that has any records has a whole batch.
+    """
     topics: dict[str, Any] = {}
     are_known = True
     for each in parts:
@@ -49,9 +53,9 @@ def fetch(parts: Iterable[Part]) -> Any:
         )
     return FetchRequest(
         replica_id=-1,
-        max_wait_ms=WAIT_MS,
+        max_wait_ms=wait_ms or WAIT_MS,
         min_bytes=1,
-        max_bytes=RESPONSE_BYTES_MAX,
+        max_bytes=bytes_max,
         isolation_level=READ_COMMITTED,
         session_id=0,
         session_epoch=-1,

@@ -84,7 +84,7 @@ class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
         return ChannelCore(self.plan, ShardFiles.of(self.plan, self.keys[shard]))
 
     def rows(self, key: int, core: ChannelCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
-        """See `ShardOperator.rows`; a shard without anything to say has no row."""
+        """See `ShardOperator.rows`."""
         plan, now_ms = self.plan, core.clock_ms
         core.remove_files()
         try:
@@ -98,13 +98,12 @@ class ChannelOperator(ShardOperator[ChannelPlan, "ChannelCore"]):
                 EFFECT[plan.delivery],
                 'Send the missing label, or set the policy to "skip" or "wait"; then start again.',
             ) from gap
-        is_woken = bool(plan.progress) and not self.timer_fired
-        if packs or writes or is_woken:
-            if plan.compression:
-                writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
-            else:
-                writes = [(topic, plain_values(rows)) for topic, rows in writes]
-            yield output_rows(key, writes, core.totals)
+        if plan.compression:
+            writes = [(topic, _encoded(plan, topic, rows, now_ms)) for topic, rows in writes]
+        else:
+            writes = [(topic, plain_values(rows)) for topic, rows in writes]
+        core.totals.due_ms = core.due_ms(self.configured)
+        yield output_rows(key, writes, core.totals)
 
 
 def _encoded(plan: ChannelPlan, topic: str, records: pa.Table, now_ms: int) -> pa.Table:

@@ -30,7 +30,7 @@ def test_check_shows_what_was_understood(here, config):
     found = json.loads(out)
     assert found["pipelines"]["p"]["buffer"] == {"held": 10_000, "window": 499, "full": "reject"}
     assert found["pipelines"]["p"]["input"] == ["p.in"]
-    assert found["service"]["shards"] == 16
+    assert found["service"]["delivery"] == "exactly-once"
     assert found["kafka"]["properties"] == ["security.protocol", "ssl.key.password"]
     assert found["spark"] == {"spark.hadoop.secret.key": "***"}
     assert "geheim" not in out

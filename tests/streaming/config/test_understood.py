@@ -102,8 +102,8 @@ def test_what_is_left_out_has_the_contract_s_default():
     assert config.service.model_dump() == {
         "name": "sequencer",
         "checkpoint": "var/checkpoints",
-        "trigger": "200 ms",
-        "shards": 16,
+        "trigger": "100 ms",
+        "shards": None,
         "state_partitions": None,
         "batch_records_max": None,
         "batch_bytes_max": 200_000_000,

@@ -20,6 +20,7 @@ def test_a_checkpoint_keeps_what_may_not_change(tmp_path):
     first = Identity("channel", 16, 2, ["in"], LINEAR)
     assert checkpoint.pin(first) == first == checkpoint.identity()
     assert checkpoint.pin(replace(first, state_partitions=8)).state_partitions == 2
+    assert checkpoint.pin(replace(first, shards=4), ("shards",)).shards == 16
     for changed in (
         {"shards": 32},
         {"inputs": ["another"]},

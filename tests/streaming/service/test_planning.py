@@ -8,7 +8,7 @@ from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
 from streaming.service.checkpoint import Identity
-from streaming.service.planning import make_plan
+from streaming.service.planning import make_plan, shards, state_partitions
 
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
 
@@ -18,7 +18,8 @@ def planned(discipline, service=None, state_partitions=3, **settings):
     config = parse_config({"service": service or {}, **tables}, {}, "c.toml")
     mine = config.pipelines["p"]
     own = DISCIPLINES[discipline].identity(mine)
-    identity = Identity(discipline, config.service.shards, state_partitions, list(mine.input), own)
+    shards = config.service.shards or 16
+    identity = Identity(discipline, shards, state_partitions, list(mine.input), own)
     return make_plan(config, "p", identity, {"p.out": 5})
 
 
@@ -55,3 +56,22 @@ def test_labels_that_cannot_be_imported_are_a_fault_of_the_pipeline():
     labels = {"kind": "custom", "initial": "a", "next": "not_there_at_all:after"}
     with pytest.raises(ConfigError, match=r"pipelines\.p.*not_there_at_all"):
         planned("channel", labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("service", "cores", "sizes"),
+    [
+        ({}, 2, (4, 2)),
+        ({}, 1, (2, 1)),
+        ({}, 1_000, (1_024, 1_000)),
+        ({"shards": 16}, 2, (16, 2)),
+        ({"shards": 1}, 2, (1, 1)),
+        ({"state_partitions": 8}, 2, (16, 8)),
+    ],
+)
+def test_a_new_checkpoint_has_two_shards_for_each_state_partition(service, cores, sizes):
+    """Unless the file says how many."""
+    config = parse_config(
+        {"service": service, "pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml"
+    )
+    assert (shards(config, cores), state_partitions(config, cores)) == sizes
