@@ -9,12 +9,12 @@ import random
 import resource
 
 import pytest
-from streaming.disciplines.channels.operator import step_shard
-from streaming.disciplines.channels.pack import record_schema
 
 from sequencer.channels import Rules, Skip
 from sequencer.labels import CyclicLabels, LinearLabels
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
+from streaming.disciplines.channels.core import step_shard
+from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import pack, plan
 
