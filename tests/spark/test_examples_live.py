@@ -1,5 +1,6 @@
 """The examples' programs against one running service, and what passes through it untouched."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from tests.warm import python_path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PIPELINES = tomllib.loads((EXAMPLES / "clients.toml").read_text())["pipelines"]
+NUMBER = re.compile(r"(?<![\d.])\d+(?![\d.])")
 TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 pytestmark = pytest.mark.timeout(900)
 
@@ -53,7 +55,9 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
         tmp_path, broker.bootstrap, {names[name]: table for name, table in PIPELINES.items()}
     )
     failed = f"{names['orders']}.failed"
-    create_topics(broker.bootstrap, {f"{name}.in": 2 for name in names.values()} | {failed: 1})
+    lossy = [f"{names[name]}.way" for name in ("asking", "patient")]
+    topics = dict.fromkeys([f"{each}.in" for each in names.values()] + lossy, 2)
+    create_topics(broker.bootstrap, topics | {failed: 1})
     with WarmService(config) as service:
         service.until(lambda: "running" in service.said())
         created = called("node", "create", config, "printer", "bob", "--limit", 240)
@@ -64,6 +68,7 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
             Example("market", where, names["market"], tmp_path / "ledger") as market,
             Example("bus", where, names["bus"]) as bus,
             Example("parallel", where, names["orders"], failed) as orders,
+            Example("lossy", where, names["asking"], names["patient"], 30, 600) as lossy,
         ):
             heard = [bus.process.stdout.readline() for _ in range(3)]
             assert heard[2] == "ann holds printer; now destroy it\n", heard
@@ -71,6 +76,7 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
             assert destroyed[0] == 0, destroyed
             said = {"events": events.said(), "market": market.said(), "bus": bus.said()}
             said["orders"] = orders.said()
+            said["lossy"] = lossy.said(limit_s=600)
         with Example("flush", where, names["bus"]) as flush:
             said["flush"] = flush.said()
         assert service.stop() == 0
@@ -88,7 +94,18 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
     assert reject.header("reject-reason") == b"refused"
 
 
+def _judge_lossy(said):
+    asking, patient, gone = ([*map(int, NUMBER.findall(line))] for line in said)
+    assert asking[1] == patient[1] == 20 * 31
+    assert asking[0] > 0 < patient[0]
+    assert patient[2:] == [0, patient[0]], "what is lost is given up"
+    assert asking[2] + asking[3] == asking[0]
+    assert asking[2] > 0, "what is asked for comes back"
+    assert gone[0] == 10 <= gone[1] <= 8 * 10, "a sender that is gone is asked eight times at most"
+
+
 def _judge(said):
+    _judge_lossy(said["lossy"])
     for source in "ab":
         mine = [line for line in said["events"] if line.startswith(f"/{source}-")]
         numbers = (1, 2, 3) if source == "a" else (1, 2)
