@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -125,6 +126,75 @@ def test_why(followed):
     for of, found_by in ((by_header, "origin"), (by_bytes, "content")):
         back = why(of["deliveries"][0]["place"], config)
         assert (back["found_by"], back["input"]["place"]) == (found_by, f"{prefix}in/0@2")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["content", "origin"])
+def published(request, broker, tmp_path_factory):
+    """A pipeline of groups and one of multicasts that have worked through their messages."""
+    prefix = f"published-{tmp_path_factory.mktemp('f').name}."
+    group, multicast = channel_topics(f"{prefix}g."), channel_topics(f"{prefix}m.")
+    group |= {"discipline": "group", "groups": {"G": ["ann", "bob"]}, "origin": request.param}
+    multicast |= {"discipline": "multicast", "origin": request.param}
+    multicast["input_commands"] = ["create-node", "destroy-node"]
+    config = write_config(
+        tmp_path_factory.mktemp("service"), broker.bootstrap, {"g": group, "m": multicast}
+    )
+    create_topics(broker.bootstrap, {group["input"]: 1, multicast["input"]: 1})
+    to_group = [
+        Record(b"eve", b"one", [("group", b"G")]),
+        Record(b"may", b"one", [("group", b"G")]),
+        Record(b"eve", b"nobody", [("group", b"X")]),
+    ]
+    node = b'{"node": "n", "owner": "eve"}'
+    to_peers = [
+        Record(b"eve", node, [("op", b"create-node")]),
+        Record(b"eve", b'{"node": "n"}', [("op", b"destroy-node")]),
+        Record(b"may", b"two", [("to", b"ann,@n,bob")]),
+        Record(b"may", b"none", [("to", b"@n")]),
+    ]
+    at_ms = int(time.time() * 1000)
+    for topic, records in ((group["input"], to_group), (multicast["input"], to_peers)):
+        dated = [replace(record, timestamp=at_ms) for record in records]
+        produce(broker.bootstrap, topic, dated)
+    run_once(config)
+    return prefix, config, "origin" if request.param else "content"
+
+
+def test_why_of_groups(published):
+    prefix, config, found_by = published
+    for offset, sequence in ((0, "0"), (1, "1")):  # equal but for their senders
+        life = why(f"{prefix}g.in/0@{offset}", config)
+        (one,) = life["pipelines"]
+        assert one["state"] == "delivered"
+        assert {each["key"] for each in one["deliveries"]} == {"ann", "bob"}
+        assert {each["sequence"] for each in one["deliveries"]} == {sequence}
+        assert {each["group-sequence"] for each in one["deliveries"]} == {sequence}
+        assert f"{prefix}g.out" in {span["topic"] for span in life["looked_at"]}
+        for each in one["deliveries"]:
+            back = why(each["place"], config)
+            assert back["input"]["place"] == f"{prefix}g.in/0@{offset}"
+            assert back["found_by"] == found_by
+    (lost,) = why(f"{prefix}g.in/0@2", config)["pipelines"]
+    assert (lost["state"], lost["reject"]["reject-reason"]) == ("rejected", "unknown-group")
+    back = why(lost["reject"]["place"], config)
+    assert (back["found_by"], back["input"]["place"]) == ("reject headers", f"{prefix}g.in/0@2")
+
+
+def test_why_of_multicasts(published):
+    prefix, config, found_by = published
+    (one,) = why(f"{prefix}m.in/0@2", config)["pipelines"]
+    assert one["state"] == "delivered"
+    assert {each["key"] for each in one["deliveries"]} == {"ann", "bob"}
+    (event,) = one["events"]
+    assert (event["event"], event["destination"]) == ("undelivered", "@n")
+    back = why(one["deliveries"][0]["place"], config)
+    assert (back["found_by"], back["input"]["place"]) == (found_by, f"{prefix}m.in/0@2")
+    (lost,) = why(f"{prefix}m.in/0@3", config)["pipelines"]
+    assert (lost["state"], lost["reject"]["reject-reason"]) == ("rejected", "destroyed-node")
+    status, said, _ = called("why", f"{prefix}m.in/0@2", config)
+    assert status == 0
+    assert "  m: delivered\n" in said
+    assert f"looked at {prefix}m.out/" in said
 
 
 def test_without_marks_a_reader_says_so(broker, topic_prefix):
