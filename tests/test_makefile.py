@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def would_do(target, folder):
-    words = ["make", "--dry-run", f"VENV={folder}/venv", target]
+    words = ["make", "--no-print-directory", "--dry-run", f"VENV={folder}/venv", target]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
 

@@ -23,6 +23,9 @@ from sequencer.custom_labels import CustomLabels
 from sequencer.labels import CyclicLabels, LinearLabels
 from tests.sequencer.channels.model import NaiveChannels
 
+CUSTOM = CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}")
+"""One for all histories: a sequence walks its first 100,000 labels when it is made."""
+
 BAD_LABELS = [None, b"", b"-1", b"x", b"1 ", b"99999999999999999999", b"9223372036854775808"]
 BAD_EPOCHS = [b"", b"-1", b"e", b"9999999999999999999"]
 
@@ -164,7 +167,7 @@ def setups(draw):
         to_place = numeric_place(labels, start, step_, modulus)
         window = draw(st.integers(1, (labels.cycle - 1) // 2))
     else:
-        labels = CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}")
+        labels = CUSTOM
         names = {f"L{i}".encode(): i for i in range(1004)}
         to_place = names.get
         window = draw(st.sampled_from([2, 8]))

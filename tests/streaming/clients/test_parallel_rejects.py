@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming import OrderedConsumer
 from streaming.clients import Retry
 from streaming.errors import KafkaUnavailable, SequencerError
+from streaming.kafka.reading import _record
 from streaming.resending.choice import Reject
 from tests.kafka_helpers import (
     Record,
@@ -76,7 +77,7 @@ def test_what_was_given_up_is_rejected_and_its_channel_goes_on(broker, topic, to
         assert (reject.value, reject.timestamp) == (source.value, source.timestamp)
     assert not found
     for message in _messages(broker, rejects, 2):
-        reject = Reject.of(message, "")
+        reject = Reject.of(_record(message), "")
         assert reject.origin == (topic, 0, 0 if message.key() == b"a" else 2)
         assert reject.headers == tuple(sources[message.key()].headers)
 

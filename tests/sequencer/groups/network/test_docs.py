@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "overlaps.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "overlaps.md"
 
 
 def test_examples():
