@@ -14,7 +14,7 @@ from streaming.disciplines.plan import BatchContext, Plan
 from streaming.errors import KafkaUnavailable, ProgressMissing, SequencerError
 from streaming.sink import producer, writer
 from streaming.sink.sink import Report, Sink, Written
-from tests.kafka_helpers import create_topics, read_all
+from tests.kafka_helpers import create_topics, read_all, wait_for_records
 
 OUTPUT = pa.schema(
     [
@@ -104,13 +104,13 @@ def test_rows_are_written_as_they_come_and_the_totals_told(plan, broker, monkeyp
     assert counts.latency_ms[-1] >= 100 * AGE_MS
     quick = sum(each < AGE_MS for each in BOUNDS[LATENCY_MS])
     assert not any(counts.latency_ms[:quick])
-    out = read_all(broker.bootstrap, plan.output)
+    out = wait_for_records(broker.bootstrap, plan.output, 100)
     assert [r.value for r in out] == [b"%d" % n for n in range(100)]
     assert [r.headers for r in out] == [
         [("sequence", b"%d" % n), ("key", b"own")] for n in range(100)
     ]
     assert len({r.partition for r in out}) == 1
-    assert len(read_all(broker.bootstrap, plan.rejects)) == 5
+    assert len(wait_for_records(broker.bootstrap, plan.rejects, 5)) == 5
 
     again = run(plan, [row(4, plan.output, 0, 50, totals="{}")], BatchContext("q", 0, True))
     assert again == Report(PARTITION, True, Written(found=1), [(4, "{}")])
@@ -133,7 +133,9 @@ def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
         run(plan, rows, BatchContext("q", 7, True))
     assert read_all(broker.bootstrap, plan.output) == []
     run(plan, [row(3, plan.output, 0, 5, totals="{}")], BatchContext("q", 7, True))
-    assert len(read_all(broker.bootstrap, plan.output)) == 5, "who never wrote is not in doubt"
+    assert len(wait_for_records(broker.bootstrap, plan.output, 5)) == 5, (
+        "who never wrote is not in doubt"
+    )
     with pytest.raises(ProgressMissing, match="Another service of the name .* on another check"):
         run(plan, rows, BatchContext("another", 7, True))
 
