@@ -36,17 +36,20 @@ class Barrier:
     def __init__(self, token: bytes, reader: bytes, copies: int) -> None:
         self.token = token
         self._reader = reader
-        self._missing = copies
+        self._copies = copies
+        self._taken: set[tuple[int, int]] = set()
+        """(incarnation, sequence) of the copies, as a repeated delivery is no further copy."""
 
     @property
     def passed(self) -> bool:
         """Whether the reader has been given everything that came before the barrier."""
-        return not self._missing
+        return len(self._taken) >= self._copies
 
     def take(self, delivery: Delivery) -> bool:
         """Look at a delivery; return whether it is a copy of this barrier, for its reader."""
         is_copy = delivery.key == self._reader and delivery.header(BARRIER) == self.token
-        self._missing -= is_copy
+        if is_copy:
+            self._taken.add((delivery.incarnation, delivery.sequence))
         return is_copy
 
     def before(self, consumer: OrderedConsumer[D], limit_s: float = 60.0) -> Iterator[D]:

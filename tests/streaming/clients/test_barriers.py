@@ -3,6 +3,7 @@
 import pytest
 
 from streaming import GroupPublisher, MulticastSender, OrderedConsumer
+from streaming.clients import Barrier, Delivery
 from streaming.errors import KafkaUnavailable, SequencerError
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 
@@ -68,6 +69,21 @@ def test_it_has_passed_with_its_last_copy_and_gives_what_came_before(broker, top
         assert after is not None
         assert after.value == b"d"
         assert list(barrier.before(consumer, limit_s=60)) == []
+
+
+def test_a_repeated_copy_is_no_further_copy():
+    """Where a loop of one's own is given repeats, as by an at-least-once pipeline."""
+    places = {"topic": "t", "partition": 0, "offset": 0, "timestamp": 0, "key": b"eve"}
+    first, second = (
+        Delivery(**places, value=None, headers=(("barrier", b"x"),), sequence=n, incarnation=5)
+        for n in range(2)
+    )
+    barrier = Barrier(b"x", b"eve", 2)
+    assert [barrier.take(each) for each in (first, first)] == [True, True]
+    assert not barrier.passed
+    assert barrier.take(second)
+    assert barrier.take(first)
+    assert barrier.passed
 
 
 def test_a_barrier_that_does_not_come_is_said(broker, topics):
