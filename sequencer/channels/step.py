@@ -110,7 +110,8 @@ def _take(
     touched[codes[alive]] = True
     touched[asked] = unusual[asked] = True
     unusual[state.runs.channel[state.runs.tries == NOT_COMING]] = True
-    unusual |= touched & _with_refused(table, state.held.channel, codes, refused)
+    unusual |= _with_refused(table, state.held.channel, codes, refused)
+    unusual &= touched  # of the others, what is held stays as it is
 
     rows = Rows(
         np.concatenate([np.arange(held_count), good + held_count]),

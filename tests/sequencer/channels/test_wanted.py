@@ -96,6 +96,17 @@ def test_labels_are_asked_for_as_they_are_written():
         assert runner.wanted == [(b"\xff", 0, *found, 1)]
 
 
+def test_what_is_held_stays_once_beside_a_record_that_is_rejected_for_what_it_shows():
+    """A channel that waits for labels announced as not coming, in a batch that holds none for it."""
+    runner = Runner(Rules(LinearLabels()))
+    runner.batch(1000, sent(2))
+    runner.batch(1001, [], [absent(1, 2)])
+    runner.batch(1002, sent(0, epoch=b"none"))
+    assert (runner.held, runner.rejects) == ([2], [(0, "bad-epoch")])
+    runner.batch(1003, [(7, b"a", b"0", None, False)])
+    assert [number for _, _, number, _ in runner.out] == [7, 2]
+
+
 def test_at_the_limits(monkeypatch):
     runner = Runner(RULES)
     runner.batch(1000, sent(*range(1, 2 * RUNS_MAX + 4, 2)))
