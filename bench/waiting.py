@@ -34,8 +34,8 @@ from streaming.disciplines.channels import core
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import arrival_schema, record_schema
+from streaming.replay.recorded import Recorded
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.recorded import Recorded
 
 BLOCKED_OF = 100
 SHARDS = 16

@@ -52,7 +52,7 @@ LAYERS = [
     {"spark"},
     {"sink", "source", "resending"},
     {"service"},
-    {"verify"},
+    {"verify", "replay"},
     {"bench", "console", "demo"},
     {"cli"},
 ]

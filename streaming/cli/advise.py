@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from streaming.arrow.totals import Totals
     from streaming.config import Config
     from streaming.graph.histograms import Histogram
-    from streaming.service.advice import Advice
+    from streaming.replay.advice import Advice
 
 EVERY_SECONDS_MIN = 0.01
 
@@ -63,7 +63,7 @@ def advise(
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
     from streaming.graph.histograms import as_svg, as_text  # noqa: PLC0415
-    from streaming.service.advice import advise as advise_from  # noqa: PLC0415
+    from streaming.replay.advice import advise as advise_from  # noqa: PLC0415
 
     settings = load_config(config)
     names = [
@@ -123,7 +123,7 @@ def _kept(config: Config, name: str) -> Totals:
 
 
 def _measured(config: Config, name: str) -> Totals:
-    from streaming.service.replay import measuring, run  # noqa: PLC0415
+    from streaming.replay.stepping import measuring, run  # noqa: PLC0415
 
     replay = measuring(config, name)
     run(config, [replay], config.service.trigger.ms)
@@ -131,7 +131,7 @@ def _measured(config: Config, name: str) -> Totals:
 
 
 def _tell(name: str, config: Config, advice: Advice, share: float, *, measured: bool) -> None:
-    from streaming.service.advice import told_after  # noqa: PLC0415
+    from streaming.replay.advice import told_after  # noqa: PLC0415
 
     settings = config.pipelines[name]
     print(f"{name}: {advice.messages:,} messages, {advice.out_of_order:,} out of order")

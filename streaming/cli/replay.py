@@ -14,7 +14,7 @@ import typer
 from streaming.errors import ConfigError
 
 if TYPE_CHECKING:
-    from streaming.service.replay import Replay
+    from streaming.replay.stepping import Replay
 
 AS_IT_IS, AS_SET = "as it is", "as set"
 
@@ -50,7 +50,7 @@ def replay(
     """
     from streaming.cli.asking import load_pipeline  # noqa: PLC0415  (a quick --help)
     from streaming.kafka import topics  # noqa: PLC0415
-    from streaming.service import replay as replaying  # noqa: PLC0415
+    from streaming.replay import stepping as replaying  # noqa: PLC0415
 
     settings, name = load_pipeline(config, pipeline, "channel")
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")

@@ -19,7 +19,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.graph import charts
 from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
-from streaming.service.advice import advise, told_after
+from streaming.replay.advice import advise, told_after
 from streaming.service.checkpoint import Checkpoint
 
 BLOCKED_SHOWN = 200

@@ -17,7 +17,6 @@ from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
 from streaming.kafka.registry import Registry
 from streaming.service.checkpoint import Checkpoint, Identity
-from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.log_lines import WAITING_MAX, say_waiting
 from streaming.service.marks import MarksWriter
@@ -27,6 +26,7 @@ from streaming.service.query import Carrier, Progress, build
 from streaming.service.speed import Speed
 from streaming.settings.values import SUBSCRIBER
 from streaming.sink.claim import Claim
+from streaming.sink.fences import Fences
 from streaming.source import source_of
 from streaming.source.losses import Acceptance
 from streaming.source.pacing import Pace

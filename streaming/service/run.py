@@ -24,12 +24,12 @@ from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.service.planning import state_partitions
-from streaming.service.wall_clock import WallClock
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
 from streaming.spark.jvm import Jvm
 from streaming.spark.queries import begin_workers
 from streaming.spark.session import remarks, spark_session
+from streaming.spark.wall_clock import WallClock
 from streaming.stopping import Stopping
 
 if TYPE_CHECKING:

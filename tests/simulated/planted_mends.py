@@ -6,8 +6,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from streaming.disciplines.channels import shard_files
-from streaming.service.fences import Fences
 from streaming.sink import sink, writer
+from streaming.sink.fences import Fences
 from streaming.sink.outbox import Outbox
 from streaming.sink.producer import BatchProducer
 from streaming.source.watching import TopicWatch

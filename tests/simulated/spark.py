@@ -19,10 +19,10 @@ from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.source import Limits
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import Fenced, JobFailed, SequencerError
-from streaming.service.fences import Fences
 from streaming.service.histories import settle
 from streaming.service.query import BatchFailed, Carrier, Progress
 from streaming.sink.claim import Claim
+from streaming.sink.fences import Fences
 from streaming.sink.sink import Sink
 from streaming.source.losses import Acceptance
 from streaming.source.reader import Inputs, KafkaReader, rows_of_shares

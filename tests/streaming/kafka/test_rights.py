@@ -18,7 +18,7 @@ from streaming.kafka import rights
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.lag import Lag, LagReader
 from streaming.kafka.topics import existing
-from streaming.service.recorded import Recorded
+from streaming.replay.recorded import Recorded
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import called, toml
 from tests.warm import python_path

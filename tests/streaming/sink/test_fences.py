@@ -1,8 +1,8 @@
 """A pipeline that is fenced, and whether it goes on."""
 
 from streaming.errors import Fenced, GapTimeout, KafkaUnavailable
-from streaming.service import fences
-from streaming.service.fences import Fences
+from streaming.sink import fences
+from streaming.sink.fences import Fences
 
 FENCED = Fenced("Another copy took over.")
 

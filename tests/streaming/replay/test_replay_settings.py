@@ -4,7 +4,7 @@ import pytest
 
 from sequencer.channels import Skip
 from streaming.errors import ConfigError
-from streaming.service.replay import changed
+from streaming.replay.stepping import changed
 
 TEXT = """
 [pipelines.p]

@@ -38,9 +38,9 @@ from streaming.disciplines.plan import BatchContext
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics
 from streaming.kafka.registry import Registry
+from streaming.replay.recorded import Recorded, Row
 from streaming.service.checkpoint import Identity
 from streaming.service.planning import make_plan
-from streaming.service.recorded import Recorded, Row
 from streaming.service.schemas import AskedSchemas
 from streaming.sink.sink import Sink
 from streaming.sink.writer import close_writers

@@ -5,7 +5,7 @@ import pytest
 
 from streaming.arrow.histograms import BOUNDS, DISPLACED, LATE_MS, counted, quantile
 from streaming.arrow.totals import Totals
-from streaming.service.advice import Choice, advise
+from streaming.replay.advice import Choice, advise
 
 
 def totals(late_ms, displaced, in_order=0, late=0):

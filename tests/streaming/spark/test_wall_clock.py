@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from streaming.service import wall_clock
-from streaming.service.wall_clock import WallClock
+from streaming.spark import wall_clock
+from streaming.spark.wall_clock import WallClock
 
 
 def test_a_clock_that_is_set_back_is_seen_once(monkeypatch):
