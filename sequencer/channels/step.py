@@ -142,14 +142,18 @@ def _take(
     last = state.sequence - 1 - state.trailing
     rejected = usual_rejects(table, settled, last, codes, reasons, held_count)
     quiet = np.concatenate([settled.held, np.flatnonzero(~touched[old.channel])])
-    quiet_held = rows.take(quiet[order_by(rows.channel[quiet])])
-    due = plain.expire(quiet_held)
-    if due.any():
-        quiet_held = quiet_held.take(~due[quiet_held.channel])
+    quiet_held = _held_on(rows, quiet, plain)
     delays = with_delays(state.delays, table, settled, codes, reasons, plain)
     outcome = _close(table, plain, settled, quiet_held, rejected, delays)
     outcome = replace(outcome, dropped=dropped(table, outcome.rejected, codes, held_count, rules))
     return replace(outcome, disorder=disorder, answers=answers)
+
+
+def _held_on(rows: Rows, row: Int64s, plain: PlainChannels) -> Rows:
+    """Return these rows in the order of their channels, without those whose channel is due."""
+    held = rows.take(row[order_by(rows.channel[row])])
+    due = plain.expire(held)
+    return held.take(~due[held.channel]) if due.any() else held
 
 
 def _begin_new(table: Table, code: Int64s, epoch: Int64s, now_ms: int) -> None:
