@@ -8,7 +8,7 @@ READY_FOR_DEMO := $(VENV)/ready-for-demo
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak chaos hostile mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference site clean
+.PHONY: help setup demo test check test-only soak properties chaos hostile mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference site clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -53,13 +53,17 @@ test: check test-only ## lint, types and all tests in their short form
 SHORT := -n 4 --max-worker-restart 0
 # Hundreds of processes import the same modules: compiled once, also where the environment wants no
 # bytecode.
-test-only soak chaos hostile mutations coverage: export PYTHONDONTWRITEBYTECODE :=
+test-only soak properties chaos hostile mutations coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)
 
 soak: $(READY) ## the long forms: random kills, broker outages, thousands of simulations
 	@$(BIN)/python -m pytest -m slow
+
+properties: export SEQUENCER_EXAMPLES ?= 20
+properties: $(READY) ## property tests with other random examples in each run, 20 times as many (SEQUENCER_EXAMPLES)
+	@$(BIN)/python -m pytest -n 2 --timeout 3600 $$(grep -rl --include='test_*.py' '^@given\|RuleBasedStateMachine' tests)
 
 chaos: $(READY) ## faults of processes, network, brokers, files: a table of what came of them (CHAOS="--seed 2 --times 3")
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.run $(CHAOS)

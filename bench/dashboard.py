@@ -32,7 +32,8 @@ from matplotlib.dates import AutoDateLocator, DateFormatter
 from matplotlib.figure import Figure
 from service import COMMAND, ended, running
 
-from streaming.kafka.embedded import EmbeddedBroker, free_port
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 DASHBOARD = ROOT / "deploy" / "dashboard.json"

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from streaming.spark.jvm import spark_home
 
 HOST = "127.0.0.1"

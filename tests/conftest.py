@@ -21,7 +21,7 @@ from xdist.workermanage import WorkerController
 
 from streaming.kafka.embedded import EmbeddedBroker
 from tests import secure_broker as secure
-from tests import warm
+from tests import seeds, warm
 from tests.service_helpers import keep_classes
 
 GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")
@@ -44,6 +44,7 @@ SHARED = "broker"
 
 def pytest_configure() -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_JAVA)
+    seeds.load_profile()
 
 
 @pytest.hookimpl(optionalhook=True)

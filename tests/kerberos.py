@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.kafka.embedded import HOST, free_port
+from streaming.kafka.embedded import HOST
+from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX
 
 REALM = "TEST"

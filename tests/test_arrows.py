@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -80,8 +81,15 @@ PRIVATE = {
 """Attributes of those packages' objects that one room may ask for."""
 
 
+@cache
+def tree(path):
+    """What the rules look at, of all nodes of a file."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Attribute)
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+
+
 def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in tree(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -130,7 +138,7 @@ def test_streaming_imports_lower_layers_only():
 
 
 def modules_imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in tree(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -138,8 +146,7 @@ def modules_imported(path):
 
 
 def attributes(path):
-    tree = ast.walk(ast.parse(path.read_text()))
-    return {node.attr for node in tree if isinstance(node, ast.Attribute)}
+    return {node.attr for node in tree(path) if isinstance(node, ast.Attribute)}
 
 
 @pytest.mark.parametrize("room", FOREIGN)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -22,14 +21,13 @@ from typing import IO, Self
 
 from streaming.errors import ConfigError, SequencerError
 from streaming.kafka.jars import broker_classpath, java, java_environment
+from streaming.kafka.ports import HOST, free_port
 
-HOST = "127.0.0.1"
 CLUSTER = "sequencer0embedded0kaf"  # 22 characters of base64; a leading '-' would be an option
 START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 30
 LOCK_SECONDS_MAX = 5
 LOG_BYTES_MAX = 10 * 2**20
-PORTS = (20_000, 32_000)  # below those that systems give to outgoing connections
 # prctl(PR_SET_PDEATHSIG, SIGKILL), then what it is to be; not in a preexec_fn, which may hang where
 # other threads run while the process forks.
 ATTACHED = """
@@ -249,21 +247,6 @@ class EmbeddedBroker:
         self.kill()
         what = f"did not answer within {START_SECONDS_MAX} s" if late else "ended at once"
         raise self.failed(f"The broker {what}", begin)
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and that no connection takes by chance."""
-    choice = random.SystemRandom()
-    for _ in range(100):
-        port = choice.randrange(*PORTS)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise SequencerError(f"No port from {PORTS[0]} to {PORTS[1]} is free.")
 
 
 def _make_folder(path: Path) -> None:

@@ -12,6 +12,7 @@ from streaming.wire.compression import COMPRESSIONS
 from tests.kafka_helpers import Record, make_topic
 from tests.originals.readers import Readers, give_codecs
 from tests.originals.writers import LIBRDKAFKA, OURS, writers
+from tests.seeds import examples
 
 PARTITIONS = 2
 OF_VARINTS = [b"x" * size for size in (63, 64, 8_191, 8_192)]
@@ -117,7 +118,7 @@ SAME = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-@settings(max_examples=8, **SAME)
+@settings(max_examples=examples(8), **SAME)
 @given(turns=st.lists(turn, min_size=1, max_size=12), part=parts)
 def test_the_same_records(world, kind, turns, part):
     check(world, kind, turns, part)
@@ -126,7 +127,7 @@ def test_the_same_records(world, kind, turns, part):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-@settings(max_examples=300, **SAME)
+@settings(max_examples=examples(300), **SAME)
 @given(turns=st.lists(turn, min_size=1, max_size=30), part=parts)
 def test_the_same_records_at_length(world, kind, turns, part):
     check(world, kind, turns, part)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sequencer import custom_labels
 from sequencer.channels import Rules, rules
 from sequencer.custom_labels import CustomLabels
-from tests.seeds import seeds
+from tests.seeds import examples, seeds
 from tests.sequencer.channels.histories import Runner
 
 WINDOW, SEARCH_MIN = 3, 2
@@ -147,7 +147,7 @@ class Naive:
             self.channels[key] = frontier, held
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from([b"a", b"b"]), st.integers(-12, 12)), min_size=1, max_size=60

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import pytest
 
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from streaming.service.metrics import figures
 from streaming.service.query import Carrier
 from tests.kafka_helpers import Record, create_topics, produce

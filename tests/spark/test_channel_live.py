@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from streaming.kafka.embedded import EmbeddedBroker, free_port
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.ports import free_port
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.processes import command_line, descendants, python_daemons, python_workers
 from tests.service_helpers import (

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.arrow.key_text import key_to_json
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from streaming.service.metrics.figures import METRICS
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import WarmService, called, channel_topics, status, write_config

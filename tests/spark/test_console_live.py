@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.console.access import Access
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from tests import browser
 from tests.console_helpers import Asking, code_of, serving
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records

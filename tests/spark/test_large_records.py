@@ -66,6 +66,7 @@ def test_they_outlive_a_kill_after_their_delivery_and_then_go(broker, topic_pref
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_the_tables_of_many_channels_outlive_a_kill(broker, topic_prefix, tmp_path):
     config = prepare(broker, topic_prefix, tmp_path, shards=2, state_partitions=2)
     keys = [b"channel-%05d" % n for n in range(8_000)]

@@ -38,6 +38,7 @@ MULTICASTS = 200
 """To 25 peers each: some 5,000 deliveries wait, three times what `ablated.narrow` lets wait."""
 
 
+@pytest.mark.slow
 def test_a_backlog_is_read_as_fast_as_it_is_worked_through(broker, tmp_path):
     traffic = Traffic(broker, f"backlog-{uuid.uuid4().hex[:8]}.", ORDERS, seed=3)
     config = prepare(traffic, tmp_path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sequencer.channels import Rules, Skip, delays
 from sequencer.channels.delays import BOUNDS, BUCKETS, SAMPLES_MAX, Quantile, no_delays
 from sequencer.labels import LinearLabels
+from tests.seeds import examples
 from tests.sequencer.channels.histories import Runner, judge, other_rules, policy, stories
 
 BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60), Quantile(0.8, 0, 25)]
@@ -22,7 +23,7 @@ def _few(monkeypatch):
     monkeypatch.setattr(delays, "SAMPLES_MIN", 4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(stories(keys=(b"a", b"a", b"b")), st.data())
 def test_agrees_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sequencer.channels import Arrivals, Disorder, Rules, ShardState, step
 from sequencer.labels import LinearLabels
+from tests.seeds import examples
 
 RULES = Rules(LinearLabels())
 
@@ -56,7 +57,7 @@ def pairs(disorder):
 RECORDS = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 25)), max_size=60)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(RECORDS, st.data())
 def test_agrees_with_the_naive_model(records, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(records)), max_size=5)))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.labels import LinearLabels
+from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
     as_command,
@@ -18,7 +19,7 @@ from tests.sequencer.channels.histories import (
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story
@@ -46,7 +47,7 @@ def test_agree_with_the_naive_model(story, data):
     assert all(sorted(each) == list(range(len(each))) for each in numbers.values())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(stories())
 def test_any_split_into_batches_gives_the_same(story):
     rules, _, rows, bounds, _ = story

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sequencer.channels import ChannelCommand, Op, Rules
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
+from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
     as_command,
@@ -41,7 +42,7 @@ def taken(model, now, records, among):
     return answers
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(stories(keys=KEYS, pauses=(0, 0, 7, 30)), st.data())
 def test_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story
@@ -66,7 +67,7 @@ def test_agree_with_the_naive_model(story, data):
         judge(runner, model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(stories(keys=KEYS), st.data())
 def test_any_split_into_batches_gives_the_same(story, data):
     """Incarnations are times, which move on with batches: their order is the same."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sequencer.channels import ChannelCommand, Op, Rules, Skip
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.labels import LinearLabels
+from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
     as_command,
@@ -30,7 +31,7 @@ def stories_with_refused(draw, **how):
     return rules, model, rows, bounds, times
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(stories_with_refused(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story
@@ -51,7 +52,7 @@ def test_agree_with_the_naive_model(story, data):
         judge(runner, model)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(stories_with_refused())
 def test_any_split_into_batches_gives_the_same(story):
     rules, model, rows, bounds, _ = story
@@ -69,7 +70,7 @@ def test_any_split_into_batches_gives_the_same(story):
         assert runner.places == whole.places
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_what_comes_before_a_refused_one_stays_as_it_was(data):
     """A part of a batch may be written when it turns out that Kafka refuses a record behind it."""

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from sequencer.channels import Full, Rules, Skip
 from sequencer.channels.globs import matches
 from sequencer.labels import LinearLabels
+from tests.seeds import examples
 from tests.sequencer.channels.histories import Runner, judge, other_rules, stories
 
 GLOBS = ["a*", "b", "vip.*", "*", "?", "[ab]", "[!a]*"]
 LABELS = LinearLabels()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(stories(keys=(b"a", b"b", b"vip.x", b"c\xff")), st.data())
 def test_rules_by_channel_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story
@@ -33,7 +34,7 @@ def test_rules_by_channel_agree_with_the_naive_model(story, data):
         judge(runner, model)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(stories(keys=(b"a", b"vip.x")), st.data())
 def test_rules_that_change_between_batches_lose_nothing(story, data):
     """Each record still ends in one place (the runner sees to it), and other room rejects nothing
@@ -50,7 +51,7 @@ def test_rules_that_change_between_batches_lose_nothing(story, data):
         assert due is None or due > now
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(stories(keys=(b"a", b"vip.x")), st.data())
 def test_any_split_into_batches_gives_the_same_under_rules_by_channel(story, data):
     rules, _, rows, bounds, _ = story
@@ -101,7 +102,7 @@ def test_a_glob_matches_the_whole_text_and_no_key_without_one():
         Rules(LABELS, others=(("[z-a]", Rules(LABELS)),))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.text("ab*?[]!-^\\.é", max_size=6),
     st.lists(st.text("ab*?[]!-^\\.é\n", max_size=4), max_size=8),

@@ -26,6 +26,7 @@ from sequencer.channels.plain import Channel
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import CyclicLabels, LinearLabels
+from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
     as_command,
@@ -39,7 +40,7 @@ from tests.sequencer.channels.histories import (
 from tests.sequencer.channels.model import NaiveChannels
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(stories())
 def test_agrees_with_the_naive_model(story):
     rules, model, rows, bounds, times = story
@@ -54,7 +55,7 @@ def test_agrees_with_the_naive_model(story):
         judge(runner, model)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_commands_agree_with_the_naive_model(story, data):
     rules, model, rows, bounds, times = story
@@ -74,7 +75,7 @@ def test_commands_agree_with_the_naive_model(story, data):
         judge(runner, model)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_any_split_of_commands_and_records_into_batches_gives_the_same(story, data):
     """A batch's commands come before its records; the parts go one at a time, in that order."""
@@ -122,7 +123,7 @@ def test_commands_at_and_beyond_the_limits():
     assert runner.out[-1] == (b"b", 0, 2, 9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(stories())
 def test_any_split_into_batches_gives_the_same(story):
     rules, _, rows, bounds, _ = story

@@ -23,6 +23,7 @@ from sequencer.judging.invariants import (
     sender_order,
     stamp_order,
 )
+from tests.seeds import examples
 
 MESSAGES = "abcde"
 HISTORIES = st.dictionaries(
@@ -90,7 +91,7 @@ def test_pairwise_order_is_the_definition(histories):
         assert_cycle(anomaly, histories, ())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(HISTORIES, CAUSES)
 def test_acyclic_means_that_one_order_fits_all(histories, causes):
     anomaly = acyclic(histories, causes)
@@ -100,7 +101,7 @@ def test_acyclic_means_that_one_order_fits_all(histories, causes):
         assert_cycle(anomaly, histories, causes)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(HISTORIES, CAUSES)
 def test_causality_is_the_definition(histories, causes):
     anomaly = causality(histories, causes)
@@ -118,7 +119,7 @@ def cycles_of(length, histories):
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(HISTORIES)
 def test_a_cycle_is_as_short_as_there_is_one(histories):
     anomaly = acyclic(histories)

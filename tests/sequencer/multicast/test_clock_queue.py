@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from sequencer.multicast.protocol.clock_queue import TIMESTAMP_MAX, ClockQueue, Entry
 from sequencer.multicast.protocol.words import LimitError, ProtocolError, Stamp
+from tests.seeds import examples
 from tests.sequencer.multicast.counting import Counted, comparisons
 
 
@@ -103,7 +104,7 @@ class Both:
         self.queue = other
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(STEPS)
 def test_equals_the_naive_queue(steps):
     both = Both()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sequencer.multicast.protocol.counter_queue import CounterQueue, Instance
 from sequencer.multicast.protocol.words import LimitError, ProtocolError, Stamp
+from tests.seeds import examples
 from tests.sequencer.multicast.counting import Counted, comparisons
 
 
@@ -48,7 +49,7 @@ def histories(draw):
     return steps
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(histories(), st.permutations(range(25)))
 def test_equals_the_naive_sorted_list(steps, arrivals):
     queue, naive = CounterQueue("D"), []

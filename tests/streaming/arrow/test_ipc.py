@@ -16,6 +16,7 @@ from streaming.arrow.ipc import (
 )
 from streaming.arrow.schemas import RECORD
 from streaming.errors import SequencerError
+from tests.seeds import examples
 
 VALUES = st.one_of(st.none(), st.binary(max_size=50), st.just(b"x" * 20_000))
 
@@ -39,7 +40,7 @@ def records(values):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=30), st.data())
 def test_rows_small_and_large_come_back_from_any_slice(values, data):
     first = data.draw(st.integers(0, len(values) - 1))

@@ -6,7 +6,7 @@ import json
 import re
 import time
 
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX, create_topics
 
 

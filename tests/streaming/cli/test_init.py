@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.config import load_config
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 
 
 @pytest.mark.parametrize("discipline", ["channel", "group", "multicast", "label"])

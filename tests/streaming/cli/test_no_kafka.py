@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 
 VERBS = {
     "topics": ("topics", "{file}"),

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.streaming.cli.processes import SECONDS_MAX, Tail, process
 

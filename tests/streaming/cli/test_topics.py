@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 
 
 def test_topics_lists_and_creates(here, broker, topic_prefix, config):

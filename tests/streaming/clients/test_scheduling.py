@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from streaming.clients import Limits, Retry
 from streaming.clients.scheduling import Schedule
 from streaming.errors import ConfigError
+from tests.seeds import examples
 
 PLACES = [("t", 0), ("t", 1)]
 LIMITS = Limits(buffer_records=24, buffer_bytes=600, ahead=10, parked=4)
@@ -246,7 +247,7 @@ class Model(RuleBasedStateMachine):
 
 
 class TestSchedule(Model.TestCase):
-    settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from streaming.disciplines.multicast.plan import BatchMulticastPlan
 from streaming.disciplines.reshard import rekeyed
 from streaming.disciplines.state_keys import shard_keys, shard_of_name
 from streaming.disciplines.state_row import StateRow
+from tests.seeds import seeds
 from tests.streaming.broadcast_harness import Stage, broadcast_plan
 from tests.streaming.disciplines.channels.plans import plan as channel_plan
 from tests.streaming.disciplines.multicast.histories import history
@@ -156,7 +157,7 @@ def described_channels(plan, states):
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4, 8))
 def test_channels(seed, tmp_path, monkeypatch):
     if seed % 2:  # tables, and what waits, lie in files, of a folder for each checkpoint
         monkeypatch.setattr(shard_files, "FILE_BYTES_MIN", 1)

@@ -21,6 +21,7 @@ from streaming.errors import ConfigError
 from streaming.graph import svg
 from streaming.graph.layout import lay_out
 from streaming.graph.svg import draw
+from tests.seeds import examples
 
 SVG = "{http://www.w3.org/2000/svg}"
 FIGURE = {"G0": "ABC", "G1": "BC", "G2": "ABD", "G3": "BCD"}
@@ -148,7 +149,9 @@ def test_the_paper_s_figure_with_a_ring_and_a_group_alone():
     ]
 
 
-@pytest.mark.parametrize("nodes", [1, 4, 32])
+@pytest.mark.parametrize(
+    "nodes", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(32, marks=pytest.mark.slow)]
+)
 def test_64_groups(nodes):
     root = judged(zipf(64), nodes)
     assert float(root.get("width")) < 7000
@@ -160,13 +163,13 @@ memberships = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(memberships, st.integers(1, 5))
 def test_any_membership(groups, nodes):
     judged(groups, nodes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(memberships, st.integers(1, 5))
 def test_the_overview_is_what_the_service_routes(groups, nodes):
     """Each view of the directory has the atoms of the picture, on the shards of its nodes."""

@@ -8,7 +8,7 @@ from kafka.errors import KafkaError
 from streaming.config.load import parse_config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings, connection
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from tests import kerberos
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.secure_broker import KEY_PASSWORD, PASSWORD, STORE_PASSWORD, USER

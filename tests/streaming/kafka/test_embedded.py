@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from streaming.errors import ConfigError, SequencerError
-from streaming.kafka.embedded import EmbeddedBroker, free_port
+from streaming.kafka import ports
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.ports import free_port
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 
 GONE_SECONDS_MAX = 60
@@ -113,6 +115,13 @@ def test_free_ports_can_be_bound():
     for _ in range(20):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", free_port()))
+
+
+def test_no_port_is_given_twice(monkeypatch):
+    """A broker has several: who got one may not listen on it yet."""
+    monkeypatch.setattr(ports, "PORTS", (21_000, 21_030))
+    some = [free_port() for _ in range(15)]
+    assert len(set(some)) == 15
 
 
 @contextmanager

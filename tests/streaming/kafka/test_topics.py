@@ -9,7 +9,7 @@ import pytest
 from streaming.config import parse_config
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import limits, topics
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
 from tests.proxies import until
 

@@ -7,7 +7,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.errors import ConfigError, JobFailed
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from streaming.spark import cluster, preflight, session
 from streaming.spark.cluster import is_local_master, wait_for_master
 from streaming.spark.failures import as_sequencer_error

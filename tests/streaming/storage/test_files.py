@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from streaming.errors import ConfigError, StorageUnavailable
-from streaming.kafka.embedded import free_port
+from streaming.kafka.ports import free_port
 from streaming.storage.files import HADOOP, HDFS_ATTEMPTS, Files, _gs_options, _reason, _s3_options
 from tests.service_helpers import called, write_config
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streaming.settings.fields import json_steps
 from streaming.values.texts import TEXT_BYTES_MAX, UNREADABLE, VALUE_BYTES_MAX, why_unreadable
 from streaming.verify.values import in_json
-from tests.seeds import seeds
+from tests.seeds import examples, seeds
 
 PATHS = ("$.a", "$.a.b", "$.a.b.c", "$.l[1]", "$['odd name']", "$", "$.a[0].b")
 NAMES = ("a", "b", "c", "l", "odd name", "é", "")
@@ -76,7 +76,7 @@ def test_any_bytes_are_read_as_the_judge_reads_them(seed):
     assert [a + b for a, b in parts] == read(values, "$.a.b"), "any split gives the same"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=5))
 def test_bytes_that_nobody_wrote(values):
     assert read(values, "$.a", "$.b") == [judged(values, "$.a"), judged(values, "$.b")]

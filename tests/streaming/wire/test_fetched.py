@@ -11,6 +11,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from streaming.wire import record_columns
 from streaming.wire.decompression import decompressed
 from streaming.wire.fetched import Unreadable, heads_in
+from tests.seeds import examples
 from tests.streaming.wire.batches import (
     PLAIN,
     batch,
@@ -34,7 +35,7 @@ record = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     batches=st.lists(
         st.tuples(st.lists(record, min_size=1, max_size=8), st.sampled_from(PLAIN)), max_size=6
@@ -64,7 +65,7 @@ def test_what_was_written_is_read(batches, bytes_max, few, within, cut):
             assert some == [row for row in expected if begin <= row["offset"] < stop]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     script=st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from(["write", "write", "commit", "abort"])),
@@ -130,7 +131,7 @@ def test_the_brokers_own_time():
     assert [row["timestamp"] for row in read(with_checksum(data))] == [77, 77]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_a_changed_bit_is_found(data):
     each = {"key": b"key", "value": b"value" * 9, "headers": [("h", b"1")], "timestamp": 5}
@@ -150,7 +151,7 @@ def test_a_batch_that_became_a_marker_is_not_passed_over():
         read(bytes(whole))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_nonsense_with_a_right_checksum(data):
     """Either it can be read all the same, or it is said that it cannot; nothing else."""

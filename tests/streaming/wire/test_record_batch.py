@@ -15,6 +15,7 @@ from streaming.wire import record_batch
 from streaming.wire.blocks import blocked
 from streaming.wire.compression import compressed
 from streaming.wire.record_batch import batches, next_sequence
+from tests.seeds import examples
 from tests.streaming.wire.reading import read
 
 NOW_MS = 1_700_000_000_000
@@ -78,7 +79,7 @@ def encode(rows, *, shared=MappingProxyType({}), added=("number", "text"), block
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "lz4"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     rows=st.lists(row, min_size=1, max_size=30),
     shared=st.dictionaries(st.sampled_from(list(TYPES)), st.sampled_from(["by value", "by index"])),

@@ -11,10 +11,11 @@ import pytest
 from sequencer.groups.network.graph import build, check
 from sequencer.groups.network.overlaps import double_overlaps
 from sequencer.groups.network.placement import check_load, loads, node_path, node_paths, place
+from tests.seeds import seeds
 from tests.sequencer.groups.network.memberships import RING, clustered, occupied, some_groups, zipf
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(50, 100))
 def test_no_node_orders_more_than_the_busiest_receiver_gets(seed):
     rng = random.Random(seed)
     groups = some_groups(seed, groups=10, members=8)
@@ -68,7 +69,7 @@ def test_missing_rates_are_refused():
         place(build(RING), RING, {"G0": 1, "G1": float("nan")})
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30, 60))
 @pytest.mark.parametrize("nodes_max", [None, 1, 2, 3, 5])
 def test_no_message_comes_to_a_node_twice(seed, nodes_max):
     rng = random.Random(seed)
@@ -187,7 +188,7 @@ def whole(groups, nodes_max):
     return len(graph.atoms)
 
 
-@pytest.mark.parametrize("nodes_max", [None, 8])
+@pytest.mark.parametrize("nodes_max", [pytest.param(None, marks=pytest.mark.slow), 8])
 def test_a_hundred_groups_of_a_thousand_subscribers(nodes_max):
     assert whole(zipf(100, 1_000, 1), nodes_max) > 2_000
     assert whole(clustered(100, 1_000, 1), nodes_max) > 1_000

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from sequencer.groups.network.routes import Directory
+from tests.seeds import seeds
 from tests.sequencer.groups.network.shards import Shards
 
 
@@ -41,12 +42,12 @@ def run(
     return network
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(25, 60))
 def test_random_networks_with_changes(seed):
     run(seed, shards=1 + seed % 4, nodes=1 + seed % 5)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(16, 40))
 def test_random_networks_with_changes_among_messages(seed):
     network = run(seed, shards=1 + seed % 4, nodes=1 + seed % 5, changes=0, placed=0.3)
     assert set(network.members) == set(network.expected) | {body for body, _ in network.refused}

@@ -19,7 +19,7 @@ from tests.streaming.disciplines.multicast.histories import history
 from tests.streaming.verify.worlds import Topics
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(10, 20))
 def test_random_histories_are_those_of_one_record_at_a_time(seed):
     stage, model = run_both(seed, whole=seed % 10 == 9, shards=1 + seed % 5)
     assert_same(stage, model)
@@ -36,14 +36,14 @@ def test_the_histories_have_something_of_everything():
     assert {"notice", "handles", "handles-invalid"} <= {name for some in out for name, _ in some}
 
 
-@pytest.mark.parametrize("seed", range(100, 108))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_peers_retire_and_let_go(seed):
     stage, model = run_both(seed, wait_ms=500, retire_after_ms=900, shards=1 + seed % 3)
     assert_same(stage, model)
     assert any(each["event"] == "retired" for each in model.events)
 
 
-@pytest.mark.parametrize("seed", seeds(3, 6))
+@pytest.mark.parametrize("seed", seeds(2, 6))
 def test_the_order_does_not_depend_on_shards_or_slices(seed, monkeypatch):
     found = []
     for shards in (1, 2, 3, 5):
@@ -54,7 +54,7 @@ def test_the_order_does_not_depend_on_shards_or_slices(seed, monkeypatch):
     assert found[1:] == found[:-1]
 
 
-@pytest.mark.parametrize("seed", seeds(2, 6))
+@pytest.mark.parametrize("seed", seeds(1, 6))
 def test_any_split_of_the_records_gives_the_same(seed):
     """Batches at one time, in which commands keep their place among the records."""
     found = []

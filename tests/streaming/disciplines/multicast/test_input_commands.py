@@ -34,7 +34,7 @@ def asking(topics, key, op, **value):
     topics.put("in", 0, 7, key, json.dumps(value).encode(), [("op", op.encode())])
 
 
-@pytest.mark.parametrize("seed", seeds(12, 60))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 def test_random_histories_are_those_of_one_record_at_a_time(seed):
     shards = 1 + seed % 4
     stage, model = run_both(seed, whole=seed % 4 == 3, shards=shards, input_commands=OPS)
@@ -46,7 +46,7 @@ def test_random_histories_are_those_of_one_record_at_a_time(seed):
     assert verdict.good, verdict.faults[:3]
 
 
-@pytest.mark.parametrize("seed", seeds(2, 10))
+@pytest.mark.parametrize("seed", seeds(1, 10))
 def test_any_split_into_batches_gives_the_same(seed):
     found = []
     for turn in range(3):

@@ -23,7 +23,7 @@ from tests.streaming.verify.worlds import settings_for
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", seeds(10, 20, 1116))  # 1116: a destruction asks for copies again
+@pytest.mark.parametrize("seed", seeds(6, 20, 1116))  # 1116: a destruction asks for copies again
 def test_random_histories_in_random_batches(seed, order):
     rng = random.Random(seed)
     world = random_multicasts(seed, order=order, commands=rng.choice([0, 0.1, 0.3]))
@@ -68,7 +68,7 @@ def test_many_random_histories(block):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", seeds(2, 6))
+@pytest.mark.parametrize("seed", seeds(1, 6))
 def test_what_may_not_start_yet_waits_in_order(seed, order, monkeypatch):
     monkeypatch.setattr(core, "IN_FLIGHT_MAX", 1 + seed % 4)
     monkeypatch.setattr(core, "READ_MAX", 2)
@@ -122,7 +122,7 @@ def live(order, seed, bus_type=None):
 
 
 @pytest.mark.parametrize("order", ["clock", "counter"])
-@pytest.mark.parametrize("seed", seeds(2, 4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_causes_come_first_also_by_side_channels(seed, order):
     verdict = live(order, seed)
     assert verdict.good, verdict.faults[:3]

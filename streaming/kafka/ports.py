@@ -1,0 +1,33 @@
+"""Ports for what is started here: the embedded broker, and what tests start."""
+
+import random
+import socket
+
+from streaming.errors import SequencerError
+
+HOST = "127.0.0.1"
+PORTS = (20_000, 32_000)  # below those that systems give to outgoing connections
+
+_given: set[int] = set()
+"""Ports that this process was given."""
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on, and that no connection takes by chance.
+
+    No port is given twice: who got it may not listen on it yet.
+    """
+    choice = random.SystemRandom()
+    for _ in range(100):
+        port = choice.randrange(*PORTS)
+        if port in _given:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            _given.add(port)
+            return port
+    raise SequencerError(f"No port from {PORTS[0]} to {PORTS[1]} is free.")
