@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streaming.cli.blocked import READ_MAX, SHOWN_MAX, list_waiting, short_utc, who_waits
 from streaming.cli.watching import History
+from streaming.disciplines.discipline import LISTED_MAX as REPORTED_MAX
 from streaming.errors import ConfigError
 from streaming.terminal import printable
 
@@ -41,9 +43,7 @@ ROWS = (
     "lag",
     "lag_seconds",
 )
-TIME = len("2026-01-01T00:00:00")
 HELD_FIELDS = ("running", "pid", "host", "since")
-SHOWN_MAX = 50
 OVERLAPS_SHOWN = 10
 WATCH_SECONDS = 2
 
@@ -54,6 +54,14 @@ def status(
     blocked: Annotated[
         bool, typer.Option("--blocked", help="The channels that wait for a label, longest first.")
     ] = False,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--max",
+            min=1,
+            help=f"So many of these channels; {SHOWN_MAX} by default, with --json {READ_MAX:,}.",
+        ),
+    ] = None,
     lag: Annotated[
         bool, typer.Option("--lag", help="Ask Kafka how many messages are still to be read.")
     ] = False,
@@ -76,8 +84,10 @@ def status(
     watched.
 
     With --blocked, each channel with the label that it waits for, how much is held behind it, and
-    since when (and how often the sender was asked for it); --json lists all of them. To release
-    one: sequencer skip CONFIG --channel K.
+    since when (and how often the sender was asked for it). To release one: sequencer skip CONFIG
+    --channel K. Batches report the 1,000 of each shard that have waited longest; where --max or
+    --json asks for more and more wait, Spark reads them from the checkpoint (a quarter of a
+    minute).
 
     Exit status: 0; 1 Kafka does not answer (--lag); 2 the configuration cannot work.
 
@@ -87,10 +97,16 @@ def status(
 
     if watch and as_json:
         raise ConfigError("--watch is for people, --json for programs; give one of them.")
+    if watch and most is not None and most > REPORTED_MAX:
+        raise ConfigError(
+            f"--watch shows {REPORTED_MAX:,} channels at most.",
+            "Nothing was read.",
+            f"Give --max {REPORTED_MAX} or less, or leave --watch out.",
+        )
     settings, history = load_config(config), History() if watch else None
     try:
         while True:
-            _show(settings, history, as_json=as_json, blocked=blocked, lag=lag)
+            _show(settings, history, as_json=as_json, blocked=blocked, most=most, lag=lag)
             if not watch:
                 return
             time.sleep(WATCH_SECONDS)
@@ -100,15 +116,22 @@ def status(
 
 
 def _show(
-    config: Config, history: History | None, *, as_json: bool, blocked: bool, lag: bool
+    config: Config,
+    history: History | None,
+    *,
+    as_json: bool,
+    blocked: bool,
+    most: int | None,
+    lag: bool,
 ) -> None:
     from streaming.cli.tables import terminal  # noqa: PLC0415
 
-    most = None if as_json else SHOWN_MAX
-    found = {
-        name: _figures(config, name, blocked=blocked, lag=lag, most=most)
-        for name in config.pipelines
-    }
+    found = {name: _figures(config, name, lag=lag) for name in config.pipelines}
+    if blocked:
+        most = most or (READ_MAX if as_json else SHOWN_MAX)
+        lists = who_waits(config, {name: each["blocked"] for name, each in found.items()}, most)
+        for name, rows in lists.items():
+            found[name]["waiting"] = rows
     shown = {name: each for name, each in found.items() if each["blocked"] or not blocked}
     if as_json:
         print(json.dumps({"pipelines": shown}, indent=2))
@@ -124,7 +147,7 @@ def _show(
                 f"{name} waits for {figures['waits_for']}.", highlight=False, markup=False
             )
     if blocked:
-        _list_waiting(console, shown)
+        list_waiting(console, shown)
     else:
         _table(console, shown)
     for line in history.lines() if history is not None else ():
@@ -151,9 +174,7 @@ def _running(figures: dict[str, Any]) -> str:
     return "has not run on this checkpoint, as far as can be seen from here."
 
 
-def _figures(
-    config: Config, name: str, *, blocked: bool, lag: bool, most: int | None
-) -> dict[str, Any]:
+def _figures(config: Config, name: str, *, lag: bool) -> dict[str, Any]:
     from streaming.arrow.totals import Totals  # noqa: PLC0415
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
     from streaming.service.checkpoint import Checkpoint  # noqa: PLC0415
@@ -164,10 +185,6 @@ def _figures(
     last = checkpoint.status()
     totals = asdict(Totals.sum(Totals(**each) for each in last.get("shards", {}).values()))
     more: dict[str, Any] = {}
-    if blocked:
-        with config.faults_of(name):
-            texts = checkpoint.waiting().values()
-            more["waiting"] = discipline.waiting(pipeline, texts, most)
     if lag:
         behind = _lag(config, name, checkpoint.read_up_to())
         more |= {"lag": behind.records, "lag_seconds": behind.seconds}
@@ -218,55 +235,6 @@ def _lag(config: Config, name: str, read: dict[str, dict[str, int]]) -> Lag:
         reader.close()
 
 
-def _list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from streaming.arrow.key_text import word_of  # noqa: PLC0415
-
-    now = time.time()
-    for name, figures in found.items():
-        waiting = figures["waiting"]
-        console.print(
-            f"{name}: {figures['blocked']:,} blocked, {figures['held']:,} held, "
-            f"{_ago(figures['age_seconds'])} ago"
-        )
-        table = Table(box=None, pad_edge=False)
-        ruled = any("rule" in each for each in waiting)
-        asks = any("asked" in each for each in waiting)
-        columns = ["channel", "waits for", "epoch", "held", "since", "waited"]
-        columns += [*(["asked", "asks next"] if asks else []), *(["rule"] if ruled else [])]
-        for column in columns:
-            left = column in ("channel", "rule")
-            table.add_column(column, justify="left" if left else "right")
-        for each in waiting:
-            waited = now - datetime.fromisoformat(each["since"]).timestamp()
-            table.add_row(
-                Text(word_of(each["channel"]), overflow="fold"),
-                "its start" if each["next"] is None else str(each["next"]),
-                str(each["epoch"]),
-                f"{each['held']:,}",
-                _utc(each["since"]),
-                f"{max(0, waited):,.0f} s",
-                *(_asked(each) if asks else []),
-                *([printable(each["rule"] or "-")] if ruled else []),
-            )
-        if waiting:
-            console.print(table)
-        elif figures["blocked"]:
-            console.print(f"who waits is listed by: sequencer inspect CONFIG --pipeline {name}")
-        if len(waiting) == SHOWN_MAX < figures["blocked"]:
-            console.print(f"… and {figures['blocked'] - SHOWN_MAX:,} more; --json lists them")
-    if not found:
-        console.print("nothing waits")
-
-
-def _asked(waiting: dict[str, Any]) -> tuple[str, str]:
-    """How often a channel's labels were asked for, and when they are next."""
-    following = waiting["ask_next"]
-    return f"{waiting['asked']}", "not again" if following is None else _utc(following)
-
-
 def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
@@ -286,7 +254,7 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
                 counts = [figures["rejected"].get(reason, 0) for figures in found.values()]
                 table.add_row(f"  {reason}", *(f"{count:,}" for count in counts))
     _overlaps(table, found)
-    for name, shown in (("batch", str), ("batch_ms", str), ("at", _utc), ("age", _ago)):
+    for name, shown in (("batch", str), ("batch_ms", str), ("at", short_utc), ("age", _ago)):
         told = [figures["age_seconds" if name == "age" else name] for figures in found.values()]
         table.add_row(name, *("never ran" if one is None else shown(one) for one in told))
     console.print(table)
@@ -307,10 +275,6 @@ def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:
         table.add_row(
             escape(printable(pair)), *(_told(each.get(pair)) for each in numbers.values())
         )
-
-
-def _utc(at: str) -> str:
-    return at[:TIME] + "Z"
 
 
 def _ago(seconds: float) -> str:

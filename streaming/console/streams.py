@@ -10,6 +10,7 @@ from streaming.arrow.key_text import escaped, key_from_json
 from streaming.config import Config
 from streaming.console.values import encoded_key, link
 from streaming.console.views import SETTLING, fate, looked, reject_of, waiting
+from streaming.disciplines.discipline import LISTED_MAX
 from streaming.graph import lanes
 from streaming.kafka.newest import Found, search
 
@@ -24,7 +25,8 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
     """Return what is known of a channel: whether it waits, its newest records, its lanes."""
     settings = config.pipelines[name]
     now, gap = time.time(), getattr(settings, "gap", None)
-    waits = [row for row in waiting(config, name, None) if key_from_json(row["channel"]) == key]
+    listed = waiting(config, name, None)
+    waits = [row for row in listed if key_from_json(row["channel"]) == key]
     prefix = config.service.header_prefix
 
     def is_its(record: Found) -> bool:
@@ -60,6 +62,7 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
             {**row, "fate": SETTLING if row["next"] is None else fate(gap, row["since"], now)}
             for row in waits
         ],
+        "is_certain": bool(waits) or len(listed) < LISTED_MAX,
         "picture": _drawn(name, prefix, above, out, labels, rows, escaped(key)),
         "arrivals": list(zip(above, came, strict=True)),
         "looked": looked(found),

@@ -16,6 +16,7 @@ from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, lat
 from streaming.console.prometheus import Prometheus
 from streaming.console.values import encoded_key
 from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.discipline import LISTED_MAX
 from streaming.graph import charts
 from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
@@ -147,7 +148,10 @@ def waiting(config: Config, name: str, most: int | None) -> list[dict[str, Any]]
 
 
 def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
-    """Return the channels that wait; ``asked``: only those in whose name this stands."""
+    """Return the channels that wait; ``asked``: only those in whose name this stands.
+
+    ``searched``: how many were searched where batches did not report all, else None.
+    """
     config = recorder.config
     settings = config.pipelines[name]
     rows = waiting(config, name, None if asked else BLOCKED_SHOWN)
@@ -170,7 +174,14 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
         if len(shown) == BLOCKED_SHOWN:
             break
     totals = recorder.pipelines[name].totals
-    return {"rows": shown, "blocked": totals.blocked, "held": totals.held, "asked": asked}
+    searched = len(rows) if asked and LISTED_MAX <= len(rows) < totals.blocked else None
+    return {
+        "rows": shown,
+        "blocked": totals.blocked,
+        "held": totals.held,
+        "asked": asked,
+        "searched": searched,
+    }
 
 
 def fate(gap: Any, since: str, now: float) -> str:

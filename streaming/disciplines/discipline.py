@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Described = list[dict[str, Any]]
 """A dictionary for each channel, subscriber or peer."""
 
+LISTED_MAX = 1_000
+"""Keys that wait, of each shard, that batches report: those that have waited longest."""
+
 Reader = Callable[[int, StateRow], Iterable[dict[str, Any]]]
 """From a shard's key and its state to what the state says."""
 
@@ -81,8 +84,9 @@ class Discipline:
     ``build`` makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe``
     reads state back, ``reshard`` says how it is moved to other shards. ``waiting`` makes a list,
     longest first, of what shards told of who waits (`arrow.totals`), of all or of so many; by
-    default nobody is listed. ``disorder``: whether its shards measure how far out of order messages
-    come. ``rows``: whether Spark has to see each record.
+    default nobody is listed. ``all_waiting`` makes such a text of a shard's state, of all who wait
+    or of so many. ``disorder``: whether its shards measure how far out of order messages come.
+    ``rows``: whether Spark has to see each record.
     """
 
     name: str
@@ -99,6 +103,7 @@ class Discipline:
     describe: Callable[[Any], Reader]
     reshard: Callable[[Any], StateMove]
     waiting: Callable[[Any, Iterable[str], int | None], Described] = _nobody
+    all_waiting: Callable[[Any, int | None], Callable[[int, StateRow], str]] | None = None
     disorder: bool = False
     pace: Callable[[Any], Pace] = lambda _settings: Pace()
     rows: Callable[[Any], bool] = lambda _settings: False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
@@ -20,6 +20,8 @@ from streaming.spark.session_access import state_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Found = TypeVar("Found")
+
 READS_MAX = 5
 """A service that runs removes files of states that it has left for a while: they are read anew."""
 
@@ -30,6 +32,30 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
     See `describe` of the disciplines. Raises JobFailed where there is no state to read,
     StorageUnavailable where files of it are missing.
     """
+    return _read(session, config, name, lambda plan, rows: described(config, name, plan, rows))
+
+
+def who_waits(session: SparkSession, config: Config, name: str, most: int | None) -> Described:
+    """Return which channels wait, by the state: all of them, or the ``most`` longest.
+
+    As `waiting` of the disciplines has it, which lists only so many of each shard. Raises what
+    :func:`look` raises.
+    """
+    settings = config.pipelines[name]
+    discipline = DISCIPLINES[settings.discipline]
+
+    def read(plan: Plan, rows: Iterable[Row]) -> Described:
+        text_of = discipline.all_waiting(plan, most) if discipline.all_waiting else None
+        texts = [] if text_of is None else [text_of(*row) for row in rows]
+        return discipline.waiting(settings, texts, most)
+
+    return _read(session, config, name, read)
+
+
+def _read(
+    session: SparkSession, config: Config, name: str, read: Callable[[Plan, list[Row]], Found]
+) -> Found:
+    """Return what ``read`` makes of the shards' states."""
     checkpoint = Checkpoint.of(config, name)
     identity = checkpoint.identity()
     if identity is None or not checkpoint.status():
@@ -42,7 +68,7 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
     for _ in range(READS_MAX):
         rows = shard_states(session, checkpoint.location)
         try:
-            return described(config, name, plan, rows)
+            return read(plan, rows)
         except StorageUnavailable as error:
             missing = error
     raise StorageUnavailable(missing.message, "Nothing was changed.", missing.remedy) from missing

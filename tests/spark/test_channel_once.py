@@ -8,7 +8,16 @@ import pytest
 
 from streaming.disciplines.state_keys import _spark_hash_int
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import inspect, run_once, status, verify, write_config
+from tests.service_helpers import (
+    RUN_SECONDS_MAX,
+    called,
+    inspect,
+    run_once,
+    status,
+    verify,
+    write_config,
+)
+from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(900)
 NET_SEED = 7
@@ -51,7 +60,10 @@ PIPELINES = {
         ]
     },
     "second": {"input": "text.out"},
+    "crowd": {},
 }
+CROWD = 8_500
+"""More than 1,000 a shard: batches do not report them all."""
 HASHED = [*range(200), 65_535, 65_536, 2**31 - 1, -1, -(2**31)]
 NON_UTF8 = b"\xff\x00\xfe"
 LABELLED = [
@@ -133,6 +145,7 @@ def inputs():
         "ordered": [],
         "ruled": RULED,
         "second": [],
+        "crowd": [labelled(b"c%d" % n, 1, b"") for n in range(CROWD)],
     }
 
 
@@ -347,6 +360,20 @@ def test_inspect_reads_the_state_back(ran):
         "sequence": 1,
     }
     assert channel["incarnation"] == int(ran("skipfull")[0].header("incarnation"))
+
+
+def test_more_that_wait_than_batches_report_are_read_from_the_state(ran):
+    command = warm().call("status", str(ran.config), "--blocked", "--json")
+    assert command.poll(RUN_SECONDS_MAX) == 0, command.said()
+    found = json.loads(command.answer["out"])["pipelines"]["crowd"]
+    assert {each["channel"] for each in found["waiting"]} == {f"c{n}" for n in range(CROWD)}
+    assert {(each["next"], each["held"]) for each in found["waiting"]} == {(0, 1)}
+    assert [each["since"] for each in found["waiting"]] == sorted(
+        each["since"] for each in found["waiting"]
+    )
+    code, out, err = called("status", ran.config, "--blocked", "--json", "--max", "1000")
+    assert (code, "Spark" in err) == (0, False), "the longest are known without it"
+    assert json.loads(out)["pipelines"]["crowd"]["waiting"] == found["waiting"][:1000]
 
 
 def test_channel_and_label_as_sql(ran):

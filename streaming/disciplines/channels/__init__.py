@@ -9,11 +9,12 @@ parts of it in `shard_files`; `describe` the same for people; `waiting` who wait
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.channels.settings import ChannelPipeline
 from streaming.disciplines.discipline import Described, Discipline, Fixed, Reader, StateMove
+from streaming.disciplines.state_row import StateRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,6 +63,14 @@ def _waiting(settings: ChannelPipeline, texts: Iterable[str], most: int | None) 
     from streaming.disciplines.channels.waiting import describe_waiting  # noqa: PLC0415
 
     return describe_waiting(texts, settings.all_rules(), most)
+
+
+def _all_waiting(plan: ChannelPlan, most: int | None) -> Callable[[int, StateRow], str]:
+    from streaming.disciplines.channels.core import ChannelOperator  # noqa: PLC0415
+    from streaming.disciplines.channels.waiting import whole_waiting  # noqa: PLC0415
+
+    operator = ChannelOperator(plan)
+    return lambda key, row: whole_waiting(operator.restored(key, row).shard.state, most)
 
 
 def _rows(settings: ChannelPipeline) -> bool:
@@ -116,6 +125,7 @@ CHANNEL = Discipline(
     describe=_describe,
     reshard=_reshard,
     waiting=_waiting,
+    all_waiting=_all_waiting,
     disorder=True,
     rows=_rows,
 )

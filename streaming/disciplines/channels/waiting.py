@@ -1,6 +1,7 @@
 """Which channels of a shard wait, for what and since when: kept beside the checkpoint's status.
 
-A shard tells of it only in batches in which something of it changed.
+A shard reports its LISTED_MAX longest waits, and only in batches in which something of them
+changed; whoever wants more reads the state (`whole_waiting`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ from sequencer.sorting import order_by, starts_of
 from streaming.arrow.ipc import from_state, to_state
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
-
-WAITING_MAX = 1_000
-"""Channels that one shard tells of: those that have waited longest."""
+from streaming.disciplines.discipline import LISTED_MAX
 
 NEVER = np.iinfo(np.int64).max
 NUMBERS = ("epoch", "frontier", "since_ms", "held", "tries", "asked_ms")
@@ -32,7 +31,12 @@ def told_waiting(before: ShardState, after: ShardState) -> str | None:
     """The channels that wait after a batch, as text; None where all is as before."""
     if all(map(np.array_equal, _held_by_row(before), _held_by_row(after))):
         return None
-    return base64.b64encode(to_state(_waiting(after))).decode()
+    return whole_waiting(after, LISTED_MAX)
+
+
+def whole_waiting(state: ShardState, most: int | None = None) -> str:
+    """Return the channels that wait, as text: all, or the ``most`` that have waited longest."""
+    return base64.b64encode(to_state(_waiting(state, most))).decode()
 
 
 def describe_waiting(
@@ -80,13 +84,13 @@ def _held_by_row(state: ShardState) -> Iterator[Int64s]:
     yield from (runs.channel, runs.first, runs.tries, runs.asked_ms)
 
 
-def _waiting(state: ShardState) -> pa.RecordBatch:
+def _waiting(state: ShardState, most: int | None) -> pa.RecordBatch:
     held = state.held
     starts = starts_of(held.channel)
     rows = held.channel[starts]
     since_ms = np.minimum.reduceat(held.since_ms, starts) if len(starts) else held.since_ms
     count = np.diff(starts, append=len(held))
-    longest = order_by(since_ms - since_ms.min(initial=NEVER))[:WAITING_MAX]
+    longest = order_by(since_ms - since_ms.min(initial=NEVER))[:most]
     rows = rows[longest]
     frontier = np.where(state.start[rows] == NONE, NONE, state.frontier[rows])
     asked = state.runs.take(state.runs.tries != NOT_COMING)

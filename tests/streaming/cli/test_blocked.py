@@ -12,6 +12,9 @@ import pytest
 from sequencer.channels import Arrivals, Rules, ShardState, step
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
+from streaming.cli import blocked
+from streaming.config import load_config
+from streaming.disciplines import discipline
 from streaming.disciplines.channels.waiting import told_waiting
 from streaming.service.checkpoint import Checkpoint
 
@@ -77,9 +80,27 @@ def test_the_longest_come_first_and_all_of_them_for_programs(config):
     assert [each["since"] for each in waiting] == sorted(each["since"] for each in waiting)
 
 
+def test_the_state_is_read_only_where_batches_did_not_report_enough(monkeypatch, config):
+    monkeypatch.setattr(discipline, "LISTED_MAX", 100)
+    monkeypatch.setattr(blocked, "_from_state", lambda _, names, most: dict.fromkeys(names, most))
+    settings = load_config(config)
+    reported = SHARDS * CHANNELS // 10
+
+    def rows(count, most):
+        found = blocked.who_waits(settings, {"p": count, "quiet": 0}, most)
+        assert found["quiet"] == []
+        return found["p"] if isinstance(found["p"], int) else len(found["p"])
+
+    assert rows(reported, 1_000) == reported, "all are known"
+    assert rows(reported + 1, 100) == 100, "the longest are known"
+    assert rows(reported + 1, 101) == 101, "by the state"
+    assert rows(reported + 1, 1_000) == 1_000
+
+
 def test_people_get_the_first_and_how_many_more(config):
     out = status(config)
     assert "p: 400 blocked, 400 held" in out
     assert "s0-0490" in out
     assert "s0-0500" not in out
-    assert "… and 350 more; --json lists them" in out
+    assert "… and 350 more: --max, or --json for all" in out
+    assert "s0-0500" in status(config, "--max", "60")

@@ -55,6 +55,15 @@ def test_a_channel_that_settles_says_that_it_waits_for_its_start(config):
     assert row["fate"].startswith("begins with the lowest label")
 
 
+def test_who_looks_among_some_of_those_that_wait_is_told_so(config, monkeypatch):
+    monkeypatch.setattr(views, "LISTED_MAX", 2)
+    Checkpoint.of(config, "p").write_waiting({0: told((b"a", 0, 5, 1, 2), (b"b", 0, 7, 2, 1))})
+    recorder = Recorder(config)
+    for count, asked, searched in ((2, "b", None), (3, "b", 2), (3, "", None)):
+        recorder.pipelines["p"].totals.blocked = count
+        assert views.blocked(recorder, "p", asked)["searched"] == searched
+
+
 @pytest.mark.parametrize("text", ["", "t", "t/0", "t@1", "/0@1", "t/x@1", "t/0@-1", "t/0@²"])
 def test_what_is_no_place(text):
     with pytest.raises(ValueError, match="is no place"):

@@ -10,7 +10,7 @@ import pytest
 from sequencer.channels import Arrivals, ChannelCommand, Op, Rules, ShardState, Skip, step
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels import waiting
-from streaming.disciplines.channels.waiting import describe_waiting, told_waiting
+from streaming.disciplines.channels.waiting import describe_waiting, told_waiting, whole_waiting
 
 LABELS = LinearLabels(start=100)
 
@@ -71,7 +71,7 @@ def test_how_often_a_channel_was_asked_for_and_when_it_is_next():
 
 
 def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
-    monkeypatch.setattr(waiting, "WAITING_MAX", 3)
+    monkeypatch.setattr(waiting, "LISTED_MAX", 3)
     rules = Rules(LABELS)
     state, told = ShardState.empty(), None
     for batch in range(6):
@@ -80,6 +80,9 @@ def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
         state = after
     listed = describe_waiting([told], Rules(LABELS))
     assert [each["channel"] for each in listed] == ["k5", "k4", "k3"]
+    every = describe_waiting([whole_waiting(state)], Rules(LABELS))
+    assert [each["channel"] for each in every] == ["k5", "k4", "k3", "k2", "k1", "k0"]
+    assert every[:4] == describe_waiting([whole_waiting(state, 4)], Rules(LABELS))
     assert listed[0] == {
         "channel": "k5",
         "epoch": 0,
