@@ -5,9 +5,9 @@ discipline `label` gave is not the `sequence`, its epoch not the incarnation), `
 `hole` (in `sequence`), `repeat`, `rewritten` (one (key, incarnation, sequence) with two contents),
 `unannounced-start` (with labels that begin anywhere: no event says where), `disorder` (labels or
 epochs go back), `overtaken` (a record without a label, by what came after it), `unannounced-gap`,
-`given-up-delivered`, `after-fin-delivered`, `bad-delivered` (it had to be rejected),
-`invented` (no such input, or altered), `reject-altered`, `reject-repeat`, `wrong-reason`,
-`wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere), `lost`.
+`early-gap` (before its time), `given-up-delivered`, `after-fin-delivered`, `bad-delivered` (it had
+to be rejected), `invented` (no such input, or altered), `reject-altered`, `reject-repeat`, `lost`,
+`wrong-reason`, `wrong-after`, `wrong-gap` (a reject's), `wrong-notice` (of no event or elsewhere).
 
 Of commands: `unanswered`, `answered-twice`, `invented-answer`, `wrong-answer`, `unasked-gap` and
 `wrong-count` (of labels that an operator gave up), `unexplained-restart` (an incarnation that
@@ -26,6 +26,7 @@ from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands, judge_resets, own_commands
+from streaming.verify.channel_gaps import judge_gap_times
 from streaming.verify.channel_notices import ChannelNotice, Notices, read_notice
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
@@ -79,6 +80,7 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     judge_resets(work, own)
     tally = Tally(readings)
     rejected = judge_rejects(work, readings, tally)
+    judge_gap_times(work, readings)
     judge_wanted(work, readings, rejected)
     _judge_endings(work, readings, delivered, rejected, tally)
     verdict.looked_at["channels"] = len(work.lives)

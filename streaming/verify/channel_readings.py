@@ -23,13 +23,22 @@ NOT_KNOWN = b"the registry does not know schema "
 
 
 @dataclass(frozen=True, slots=True)
+class GapTime:
+    """How long gaps are waited for (ms); None: for ever. Between two times where it sets itself."""
+
+    least_ms: int | None
+    most_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelRule:
-    """Bounds of the channels whose text matches a glob."""
+    """Bounds of the channels whose text matches a glob; ``gap`` None: it is not judged."""
 
     glob: str
     window: int
     held_max: int
     drop_duplicates: bool
+    gap: GapTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ class ChannelSettings:
     gives_labels: bool = False
     first_seen: bool = False
     rules: tuple[ChannelRule, ...] = ()
+    gap: GapTime | None = None
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -72,7 +82,8 @@ class ChannelSettings:
 
     def of(self, channel: bytes) -> ChannelRule:
         """The bounds of a channel: those of the first rule whose glob its text matches."""
-        own = ChannelRule("*", self.window, self.held_max, drop_duplicates=self.drop_duplicates)
+        drops = self.drop_duplicates
+        own = ChannelRule("*", self.window, self.held_max, drop_duplicates=drops, gap=self.gap)
         try:
             text = channel.decode()
         except UnicodeDecodeError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from sequencer.channels import Rules
 from streaming.config import Config
 from streaming.disciplines.channels.fields import fields_of
 from streaming.disciplines.channels.settings import ChannelPipeline
@@ -21,6 +22,7 @@ from streaming.errors import ConfigError
 from streaming.kafka.registry import Registry
 from streaming.verify import channel, group, multicast, origins
 from streaming.verify.accounts import Material, Settings
+from streaming.verify.channel_readings import GapTime
 from streaming.verify.commands import read_command
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import SUBSCRIBER
@@ -252,15 +254,26 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         input_commands=getattr(pipeline, "input_commands", ()),
         first_seen=rules.settle_ms is not None,
         rules=tuple(
-            channel.ChannelRule(glob, each.window, each.held_max, each.drop_duplicates)
+            channel.ChannelRule(
+                glob, each.window, each.held_max, each.drop_duplicates, _gap_time(each)
+            )
             for glob, each in rules.others
         ),
+        gap=_gap_time(rules),
     )
     material = channel.Material(inputs, outputs, rejects, _parsed(events), commands, wanted)
     ends = {each.place[:2]: each.offset + 1 for each in (*commands, *inputs)}
     verdict = channel.judge(settings, material, asked.due)
     extras.finish(verdict)
     return verdict, ends
+
+
+def _gap_time(rules: Rules) -> GapTime:
+    """Return how long gaps are waited for until labels are given up."""
+    if rules.gap.word != "skip":
+        return GapTime(None, None)
+    after_ms, by = rules.gap.after_ms, rules.gap.by
+    return GapTime(after_ms if by is None else by.least_ms, after_ms)
 
 
 def _parsed(events: list[Any]) -> list[dict[str, Any]]:
