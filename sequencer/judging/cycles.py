@@ -15,8 +15,6 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -96,6 +94,9 @@ class DeliveryGraph:
 
     def knots(self) -> list[Knot]:
         """The strongly connected parts of two or more messages, smallest first."""
+        from scipy.sparse import coo_matrix  # noqa: PLC0415  (two tenths of a second)
+        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
         size = len(self.messages)
         if size <= SMALL and self._sorts():
             return []

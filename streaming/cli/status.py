@@ -13,7 +13,6 @@ import typer
 
 from streaming.cli.blocked import READ_MAX, SHOWN_MAX, list_waiting, short_utc, who_waits
 from streaming.cli.watching import History
-from streaming.disciplines.discipline import LISTED_MAX as REPORTED_MAX
 from streaming.errors import ConfigError
 from streaming.terminal import printable
 
@@ -94,14 +93,15 @@ def status(
     Example: sequencer status orders.toml --blocked
     """
     from streaming.config import load_config  # noqa: PLC0415  (a quick --help)
+    from streaming.disciplines.discipline import LISTED_MAX  # noqa: PLC0415
 
     if watch and as_json:
         raise ConfigError("--watch is for people, --json for programs; give one of them.")
-    if watch and most is not None and most > REPORTED_MAX:
+    if watch and most is not None and most > LISTED_MAX:
         raise ConfigError(
-            f"--watch shows {REPORTED_MAX:,} channels at most.",
+            f"--watch shows {LISTED_MAX:,} channels at most.",
             "Nothing was read.",
-            f"Give --max {REPORTED_MAX} or less, or leave --watch out.",
+            f"Give --max {LISTED_MAX} or less, or leave --watch out.",
         )
     settings, history = load_config(config), History() if watch else None
     try:
