@@ -217,6 +217,13 @@ def inspect(config: Path, *arguments: str) -> dict[str, Any]:
     return json.loads(command.said().splitlines()[-1])
 
 
+def blocked(config: Path, *arguments: str) -> dict[str, Any]:
+    """`status --blocked`, likewise: where many channels wait, it reads the state."""
+    command = warm().call("status", str(config), "--blocked", "--json", *arguments)
+    assert command.poll(RUN_SECONDS_MAX) == 0, command.said()
+    return json.loads(command.answer["out"])["pipelines"]
+
+
 def called(*arguments: object) -> tuple[int, str, str]:
     """`sequencer` in this process: status, standard output, standard error."""
     before = sys.argv

@@ -8,16 +8,7 @@ import pytest
 
 from streaming.disciplines.state_keys import _spark_hash_int
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.service_helpers import (
-    RUN_SECONDS_MAX,
-    called,
-    inspect,
-    run_once,
-    status,
-    verify,
-    write_config,
-)
-from tests.warm import warm
+from tests.service_helpers import blocked, inspect, run_once, status, verify, write_config
 
 pytestmark = pytest.mark.timeout(900)
 NET_SEED = 7
@@ -363,17 +354,11 @@ def test_inspect_reads_the_state_back(ran):
 
 
 def test_more_that_wait_than_batches_report_are_read_from_the_state(ran):
-    command = warm().call("status", str(ran.config), "--blocked", "--json")
-    assert command.poll(RUN_SECONDS_MAX) == 0, command.said()
-    found = json.loads(command.answer["out"])["pipelines"]["crowd"]
-    assert {each["channel"] for each in found["waiting"]} == {f"c{n}" for n in range(CROWD)}
-    assert {(each["next"], each["held"]) for each in found["waiting"]} == {(0, 1)}
-    assert [each["since"] for each in found["waiting"]] == sorted(
-        each["since"] for each in found["waiting"]
-    )
-    code, out, err = called("status", ran.config, "--blocked", "--json", "--max", "1000")
-    assert (code, "Spark" in err) == (0, False), "the longest are known without it"
-    assert json.loads(out)["pipelines"]["crowd"]["waiting"] == found["waiting"][:1000]
+    found = blocked(ran.config)["crowd"]["waiting"]
+    everyone = {(f"c{n}", 0, 1) for n in range(CROWD)}
+    assert {(each["channel"], each["next"], each["held"]) for each in found} == everyone
+    assert found == sorted(found, key=lambda each: (each["since"], each["channel"]))
+    assert blocked(ran.config, "--max", "1000")["crowd"]["waiting"] == found[:1000]
 
 
 def test_channel_and_label_as_sql(ran):
