@@ -11,12 +11,14 @@ members; with `--order` it is `multicast`, and the copy writes each message as o
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
 from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate, chain
+from pathlib import Path
 
 from pyspark.sql import functions
 
@@ -31,6 +33,7 @@ from streaming.disciplines.groups.network.route import first_ingress
 from streaming.disciplines.groups.plan import BatchPlan, NetworkPlan
 from streaming.disciplines.multicast.plan import BatchMulticastPlan, MulticastPlan
 from streaming.disciplines.source import BATCH_RECORDS
+from streaming.kafka.jars import fetched
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import read_in
 from streaming.service.query import Carrier, Progress, build
@@ -54,6 +57,7 @@ BEST = {
     "kafka.max.request.size": str(4 * 2**20),
 }
 """How Spark's Kafka sink writes fastest; with Kafka's defaults it is three times slower."""
+CONNECTOR = Path(__file__).with_name("ivy-connector.xml")
 BOTH_COMPILERS = {
     "spark.driver.extraJavaOptions": " ".join(("-XX:TieredStopAtLevel=4", *WELL_COMPILED))
 }
@@ -90,8 +94,7 @@ def main():
             "spark.master": "local[2]",
             "spark.driver.memory": given.driver_memory,
             "spark.sql.streaming.numRecentProgressUpdates": "1000",
-            **(STOCK if given.kind == "copy" else {}),
-            **(BOTH_COMPILERS if given.kind == "copy" else {}),
+            **({**STOCK, **BOTH_COMPILERS, **connector()} if given.kind == "copy" else {}),
             **given.spark,
         },
     }
@@ -120,6 +123,12 @@ def main():
         print(json.dumps(told))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def connector():
+    """Spark's own way to Kafka, which the service does not have."""
+    jars = fetched("connector", CONNECTOR)
+    return {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
 
 
 def busy(query):

@@ -12,9 +12,7 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -28,6 +26,7 @@ from streaming.bench.sending import send, send_again
 from streaming.errors import JobFailed, KafkaUnavailable
 from streaming.kafka import connection
 from streaming.kafka.embedded import EmbeddedBroker
+from streaming.service.process import service_process
 
 BLOCK = 20
 """Labels of a channel are out of order within blocks of this length."""
@@ -311,24 +310,8 @@ class _Bench:
         path = self.folder / f"{name}.toml"
         values = {"name": name, "folder": self.folder, "bootstrap": self.bootstrap}
         path.write_text(CONFIG.format(**values, input=source))
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "streaming.cli", "run", str(path), *more],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        try:
+        with service_process(path, self.folder / f"{name}.log", *more) as process:
             yield process
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(60)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
 
     def _failed(self, name: str, what: str) -> JobFailed:
         log = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from streaming.graph.histograms import Histogram
     from streaming.replay.advice import Advice
 
-EVERY_SECONDS_MIN = 0.01
-
 
 def advise(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from streaming.verify.current import Listed
 
-NAMES_SHOWN = 20
-PAIRS_SHOWN = 50
 
 Members = Mapping[str, Collection[str]]
 Pair = tuple[str, str]

@@ -23,6 +23,7 @@ from streaming.errors import JobFailed
 from streaming.kafka import connection
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.process import service_process
 from streaming.spark.class_archive import RECORDING
 
 T = TypeVar("T")
@@ -107,7 +108,9 @@ class Stage(ABC):
                 self.bootstrap = broker.bootstrap
             config = self._write_config()
             told("starting the service (Spark needs some seconds) …")
-            service = stack.enter_context(self._service(config))
+            log = self.folder / "service.log"
+            running = service_process(config, log, **{RECORDING: "no"})
+            service = stack.enter_context(running)
             stack.callback(self._end_threads)
             for job, arguments in self.jobs():
                 self._start(job, arguments)
@@ -177,30 +180,6 @@ class Stage(ABC):
         path.write_text(filled)
         topics.create(load_config(path), inputs=True)
         return path
-
-    @contextlib.contextmanager
-    def _service(self, config: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """`sequencer run` in a process of its own, as users run it."""
-        log = self.folder / "service.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "streaming.cli", "run", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env={RECORDING: "no", **os.environ},
-            )
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(60)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
 
     def _start(self, job: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         thread = threading.Thread(target=self._guard, args=(job, arguments), daemon=True)

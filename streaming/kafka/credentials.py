@@ -38,7 +38,6 @@ OIDC_HANDLERS = (
 EXTENSION = "extension_"
 OAUTH = "sasl.oauthbearer."
 KERBEROS = "sasl.kerberos."
-UNSECURED = "unsecuredLogin"
 IDENTIFICATION = "ssl.endpoint.identification.algorithm"
 
 

@@ -1,7 +1,7 @@
 """Jars that PySpark does not bring, fetched once with the Ivy that PySpark does bring.
 
 They are kept in a folder of the user's cache; SEQUENCER_JARS names a folder that is already filled
-(with `connector/` and `broker/`), for machines without a network. SEQUENCER_IVY_SETTINGS is an Ivy
+(with `spark/` and `broker/`), for machines without a network. SEQUENCER_IVY_SETTINGS is an Ivy
 settings file, for mirrors.
 """
 
@@ -31,7 +31,7 @@ IVY_SETTINGS = Path(__file__).with_name("ivy-settings.xml")
 IVY_S3 = Path(__file__).with_name("ivy-s3.xml")
 IVY_GS = Path(__file__).with_name("ivy-gs.xml")
 FETCHED = {
-    IVY.name: "Spark's Kafka connector and a Kafka broker: 54 MB",
+    IVY.name: "a Kafka broker, and a file system for Spark: 45 MB",
     IVY_S3.name: "Hadoop's client for S3: 14 MB",
     IVY_GS.name: "Google's connector for Hadoop: 40 MB",
 }
@@ -41,8 +41,8 @@ LOCK_SECONDS_MAX = 900
 
 
 def spark_jars() -> list[Path]:
-    """Jars of Spark's Kafka connector."""
-    return fetched("connector")
+    """The jar of a local file system that starts no process for each file."""
+    return fetched("spark")
 
 
 def s3_jars() -> list[Path]:
@@ -177,7 +177,7 @@ def _resolve(folder: Path, file: Path) -> None:
         arguments = [command, "-XX:TieredStopAtLevel=1", "-jar", str(ivy)]
         arguments += ["-ivy", str(file), "-cache", "ivy"]
         arguments += ["-retrieve", "jars/[conf]/[artifact]-[revision].[ext]"]
-        arguments += ["-confs", *(("connector", "broker") if file == IVY else ("*",))]
+        arguments += ["-confs", "*"]
         settings = os.environ.get("SEQUENCER_IVY_SETTINGS") or (IVY_SETTINGS if file == IVY else "")
         if settings:
             arguments += ["-settings", str(Path(settings).resolve())]

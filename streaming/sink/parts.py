@@ -45,7 +45,7 @@ from streaming.wire.record_batch import rows_within
 
 if TYPE_CHECKING:
     from streaming.disciplines.plan import BatchContext
-    from streaming.sink.writer import Writer
+    from streaming.sink.writer import PartitionWriter
 
 OPEN_SHARE_MAX = 0.25
 """Of the time that a transaction may take: it is committed then, before more is written."""
@@ -64,7 +64,7 @@ class Parts:
     in them, from their timestamps to the commit (see `streaming.arrow.histograms`).
     """
 
-    def __init__(self, writer: Writer, context: BatchContext) -> None:
+    def __init__(self, writer: PartitionWriter, context: BatchContext) -> None:
         self.transactions = 0
         self.latency_ms: list[int] = []
         self._writer, self._plan, self._context = writer, writer.plan, context
@@ -200,13 +200,13 @@ def _look(topic: str, unit: pa.Table, rows: int) -> int:
     return int(google_crc32c.value(f"{topic} {last}".encode()))
 
 
-def _produce(writer: Writer, topic: str, table: pa.Table) -> None:
+def _produce(writer: PartitionWriter, topic: str, table: pa.Table) -> None:
     """Write a table (see `streaming.arrow.output`) to a topic."""
     if is_encoded(table):
-        writer.put(topic, batches_of(table))
+        writer.producer.put(topic, batches_of(table))
         return
     partitions = partitions_in(table, partial(writer.partitions, topic))
-    writer.write(topic, table, partitions, headers_in(table, writer.plan.headers))
+    writer.producer.write(topic, table, partitions, headers_in(table, writer.plan.headers))
 
 
 def _stamps(table: pa.Table) -> NDArray[np.int64]:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from streaming.crashes import crash_point
 from streaming.disciplines.plan import BatchContext, Plan
@@ -17,21 +13,23 @@ from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
 from streaming.sink.progress import NOTHING, BatchProgress, Part
-from streaming.wire.record_batch import Batch
 
 if TYPE_CHECKING:
     from streaming.sink.producer import BatchProducer
 
 NEVER = -2
 
-_writers: dict[str, Writer] = {}
+_writers: dict[str, PartitionWriter] = {}
 """This worker's producers by transactional id. One is used again only for the batch after its own
 (if another worker wrote in between, that one has fenced this), and only if each of its requests was
 answered."""
 
 
-class Writer:
-    """Writes for one state partition. Use :meth:`batch` around what belongs to one batch.
+class PartitionWriter:
+    """Writes micro-batches of one state partition: which are written, and where their parts end.
+
+    Its ``producer`` knows of record batches and transactions alone. Use :meth:`batch` around what
+    belongs to one micro-batch.
 
     ``part``: what of its batch others wrote. ``forgotten``: Kafka knew of no batch that was written
     before; ``overwritten``: because it had another checkpoint's progress.
@@ -118,20 +116,6 @@ class Writer:
             self._renew_session(context, part)
         self.producer.begin()
 
-    def write(
-        self,
-        topic: str,
-        table: pa.Table,
-        partitions: NDArray[np.int32],
-        added: Sequence[tuple[str, pa.Array]],
-    ) -> None:
-        """Send rows, in order, to a topic's partitions (see `BatchProducer.write`)."""
-        self.producer.write(topic, table, partitions, added)
-
-    def put(self, topic: str, encoded: Iterable[Batch]) -> None:
-        """Send what operators encoded, in order (see `BatchProducer.put`)."""
-        self.producer.put(topic, encoded)
-
     def _renew_session(self, context: BatchContext, part: Part) -> None:
         """Begin another session behind a part of a batch; Fenced where somebody wrote since."""
         self.producer.begin_session()
@@ -151,7 +135,7 @@ class Writer:
         return self.plan.partitions.get(topic) or look_up(self.plan, topic)
 
 
-def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | None:
+def writer_for(plan: Plan, partition: int, context: BatchContext) -> PartitionWriter | None:
     """The partition's writer, ready for the context's batch; None if the batch is written already.
 
     Its `forgotten` says that Kafka knows of no batch that was written.
@@ -163,7 +147,7 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> Writer | No
         return kept
     if kept is not None:
         kept.producer.close()
-    writer = Writer(plan, partition)
+    writer = PartitionWriter(plan, partition)
     is_written = writer.begin_session(context)
     crash_point("3-progress")
     if is_written:

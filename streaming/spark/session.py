@@ -205,7 +205,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         **own,
         **SESSION,
     }
-    jars = spark_jars()
+    jars = spark_jars() if is_local_master(master) else []
     if any(map(is_s3, places)):
         jars = [*jars, *s3_jars()]
         whole = S3_CHECKPOINT if all(map(is_s3, places)) else {}  # no other storage has these
@@ -218,7 +218,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         # Spark needs the file system before it has jars of its own.
         path = [*map(str, jars), *filter(None, [own.get("spark.driver.extraClassPath")])]
         settings = {**LOCAL_FILES, **settings, "spark.driver.extraClassPath": os.pathsep.join(path)}
-    else:
+    elif jars:
         settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
     given = own.get(JAVA_OPTIONS, "")
     own_path = own.get("spark.driver.extraClassPath", "").split(os.pathsep)

@@ -27,7 +27,7 @@ from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
 from streaming.verify.channel_commands import judge_commands, judge_resets, own_commands
 from streaming.verify.channel_gaps import judge_gap_times
-from streaming.verify.channel_notices import ChannelNotice, Notices, read_notice
+from streaming.verify.channel_notices import WORDS, Notices
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
     ChannelLife,
@@ -47,6 +47,7 @@ from streaming.verify.channel_wanted import judge_wanted
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Homes
 from streaming.verify.inputs import Ends
+from streaming.verify.notices import Notice, read_notice
 from streaming.verify.records import Record
 
 __all__ = ["ChannelRule", "ChannelSettings", "Material", "judge"]
@@ -110,8 +111,8 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
     delivered: Counter[Any] = Counter()
     notices = Notices(work)
     for record, stripped, reading in zip(material.outputs, bare, readings, strict=True):
-        notice = read_notice(record, settings.header_prefix)
-        if notice is not None:
+        notice = read_notice(record, settings.header_prefix, WORDS)
+        if notice is not None and min(notice.sequence, notice.incarnation) >= 0:
             homes.take(record, record.key or b"")
             _note_notice(work, record, notice, notices)
             continue
@@ -134,7 +135,7 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
     return delivered
 
 
-def _note_notice(work: Judging, record: Record, notice: ChannelNotice, notices: Notices) -> None:
+def _note_notice(work: Judging, record: Record, notice: Notice, notices: Notices) -> None:
     channel = record.key or b""
     if _once(work, record, channel, (notice.sequence, notice.incarnation)):
         life = _life(work, record, channel, notice.incarnation)

@@ -127,13 +127,18 @@ def judge_commands(
     return asked
 
 
-def _read(record: Record) -> ChannelCommand:
+def _begin(record: Record) -> tuple[ChannelCommand, dict[str, Any]]:
+    """Return the command of a record, without what it says, and the fields of its JSON."""
     try:
         said = json.loads(record.value or b"")
     except (ValueError, RecursionError):
         said = None
     said = said if isinstance(said, dict) else {}
-    command = ChannelCommand(str(record), record.place, own_id(said))
+    return ChannelCommand(str(record), record.place, own_id(said)), said
+
+
+def _read(record: Record) -> ChannelCommand:
+    command, said = _begin(record)
     command.absent = read_answer(command, said)
     channel = None
     try:
@@ -148,12 +153,7 @@ def _read(record: Record) -> ChannelCommand:
 
 def _read_own(record: Record, op: str, channel: bytes | None) -> ChannelCommand:
     """A command of an input's record, which is to its own channel."""
-    try:
-        said = json.loads(record.value or b"")
-    except (ValueError, RecursionError):
-        said = None
-    said = said if isinstance(said, dict) else {}
-    command = ChannelCommand(str(record), record.place, own_id(said))
+    command, said = _begin(record)
     if channel is not None:
         command.op, command.channel = op, channel
         command.dry_run = said.get("dry_run") is True

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from streaming.arrow.key_text import key_to_json
-from streaming.verify.added import number, tail
 from streaming.verify.channel_readings import ChannelLife, Judging
 from streaming.verify.commands import DONE
+from streaming.verify.notices import Notice
 from streaming.verify.records import Record
 
-NAMES = ("notice", "detail", "sequence", "incarnation")
 WORDS = ("gap", "fin", "epoch", "reset")
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelNotice:
-    """What a notice says: its word, the event that it has as detail, its numbers."""
-
-    word: str
-    detail: Mapping[str, Any]
-    sequence: int
-    incarnation: int
-
-
-def read_notice(record: Record, prefix: str) -> ChannelNotice | None:
-    """Return what a record says if it is a notice; else None."""
-    if record.value is not None or len(record.headers) != len(NAMES):
-        return None
-    values = tail(record, prefix, NAMES)
-    if values is None:
-        return None
-    word, detail, sequence, incarnation = values
-    try:
-        fields = json.loads(detail or b"")
-    except (ValueError, RecursionError):
-        return None
-    name = (word or b"").decode(errors="replace")
-    numbers = (number(sequence), number(incarnation))
-    if name not in WORDS or not isinstance(fields, dict) or min(numbers) < 0:
-        return None
-    return ChannelNotice(name, fields, *numbers)
 
 
 class Notices:
@@ -56,13 +24,13 @@ class Notices:
         self.events = {event["id"]: event for event in work.material.events}
         self.seen: set[tuple[bytes, str]] = set()
 
-    def take(self, record: Record, notice: ChannelNotice, life: ChannelLife) -> None:
+    def take(self, record: Record, notice: Notice, life: ChannelLife) -> None:
         """Take the next record of a channel, which is a notice; it moves the channel's place."""
         wrong = self._fault(record.key or b"", notice, life)
         if wrong:
             self.work.verdict.find("wrong-notice", f"{record}, a notice of {notice.word}: {wrong}")
 
-    def _fault(self, key: bytes, notice: ChannelNotice, life: ChannelLife) -> str:
+    def _fault(self, key: bytes, notice: Notice, life: ChannelLife) -> str:
         detail, word = notice.detail, notice.word
         name = str(detail.get("id"))
         event = self.events.get(name)

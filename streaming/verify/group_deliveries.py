@@ -11,9 +11,10 @@ from typing import Any
 from streaming.verify.added import number
 from streaming.verify.evidence import find_two_contents
 from streaming.verify.faults import Verdict
-from streaming.verify.group_notices import Given, GroupNotice, read_notice
+from streaming.verify.group_notices import WORDS, Given, allows
 from streaming.verify.histories import Histories, History, text
 from streaming.verify.memberships import Version
+from streaming.verify.notices import Notice, read_notice
 from streaming.verify.overlap_numbers import OverlapNumbers, Pair, Stamps
 from streaming.verify.records import Record
 
@@ -53,7 +54,7 @@ class GroupDeliveries:
         self.shapes: dict[tuple[bytes, int, bytes, tuple[Pair, ...]], str] = {}
         self.overlaps = OverlapNumbers(verdict, self.name)
         self.notices: list[Given] = []
-        self.notice_of: dict[tuple[bytes, bytes], GroupNotice] = {}
+        self.notice_of: dict[tuple[bytes, bytes], Notice] = {}
         self._same: dict[bytes, bytes] = {}
 
     def name(self, message: int) -> str:
@@ -68,7 +69,7 @@ class GroupDeliveries:
             self.verdict.find("bad-output", f"{record} is not in the topic of its subscriber")
             return
         key = self._same.setdefault(key, key)
-        if (notice := read_notice(record, self.prefix)) is not None:
+        if (notice := read_notice(record, self.prefix, WORDS)) is not None:
             counts = (notice.sequence, notice.incarnation)
             if self.histories.take(record, key, *counts) is not None:
                 group = str(notice.detail.get("group")).encode()
@@ -89,7 +90,7 @@ class GroupDeliveries:
         if not self._rises(record, history, added, message):
             return
         notice = self.notice_of.get((key, added.group))
-        if notice is not None and not notice.allows(added.version):
+        if notice is not None and not allows(notice, added.version):
             witness = f"{record}: version {added.version} after the notice {notice.word}"
             self.verdict.find("wrong-notice", f"{witness} of {notice.detail.get('version')}")
         self._follow_stamps(record, key, added, message)

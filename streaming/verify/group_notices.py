@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streaming.verify.added import number, tail
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
-from streaming.verify.records import Record
+from streaming.verify.notices import Notice
 
 if TYPE_CHECKING:
     from streaming.verify.commands import Event
 
-NAMES = ("notice", "detail", "sequence", "incarnation")
 WORDS = {"removed": "group-removed", "joined": "", "left": ""}
 CHANGED = ("group-added", "group-changed", "group-removed")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupNotice:
-    """What a notice says: its word, and the event of the change."""
-
-    word: str
-    detail: Mapping[str, Any]
-    sequence: int
-    incarnation: int
-
-    def allows(self, version: int) -> bool:
-        """Whether a message of this version may come behind it."""
-        version_said = self.detail.get("version")
-        return type(version_said) is not int or version >= version_said
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +23,15 @@ class Given:
     """Who got a notice, where, and the last version of the group's that it had before; -1: none."""
 
     key: bytes
-    notice: GroupNotice
+    notice: Notice
     where: str
     version: int
 
 
-def read_notice(record: Record, prefix: str) -> GroupNotice | None:
-    """What a record says if it is a notice; else None."""
-    values = tail(record, prefix, NAMES)
-    if values is None or record.value is not None or len(record.headers) != len(NAMES):
-        return None
-    word, detail, sequence, incarnation = values
-    try:
-        fields = json.loads(detail or b"")
-    except (ValueError, RecursionError):
-        return None
-    if (word or b"").decode(errors="replace") not in WORDS or not isinstance(fields, dict):
-        return None
-    return GroupNotice((word or b"").decode(), fields, number(sequence), number(incarnation))
+def allows(notice: Notice, version: int) -> bool:
+    """Whether a message of this version may come behind the notice."""
+    version_said = notice.detail.get("version")
+    return type(version_said) is not int or version >= version_said
 
 
 def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[Event]) -> None:

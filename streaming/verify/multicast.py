@@ -44,6 +44,7 @@ from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
 from streaming.verify.multicast_deliveries import MulticastDeliveries
+from streaming.verify.multicast_notices import Handles, judge_notices
 from streaming.verify.node_ends import judge_ends, judge_streams, placed_releases
 from streaming.verify.nodes import (
     ALIVE,
@@ -56,7 +57,6 @@ from streaming.verify.nodes import (
     replay,
     wrong_handles,
 )
-from streaming.verify.notices import Handles, judge_notices
 
 
 def judge(

@@ -1,181 +1,39 @@
-"""Who holds which node's handle, and whether each holder gets a notice of the node's destruction.
-
-A peer holds a handle from a delivery in which it was valid until the peer releases it, until the
-node is destroyed, or until the peer is forgotten (event `retired`). A release has its place in the
-peer's stream: its answer says how far the stream was (`incarnation`, `sequence`).
-"""
+"""Notices in the streams of channels and groups: records without a value that tell of an event."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from streaming.verify.commands import Command, Event
-from streaming.verify.faults import Verdict
-from streaming.verify.histories import text
-from streaming.verify.inputs import Ends, is_due
-from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
-from streaming.verify.nodes import Node, NodeLife, Stamp, names
+from streaming.verify.added import number, tail
+from streaming.verify.records import Record
 
-MISSING, WRONG = "missing-notice", "wrong-notice"
-Place = tuple[int, int]
-"""Of a peer's stream: an incarnation, and the number of the next delivery there."""
+NAMES = ("notice", "detail", "sequence", "incarnation")
 
 
 @dataclass(frozen=True, slots=True)
-class Handles:
-    """What the commands and events say: nodes, destructions by stamp, releases, retirements."""
+class Notice:
+    """What a notice says: its word, the event it has as detail, its numbers (-1 if unreadable)."""
 
-    nodes: Mapping[bytes, Node]
-    ends: Mapping[Stamp, Command]
-    commands: Sequence[Command]
-    events: Sequence[Event]
-
-    def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[Place | None, bytes]]]:
-        """Of each peer the places where it released a node's handle; None: not answered yet."""
-        released: dict[bytes, list[tuple[Place | None, bytes]]] = defaultdict(list)
-        for command in self.commands:
-            if command.op != "release" or not command.done:
-                continue
-            peer, node = command.others[0].encode(), b"@" + command.subject.encode()
-            if not command.answered:
-                released[peer].append((None, node))
-                continue
-            answer = command.answers[0]
-            place = tuple(answer.fields.get(name) for name in ("incarnation", "sequence"))
-            if all(type(number) is int for number in place):
-                released[peer].append((place, node))  # type: ignore[arg-type]
-            elif place != (None, None):
-                witness = f"{answer.where} says where the stream of {text(peer)} was by no numbers"
-                verdict.find("wrong-answer", witness)
-        return released
-
-    def retired(self) -> dict[tuple[bytes | None, int], str]:
-        """When (RFC 3339) each peer and incarnation was forgotten."""
-        return {
-            (event.key, int(event.fields["incarnation"])): str(event.fields.get("at", ""))
-            for event in self.events
-            if event.kind == "retired" and type(event.fields.get("incarnation")) is int
-        }
-
-    def life(self, name: bytes, stamp: Stamp) -> NodeLife | None:
-        """The life of a node that a handle of this stamp is for."""
-        node = self.nodes.get(name, Node())
-        return next((life for life in node.lives if life.end is None or stamp < life.end), None)
+    word: str
+    detail: Mapping[str, Any]
+    sequence: int
+    incarnation: int
 
 
-def judge_notices(
-    verdict: Verdict, deliveries: MulticastDeliveries, handles: Handles, due: Ends
-) -> int:
-    """Hold each peer's notices against the handles that it had; how many are not there yet."""
-    work = _Notices(verdict, deliveries, handles, due)
-    for message in deliveries.notices:
-        work.judge_destruction(message)
-    for peer, held in deliveries.held.items():
-        work.judge_peer(peer, held)
-    return work.owed
-
-
-class _Notices:
-    def __init__(
-        self, verdict: Verdict, deliveries: MulticastDeliveries, handles: Handles, due: Ends
-    ) -> None:
-        self.verdict = verdict
-        self.deliveries = deliveries
-        self.handles = handles
-        self.releases = handles.releases(verdict)
-        self.retired = handles.retired()
-        self.due = due
-        self.owed = 0
-
-    def judge_destruction(self, message: int) -> None:
-        """Whether a command did what a notice tells."""
-        node, record = self.deliveries.notices[message]
-        stamp = self.deliveries.stamps[message]
-        command = self.handles.ends.get(stamp)
-        witness = (
-            f"{record}: {text(node)} is said to be destroyed at {self.deliveries.name(message)}"
-        )
-        lives = self.handles.nodes.get(node, Node()).lives
-        if command is None:
-            if not any(life.ending for life in lives):
-                self.verdict.find(WRONG, f"{witness}: no command did that")
-        elif b"@" + command.subject.encode() != node:
-            self.verdict.find(
-                WRONG, f"{witness}: {command.where} destroyed @{command.subject} then"
-            )
-        elif record.timestamp != command.timestamp:
-            self.verdict.find(WRONG, f"{witness}: its time is not that of {command.where}")
-
-    def judge_peer(self, peer: bytes, held: Sequence[Held]) -> None:
-        """Follow a peer's stream: what it holds, and the notices that it gets."""
-        holds: dict[tuple[bytes, int], tuple[NodeLife, Held]] = {}
-        doubtful = {node for place, node in self.releases.get(peer, ()) if place is None}
-        released = sorted(
-            (place, node) for place, node in self.releases.get(peer, ()) if place is not None
-        )
-        at = 0
-        for handle in held:
-            place = (handle.incarnation, handle.sequence)
-            while at < len(released) and released[at][0] <= place:
-                self._drop(holds, released[at][1], released[at][0])
-                at += 1
-            if handle.notice:
-                self._judge_notice(peer, holds, doubtful, handle)
-                continue
-            stamp = self.deliveries.stamps[handle.message]
-            for name in names(handle.given):
-                life = self.handles.life(name, stamp)
-                if life is not None:
-                    holds[name, id(life)] = (life, handle)
-        for place, node in released[at:]:
-            self._drop(holds, node, place)
-        for (name, _), (life, last) in holds.items():
-            if name not in doubtful and life.end is not None:
-                self._judge_missing(peer, name, life, last)
-
-    def _drop(
-        self, holds: dict[tuple[bytes, int], tuple[NodeLife, Held]], node: bytes, place: Place
-    ) -> None:
-        """A peer released a node's handle; one of an earlier incarnation went with that."""
-        for name in [
-            name
-            for name, (_, last) in holds.items()
-            if name[0] == node and last.incarnation == place[0]
-        ]:
-            del holds[name]
-
-    def _judge_notice(
-        self,
-        peer: bytes,
-        holds: dict[tuple[bytes, int], tuple[NodeLife, Held]],
-        doubtful: set[bytes],
-        held: Held,
-    ) -> None:
-        node, stamp = held.notice, self.deliveries.stamps[held.message]
-        lives = self.handles.nodes.get(node, Node()).lives
-        life = next((life for life in lives if life.end == stamp or life.ending), None)
-        holding = holds.pop((node, id(life)), None)
-        lapsed = holding is not None and holding[1].incarnation != held.incarnation
-        if (holding is None or lapsed) and node not in doubtful:
-            where = self.deliveries.histories.where(peer, held.message)
-            witness = f"{text(peer)} has a notice of {self.deliveries.name(held.message)} ({where})"
-            self.verdict.find(WRONG, f"{witness}, but holds no handle to {text(node)} then")
-
-    def _judge_missing(self, peer: bytes, name: bytes, life: NodeLife, last: Held) -> None:
-        """A handle that the peer still had at the destruction, of which it has no notice."""
-        forgotten = self.retired.get((peer, last.incarnation))
-        if forgotten is not None and forgotten <= (life.ended or ""):
-            return
-        assert life.end is not None  # noqa: S101  (the caller looked)
-        command = self.handles.ends[life.end]
-        where = self.deliveries.histories.where(peer, last.message)
-        witness = f"{text(peer)} got the handle {text(name)} ({where})"
-        witness = f"{witness} and no notice of its end by {command.where}"
-        if self.deliveries.stamps[self.deliveries.highest[peer]] > life.end:
-            self.verdict.find(MISSING, witness)
-            return
-        self.owed += 1
-        if is_due(command.place, self.due):
-            self.verdict.find("unfinished", witness)
+def read_notice(record: Record, prefix: str, words: Collection[str]) -> Notice | None:
+    """Return what a record says if it is a notice with one of these words; else None."""
+    values = tail(record, prefix, NAMES)
+    if values is None or record.value is not None or len(record.headers) != len(NAMES):
+        return None
+    word, detail, sequence, incarnation = values
+    try:
+        fields = json.loads(detail or b"")
+    except (ValueError, RecursionError):
+        return None
+    name = (word or b"").decode(errors="replace")
+    if name not in words or not isinstance(fields, dict):
+        return None
+    return Notice(name, fields, number(sequence), number(incarnation))

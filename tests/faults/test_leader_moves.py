@@ -9,7 +9,7 @@ import pytest
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink import producer as own
-from streaming.sink.writer import Writer
+from streaming.sink.writer import PartitionWriter
 from tests.kafka_cluster import KafkaCluster
 from tests.kafka_helpers import read_all
 from tests.proxies import Proxies, until
@@ -29,7 +29,7 @@ def rows(text):
 
 
 def put(writer, text, partition):
-    writer.write("T", rows(text), np.array([partition], np.int32), [])
+    writer.producer.write("T", rows(text), np.array([partition], np.int32), [])
 
 
 def writer_not_coordinated_by(bootstrap, node):
@@ -44,7 +44,7 @@ def writer_not_coordinated_by(bootstrap, node):
             partitions={"T": 2, "events": 1},
             producer={"bootstrap.servers": bootstrap},
         )
-        writer = Writer(plan, 0)
+        writer = PartitionWriter(plan, 0)
         writer.begin_session(BatchContext("q", 0, False))
         if node not in writer.producer.brokers.coordinators.values():
             return writer

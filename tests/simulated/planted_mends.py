@@ -77,7 +77,7 @@ def a_fence_ends_the_service(put):
 @plant_in(needs="is restored")
 def an_older_checkpoint_counts_as_the_newest(put):
     """Progress is compared by numbers alone."""
-    begin_session = writer.Writer.begin_session
+    begin_session = writer.PartitionWriter.begin_session
 
     def wrong(self, context):
         self.producer.begin_session()
@@ -89,7 +89,7 @@ def an_older_checkpoint_counts_as_the_newest(put):
         return begin_session(self, context)
 
     put(spark, "settle", lambda *_arguments, **_more: None)
-    put(writer.Writer, "begin_session", wrong)
+    put(writer.PartitionWriter, "begin_session", wrong)
 
 
 @plant_in(needs="power cut", folder=True)

@@ -9,7 +9,7 @@ from streaming.errors import Fenced
 from streaming.service.decisions import Decisions
 from streaming.sink import writer
 from streaming.sink.claim import Claim
-from streaming.sink.writer import Writer
+from streaming.sink.writer import PartitionWriter
 from streaming.source import fetching, reader
 from streaming.source.fetching import Fetching
 from streaming.source.losses import MADE_AGAIN
@@ -97,7 +97,7 @@ def a_digest_says_nothing(put):
 def what_the_next_batch_overwrites_counts_as_written(put):
     """A checkpoint that is behind is not refused, and later progress counts for what comes."""
     put(spark, "settle", lambda *_arguments, **_more: None)
-    begin_session = Writer.begin_session
+    begin_session = PartitionWriter.begin_session
 
     def wrong(self, context):
         try:
@@ -105,7 +105,7 @@ def what_the_next_batch_overwrites_counts_as_written(put):
         except writer.failures.CheckpointBehind:
             return False
 
-    put(Writer, "begin_session", wrong)
+    put(PartitionWriter, "begin_session", wrong)
 
 
 @plant_in(needs="late|arrives in|bad network")
@@ -117,13 +117,17 @@ def a_part_goes_on_in_a_session_that_was_not_answered(put):
         self.producer.finish()
         self.producer.begin()
 
-    put(Writer, "end_part", wrong)
+    put(PartitionWriter, "end_part", wrong)
 
 
 @plant_in(needs="beside a sink", folder=False, part=3)
 def whoever_wrote_since_a_part_is_passed_over(put):
     """A new session behind a part goes on, whatever the progress says."""
-    put(Writer, "_renew_session", lambda self, _context, _part: self.producer.begin_session())
+    put(
+        PartitionWriter,
+        "_renew_session",
+        lambda self, _context, _part: self.producer.begin_session(),
+    )
 
 
 @plant_in(needs="repeats are accepted")

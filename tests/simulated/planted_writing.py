@@ -58,14 +58,14 @@ def only_the_first_row_of_a_shard_is_written(put):
 def progress_is_read_before_fencing(put):
     """The two halves of step 3 are swapped."""
 
-    begin_session = writer.Writer.begin_session
+    begin_session = writer.PartitionWriter.begin_session
 
     def wrong(self, context):
         found, producer = self.producer.progress(), self.producer
         producer.progress = lambda: found
         return begin_session(self, context)
 
-    put(writer.Writer, "begin_session", wrong)
+    put(writer.PartitionWriter, "begin_session", wrong)
 
 
 @plant_in(needs="kill a (sink|operator)")
@@ -85,13 +85,13 @@ def a_writer_is_kept_whoever_wrote_since(put):
 @plant_in(needs="kill")
 def a_batch_that_is_written_is_written_again(put):
     """Progress is not looked at."""
-    begin_session = writer.Writer.begin_session
+    begin_session = writer.PartitionWriter.begin_session
 
     def wrong(self, context):
         begin_session(self, context)
         self.part = None
 
-    put(writer.Writer, "begin_session", wrong)
+    put(writer.PartitionWriter, "begin_session", wrong)
 
 
 @plant
@@ -114,12 +114,12 @@ def progress_is_not_sent(put):
 @plant_in(needs="kill")
 def a_part_is_taken_for_all_of_the_batch(put):
     """The progress of a part does not say how far the batch is."""
-    send_progress = writer.Writer._send_progress
+    send_progress = writer.PartitionWriter._send_progress
 
     def wrong(self, context, _part):
         send_progress(self, context, None)
 
-    put(writer.Writer, "_send_progress", wrong)
+    put(writer.PartitionWriter, "_send_progress", wrong)
 
 
 @plant_in(needs="kill")
@@ -133,13 +133,13 @@ def parts_are_written_again(put):
 @plant_in(needs="kill")
 def a_part_ends_one_record_late(put):
     """What a part says was written includes the record behind it."""
-    end_part = writer.Writer.end_part
+    end_part = writer.PartitionWriter.end_part
 
     def wrong(self, context, part):
         cut = {shard: (count + 1, check) for shard, (count, check) in part.cut.items()}
         end_part(self, context, dataclasses.replace(part, cut=cut, total=part.total + len(cut)))
 
-    put(writer.Writer, "end_part", wrong)
+    put(writer.PartitionWriter, "end_part", wrong)
 
 
 @plant
@@ -192,7 +192,7 @@ def nobody_is_fenced(put):
 
 def without(put, error):
     """Pass over an error that ends the writing of a batch."""
-    batch = writer.Writer.batch
+    batch = writer.PartitionWriter.batch
 
     @contextmanager
     def wrong(self, *arguments):
@@ -202,7 +202,7 @@ def without(put, error):
         except error:
             return
 
-    put(writer.Writer, "batch", wrong)
+    put(writer.PartitionWriter, "batch", wrong)
 
 
 @plant_in(needs="pause|kill the driver")

@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do [ "$1" = -retrieve ] && pattern=$2; shift; done
 folder=${{pattern%%/\\[*}}
 sleep {seconds}
 {ivy}
-for conf in connector broker; do mkdir -p $folder/$conf; touch $folder/$conf/a-1.jar; done
+for conf in spark broker; do mkdir -p $folder/$conf; touch $folder/$conf/a-1.jar; done
 """
 
 
@@ -63,11 +63,8 @@ def test_the_real_jars_are_those_that_pyspark_lacks():
     def artifacts(paths):
         return {path.name.rsplit("-", 1)[0] for path in paths}
 
-    connector = jars.spark_jars()
-    assert "spark-sql-kafka-0-10_2.13-4.2.0.jar" in names(connector)
-    assert {"kafka-clients", "commons-pool2"} <= artifacts(connector)
     own = artifacts(Path(pyspark.__file__).parent.glob("jars/*.jar"))
-    assert not artifacts(connector) & own
+    assert artifacts(jars.spark_jars()) == {"hadoop-bare-naked-local-fs"} - own
     broker = jars.broker_classpath()
     assert "kafka_2.13-4.3.1.jar" in names(broker)
     assert len(artifacts(broker)) == len(broker), "two versions of one artifact"
@@ -103,7 +100,7 @@ def test_two_processes_at_once_fetch_once(fake_java):
 
 
 def test_a_failure_leaves_nothing_and_can_be_tried_again(cache, fake_java):
-    fake_java(ivy="mkdir -p $folder/connector; echo '::: a#b;1: not found'; exit 1")
+    fake_java(ivy="mkdir -p $folder/spark; echo '::: a#b;1: not found'; exit 1")
     with pytest.raises(SequencerError, match=r"a#b;1: not found.*SEQUENCER_IVY_SETTINGS"):
         jars.spark_jars()
     assert not [path for path in cache.iterdir() if path.is_dir()]
@@ -117,7 +114,7 @@ def test_what_a_killed_process_left_is_removed(cache, fake_java):
     folder = next(path for path in cache.iterdir() if path.is_dir())
     shutil.rmtree(folder)
     left = cache / f"{folder.name}-new-killed"
-    (left / "jars" / "connector").mkdir(parents=True)
+    (left / "jars" / "spark").mkdir(parents=True)
     assert names(jars.spark_jars()) == {"a-1.jar"}
     assert not left.exists()
 
@@ -132,10 +129,10 @@ def test_ivy_that_never_ends_is_ended(fake_java, monkeypatch):
 def test_a_given_folder_is_used_as_it_is(tmp_path, cache, fake_java, monkeypatch):
     calls = fake_java()
     monkeypatch.setenv("SEQUENCER_JARS", str(tmp_path / "given"))
-    with pytest.raises(ConfigError, match="given/connector has no jars"):
+    with pytest.raises(ConfigError, match="given/spark has no jars"):
         jars.spark_jars()
-    (tmp_path / "given" / "connector").mkdir(parents=True)
-    (tmp_path / "given" / "connector" / "mine.jar").touch()
+    (tmp_path / "given" / "spark").mkdir(parents=True)
+    (tmp_path / "given" / "spark" / "mine.jar").touch()
     assert names(jars.spark_jars()) == {"mine.jar"}
     assert not calls.exists()
     assert not cache.exists()
@@ -156,12 +153,12 @@ def test_without_a_home_that_can_be_written_to(tmp_path, fake_java, monkeypatch,
 def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
     """Ivy itself, with a resolver of files alone: each jar is named, so nothing else is needed."""
     monkeypatch.delenv("XDG_CACHE_HOME")
-    there = {"connector": jars.spark_jars(), "broker": jars.broker_classpath()}
+    there = {"spark": jars.spark_jars(), "broker": jars.broker_classpath()}
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "a (ü) [1] ☃"))
     monkeypatch.setenv("LC_ALL", "C")
     mirror = tmp_path / "mirror"
     mirror.mkdir()
-    for path in [*there["connector"], *there["broker"]]:
+    for path in [*there["spark"], *there["broker"]]:
         shutil.copy(path, mirror)
     settings = tmp_path / "settings.xml"
     settings.write_text(
@@ -170,7 +167,7 @@ def test_ivy_settings_are_honoured(tmp_path, cache, monkeypatch):
         "</filesystem></resolvers></ivysettings>"
     )
     monkeypatch.setenv("SEQUENCER_IVY_SETTINGS", str(settings))
-    assert names(jars.spark_jars()) == names(there["connector"])
+    assert names(jars.spark_jars()) == names(there["spark"])
     assert names(jars.broker_classpath()) == names(there["broker"])
 
 

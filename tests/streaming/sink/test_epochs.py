@@ -6,7 +6,7 @@ import pytest
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
-from streaming.sink.writer import Writer
+from streaming.sink.writer import PartitionWriter
 from tests.kafka_helpers import create_topics, read_all
 
 EPOCH_MAX = 32_767
@@ -19,7 +19,7 @@ def write(writer, number):
     rows = pa.table({**column, "headers": pa.nulls(1, HEADERS), "timestamp": pa.array([0])})
     writer.begin_session(BatchContext("q", number, False))
     with writer.batch(BatchContext("q", number, False)):
-        writer.write(writer.plan.output, rows, np.array([0], np.int32), [])
+        writer.producer.write(writer.plan.output, rows, np.array([0], np.int32), [])
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_sessions_go_on_behind_the_last_epoch(broker, topic_prefix):
         partitions=partitions,
         producer={"bootstrap.servers": broker.bootstrap},
     )
-    writer = Writer(plan, 0)
+    writer = PartitionWriter(plan, 0)
     writer.begin_session(BatchContext("q", 0, False))
     while writer.producer.producer[1] < EPOCH_MAX - SESSIONS // 2:
         writer.producer.begin_session()

@@ -12,7 +12,7 @@ import pytest
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
 from streaming.sink.progress import Part
-from streaming.sink.writer import Writer, writer_for
+from streaming.sink.writer import PartitionWriter, writer_for
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.proxies import Proxies
 
@@ -53,7 +53,7 @@ def rows(*texts):
 
 
 def put(writer, *texts):
-    writer.write(writer.plan.output, rows(*texts), np.zeros(len(texts), np.int32), [])
+    writer.producer.write(writer.plan.output, rows(*texts), np.zeros(len(texts), np.int32), [])
 
 
 def write(plan, batch, *texts):
@@ -169,7 +169,7 @@ def test_a_batch_that_may_still_arrive_leaves_its_transaction_open(broker, proxi
 def test_drivers_of_two_pipelines_write_at_once(broker, plan):
     """Each has a thread of its own in one process, and both write to the same cluster."""
     plans = [replace(plan, pipeline=name, state_partitions=0) for name in ("p", "q")]
-    assert len({id(Writer(own, 0).producer.brokers) for own in plans}) == 2
+    assert len({id(PartitionWriter(own, 0).producer.brokers) for own in plans}) == 2
 
     def work(own):
         for batch in range(20):

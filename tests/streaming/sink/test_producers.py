@@ -23,7 +23,7 @@ from streaming.sink import producer as own
 from streaming.sink import writer as writers
 from streaming.sink.progress import Part
 from streaming.sink.refusals import RecordsRefused
-from streaming.sink.writer import Writer, writer_for
+from streaming.sink.writer import PartitionWriter, writer_for
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
 from streaming.wire import brokers
@@ -74,7 +74,7 @@ def some_rows(first, count):
 
 def write(writer, batch, first, count, query="q"):
     with writer.batch(BatchContext(query, batch)):
-        writer.write(writer.plan.output, *some_rows(first, count))
+        writer.producer.write(writer.plan.output, *some_rows(first, count))
 
 
 def values(plan, **settings):
@@ -126,7 +126,7 @@ def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
 
     def fail():
         with writer.batch(BatchContext("q", 0)):
-            writer.write(plan.output, *some_rows(0, 5_000))
+            writer.producer.write(plan.output, *some_rows(0, 5_000))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -136,7 +136,7 @@ def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
 
 
 def test_who_begins_later_fences_who_began_first(plan):
-    first, second = Writer(plan, 0), Writer(plan, 0)
+    first, second = PartitionWriter(plan, 0), PartitionWriter(plan, 0)
     assert not first.begin_session(BatchContext("q", 0))
     write(first, 0, 0, 30)
     assert second.begin_session(BatchContext("q", 0))
@@ -153,15 +153,15 @@ def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic
 
     def fail():
         with writer.batch(context):
-            writer.write(plan.output, *some_rows(0, 30))
+            writer.producer.write(plan.output, *some_rows(0, 30))
             writer.end_part(context, part)
-            writer.write(plan.output, *some_rows(5_000, 30))
+            writer.producer.write(plan.output, *some_rows(5_000, 30))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
     assert values(plan) == numbers(30)
-    again = Writer(plan, 0)
+    again = PartitionWriter(plan, 0)
     assert not again.begin_session(context)
     assert again.part == part
     told = {"batch_in_doubt": 0, "planned": 0, "done": -1, "query": "q", "decisions": {}}
@@ -175,14 +175,14 @@ def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic
     )
     for accepted, found in ((False, part), (True, None)):
         settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accepted)
-        again = Writer(plan, 0)
+        again = PartitionWriter(plan, 0)
         assert not again.begin_session(context)
         assert again.part == found
     assert [batch for _, batch in decided[-1]["renewals"]] == [0], "it may give something else now"
 
 
 def test_a_session_waits_for_what_another_one_left_open(plan):
-    first, second = Writer(plan, 0), Writer(plan, 0)
+    first, second = PartitionWriter(plan, 0), PartitionWriter(plan, 0)
     first.begin_session(BatchContext("q", 0))
     first.producer.begin()
     first.write(plan.output, *some_rows(0, 3_000))
@@ -199,7 +199,7 @@ def test_a_record_that_is_too_large_is_not_written(plan):
     )
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
     with pytest.raises((KafkaUnavailable, RecordsRefused)), writer.batch(BatchContext("q", 0)):
-        writer.write(plan.output, table, np.zeros(1, np.int32), [])
+        writer.producer.write(plan.output, table, np.zeros(1, np.int32), [])
     write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
     assert values(plan) == numbers(10)
 
@@ -210,7 +210,7 @@ def test_a_transaction_that_took_too_long_is_not_mistaken_for_another_copy(broke
 
     def dawdle():
         with writer.batch(BatchContext("q", 0)):
-            writer.write(plan.output, *some_rows(0, 10))
+            writer.producer.write(plan.output, *some_rows(0, 10))
             writer.producer._send()
             wait_for_the_broker_to_end_it(broker, plan.output)
 
@@ -283,7 +283,7 @@ def test_connections_break_at_any_moment(broker, topic_prefix, monkeypatch, deli
         writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
         with writer.batch(BatchContext("q", batch)):
             for part in range(5):
-                writer.write(plan.output, *some_rows(500 * batch + 100 * part, 100))
+                writer.producer.write(plan.output, *some_rows(500 * batch + 100 * part, 100))
     assert broken > 5
     assert values(plan) == numbers(3_000)
 
@@ -297,15 +297,15 @@ def test_the_broker_is_killed_in_the_middle_of_a_batch(topic_prefix, tmp_path, m
         for batch in range(2):
             writer = writer_for(plan, 0, BatchContext("q", batch, False, {0: batch - 1}))
             with writer.batch(BatchContext("q", batch)):
-                writer.write(plan.output, *some_rows(100 * batch, 50))
+                writer.producer.write(plan.output, *some_rows(100 * batch, 50))
                 writer.producer._send()
                 broker.kill()
                 back = threading.Thread(target=broker.start)
                 back.start()
-                writer.write(plan.output, *some_rows(100 * batch + 50, 50))
+                writer.producer.write(plan.output, *some_rows(100 * batch + 50, 50))
             back.join()
         assert values(plan) == numbers(200)
-        assert Writer(plan, 0).begin_session(BatchContext("q", 1))
+        assert PartitionWriter(plan, 0).begin_session(BatchContext("q", 1))
 
 
 def test_odd_headers_keys_and_values_are_read_by_two_clients(broker, topic_prefix):

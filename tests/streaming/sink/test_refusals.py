@@ -74,7 +74,7 @@ def write(plan, batch, *tables, partition=0):
                 numbers = pa.array(range(number, number + len(table)))
                 number += len(table)
                 places = np.full(len(table), partition, np.int32)
-                writer.write(plan.output, table, places, [("number", numbers)])
+                writer.producer.write(plan.output, table, places, [("number", numbers)])
     except RecordsRefused as refused:
         return {int(each.headers["number"]): each for each in refused.refusals}
     return {}

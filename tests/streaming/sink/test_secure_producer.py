@@ -68,7 +68,7 @@ def test_a_transaction_through(secure_broker, topic_prefix, way):
     plan = make_plan(secure_broker, topic_prefix, name, mechanism, texts=texts)
     writer = writer_for(plan, 0, BatchContext("q", 0, False))
     with writer.batch(BatchContext("q", 0)):
-        writer.write(plan.output, TABLE, np.zeros(1, np.int32), [])
+        writer.producer.write(plan.output, TABLE, np.zeros(1, np.int32), [])
     (found,) = read_all(secure_broker.bootstrap, plan.output)
     assert (found.key, found.value, found.timestamp) == (b"k", b"v", 7)
     writers._writers.clear()
