@@ -127,7 +127,7 @@ def _status() -> int:
     except BrokenPipeError:
         end_output()
         return 0
-    except Exception as error:  # noqa: BLE001  (the last place where it can be told)
+    except Exception as error:  # noqa: BLE001  (the last place where it can be reported)
         if hasattr(error, "show") and hasattr(error, "format_message"):  # the call is wrong
             if logs.in_json():
                 logs.say(error.format_message(), event="error", level="error", exit_status=WRONG)

@@ -61,7 +61,7 @@ def demo(
     Example: sequencer demo groups --flights 10000 --keep var/demo
     """
     from streaming.demo import channels, groups, shop  # noqa: PLC0415  (a quick --help)
-    from streaming.demo.stage import told  # noqa: PLC0415
+    from streaming.demo.stage import announce  # noqa: PLC0415
 
     if scene is Scene.MULTICAST:
         if flights == 0:
@@ -83,7 +83,7 @@ def demo(
         page = "docs/channels.md"
     if not good:
         raise typer.Exit(1)
-    told(
+    announce(
         "Where next: sequencer demo --keep var/demo keeps the configuration and the data to look "
         f"at; README.md has a configuration of your own, {page} the rules."
     )

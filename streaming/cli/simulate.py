@@ -146,7 +146,7 @@ def _renew(page: Path, tables: dict[str, str]) -> None:
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"The page {page} cannot be renewed: {error}.",
-            "It is as it was, or has the tables that were told before.",
+            "It is as it was, or has the tables that were printed before.",
             "Give a Markdown page with places for tables (see --help).",
         ) from error
 

@@ -255,8 +255,8 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
                 table.add_row(f"  {reason}", *(f"{count:,}" for count in counts))
     _overlaps(table, found)
     for name, shown in (("batch", str), ("batch_ms", str), ("at", short_utc), ("age", _ago)):
-        told = [figures["age_seconds" if name == "age" else name] for figures in found.values()]
-        table.add_row(name, *("never ran" if one is None else shown(one) for one in told))
+        values = [figures["age_seconds" if name == "age" else name] for figures in found.values()]
+        table.add_row(name, *("never ran" if one is None else shown(one) for one in values))
     console.print(table)
 
 

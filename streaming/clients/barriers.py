@@ -1,6 +1,6 @@
 """Barriers: messages to oneself, which say that everything sent before them has been read.
 
-Source: the kdbus text on message ordering, "Respect causality": a peer that was told of a message
+Source: the kdbus text on message ordering, "Respect causality": a peer that heard of a message
 by other means sends a message to itself, and acts when it reads it.
 
 A barrier is one copy in each partition of the input topic. What was in a partition before its copy

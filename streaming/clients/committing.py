@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streaming.clients.scheduling import Place
+from streaming.clients.scheduling import TopicPartition
 
 ANSWER_SECONDS_MAX = 60.0
 
@@ -23,7 +23,7 @@ class Commits:
         self._in_flight_until_s: float | None = None
         self._is_failing = False
 
-    def begin(self, offsets: Mapping[Place, int], now_s: float) -> None:
+    def begin(self, offsets: Mapping[TopicPartition, int], now_s: float) -> None:
         """Send a commit, if it is time for one and none is in flight."""
         from confluent_kafka import KafkaException  # noqa: PLC0415  (a cheap import of this package)
 
@@ -49,7 +49,7 @@ class Commits:
                 if each.error is None:
                     yield each.topic, each.partition, each.offset
 
-    def now(self, offsets: Mapping[Place, int]) -> Mapping[Place, int]:
+    def now(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Commit and wait for it; what was committed."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
@@ -77,7 +77,7 @@ class Commits:
         self._is_failing = error is not None
 
 
-def _places(offsets: Mapping[Place, int]) -> list[Any]:
+def _places(offsets: Mapping[TopicPartition, int]) -> list[Any]:
     from confluent_kafka import TopicPartition  # noqa: PLC0415
 
     return [TopicPartition(*place, offset) for place, offset in offsets.items()]

@@ -14,7 +14,7 @@ KEYS_MAX = 1_000_000
 CAUSES_MAX = 1_000
 FAULTS_MAX = 10_000
 
-Place = tuple[int, int]
+StreamPoint = tuple[int, int]
 """Incarnation and sequence."""
 
 
@@ -26,7 +26,7 @@ class _Known:
     behind deliveries which that one got.
     """
 
-    last: Place
+    last: StreamPoint
     line: Line
     certain: bool = True
 
@@ -37,7 +37,7 @@ class FollowedLines:
     def __init__(
         self,
         discipline: str,
-        resume: Callable[[Delivery], Place | None] | None,
+        resume: Callable[[Delivery], StreamPoint | None] | None,
         on_hole: Callable[[Hole], None] | None,
         on_disorder: Callable[[Disorder], None] | None,
         channel: Callable[[Delivery], bytes | None],
@@ -57,7 +57,7 @@ class FollowedLines:
         """Whether the delivery is no repeat; notes holes and disorder."""
         return self.follow(delivery, *self.asked(delivery))
 
-    def asked(self, delivery: Delivery) -> tuple[Place | None, bool]:
+    def asked(self, delivery: Delivery) -> tuple[StreamPoint | None, bool]:
         """Return the last place of the delivery's key, by `resume` where it is not certain.
 
         And whether it is certain now. Changes nothing.
@@ -68,7 +68,7 @@ class FollowedLines:
             return self._resume(delivery), True
         return (known.last, known.certain) if known else (None, False)
 
-    def follow(self, delivery: Delivery, last: Place | None, certain: bool) -> bool:
+    def follow(self, delivery: Delivery, last: StreamPoint | None, certain: bool) -> bool:
         """Whether the delivery is behind ``last``; notes it, holes and disorder.
 
         What ``on_hole`` and ``on_disorder`` raise is raised when all of it is noted.
@@ -84,7 +84,7 @@ class FollowedLines:
                 known.certain = False
                 known.line = LINES[self._discipline]()
 
-    def set_back(self, delivery: Delivery, last: Place | None) -> None:
+    def set_back(self, delivery: Delivery, last: StreamPoint | None) -> None:
         """Note that a delivery was not handled after all: ``last`` is again what its key had last.
 
         Others read its partition now.
@@ -102,7 +102,7 @@ class FollowedLines:
         """Return the channel of a delivery or notice: what its sequence counts."""
         return delivery.key if type(delivery) is ChangeNotice else self._channel(delivery)
 
-    def _follow(self, delivery: Delivery, last: Place | None, *, certain: bool) -> bool:
+    def _follow(self, delivery: Delivery, last: StreamPoint | None, *, certain: bool) -> bool:
         name = self._name(delivery)
         known = self._known.pop(name, None)
         here = (delivery.incarnation, delivery.sequence)

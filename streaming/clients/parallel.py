@@ -21,7 +21,7 @@ from streaming.clients.deliveries import Delivery
 from streaming.clients.followed import FollowedLines
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.rejecting import Rejects, required
-from streaming.clients.scheduling import Place
+from streaming.clients.scheduling import TopicPartition
 from streaming.clients.working import HANDLER_FAILED, Work, Workers
 from streaming.errors import ConfigError
 
@@ -52,7 +52,7 @@ class Parked(Generic[D]):
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Generic[D]):
+class Lent(Generic[D]):
     """What OrderedConsumer lends to its parallel form.
 
     ``read`` returns the delivery that a message is, or, where it is none for this reader, the next
@@ -84,7 +84,7 @@ class ParallelConsumer(Generic[D]):
     """
 
     def __init__(
-        self, source: Source[D], workers: int, limits: Limits, retry: Retry, rejects: Rejects | None
+        self, lent: Lent[D], workers: int, limits: Limits, retry: Retry, rejects: Rejects | None
     ) -> None:
         if not 1 <= workers <= WORKERS_MAX:
             raise ConfigError(
@@ -93,14 +93,14 @@ class ParallelConsumer(Generic[D]):
         if retry.tries is not None:
             required(rejects)
         self.limits = limits
-        self._source = source
+        self._lent = lent
         self._count = workers
         self._rejects = rejects
-        self._workers: Workers[D] = Workers(limits, retry, source.lines, rejects)
+        self._workers: Workers[D] = Workers(limits, retry, lent.lines, rejects)
         self._lock = self._workers.lock
         self._schedule = self._workers.schedule
-        self._commits = Commits(source.consumer, limits.commit_s)
-        self._new: list[Place] = []
+        self._commits = Commits(lent.consumer, limits.commit_s)
+        self._new: list[TopicPartition] = []
         self._thread: int | None = None
         self._is_closed = False
         self._ended = Event()
@@ -171,7 +171,7 @@ class ParallelConsumer(Generic[D]):
             try:
                 self._let_go(list(self._schedule.partitions), self.limits.drain_s)
             finally:
-                self._source.leave()
+                self._lent.leave()
                 self._ended.set()
 
     def reject(self, delivery: D, reason: str = HANDLER_FAILED, detail: str = "") -> None:
@@ -202,7 +202,7 @@ class ParallelConsumer(Generic[D]):
             ]
 
     @property
-    def paused(self) -> dict[Place, str]:
+    def paused(self) -> dict[TopicPartition, str]:
         """Partitions that are not read on now, each with the limit that it reached."""
         with self._lock:
             found = {place: each.paused for place, each in self._schedule.partitions.items()}
@@ -216,12 +216,12 @@ class ParallelConsumer(Generic[D]):
 
     # ---- for OrderedConsumer
 
-    def positions(self) -> dict[Place, int | None]:
+    def positions(self) -> dict[TopicPartition, int | None]:
         """Return, by partition, the offset below which everything is finished; None: not known."""
         with self._lock:
             return {place: each.prefix for place, each in self._schedule.partitions.items()}
 
-    def assigned(self, places: Collection[Place]) -> None:
+    def assigned(self, places: Collection[TopicPartition]) -> None:
         """Begin with partitions that came."""
         with self._lock:
             for place in places:
@@ -229,12 +229,12 @@ class ParallelConsumer(Generic[D]):
                 self._schedule.assign(place)
             self._new += places
 
-    def revoked(self, places: Collection[Place]) -> None:
+    def revoked(self, places: Collection[TopicPartition]) -> None:
         """Partitions go to others: wait for what runs, commit, forget."""
         self._let_go(places, 0 if self._is_closed else self.limits.drain_s)
         self.lost(places)
 
-    def lost(self, places: Collection[Place]) -> None:
+    def lost(self, places: Collection[TopicPartition]) -> None:
         """Others have these partitions already: forget them, and commit nothing."""
         with self._lock:
             self._forget(places)
@@ -253,7 +253,7 @@ class ParallelConsumer(Generic[D]):
             is_paused = any(each.paused for each in self._schedule.partitions.values())
         timeout_s = POLL_SECONDS_PAUSED if is_paused else POLL_SECONDS
         for _ in range(TURN_RECORDS):
-            message = self._source.consumer.poll(timeout_s)
+            message = self._lent.consumer.poll(timeout_s)
             if message is None or self._take(message) or self._workers.is_stopping:
                 break
             timeout_s = 0
@@ -270,7 +270,7 @@ class ParallelConsumer(Generic[D]):
         if error and error.code() == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001  (its name)
             logger.warning("This process did not run for a while, and lost its partitions.")
             return False
-        found = self._source.read(message)
+        found = self._lent.read(message)
         place = (message.topic(), message.partition())
         with self._lock:
             if place not in self._schedule.partitions:
@@ -284,26 +284,26 @@ class ParallelConsumer(Generic[D]):
                 self._forget([place])
                 self._schedule.assign(place)
             size = len(found.key or b"") + len(found.value or b"") + RECORD_BYTES
-            name = self._source.lines.channel_of(found)
+            name = self._lent.lines.channel_of(found)
             is_full = self._schedule.add(place, found.offset, name, size, Work(found, message))
             self._workers.changed.notify()
             return is_full
 
     def _pause(self) -> None:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415  (a cheap import of this package)
+        from confluent_kafka import TopicPartition as Assigned  # noqa: PLC0415  (a cheap import)
 
         with self._lock:
             new, self._new = self._new, []
             pause, resume = self._schedule.pauses()
             begun = [each for each in new if each in self._schedule.partitions]
-        consumer = self._source.consumer
-        consumer.resume([TopicPartition(*place) for place in {*resume, *begun} - pause.keys()])
-        consumer.pause([TopicPartition(*place) for place in pause])
+        consumer = self._lent.consumer
+        consumer.resume([Assigned(*place) for place in {*resume, *begun} - pause.keys()])
+        consumer.pause([Assigned(*place) for place in pause])
         for place, why in pause.items():
             level = logging.DEBUG if why.endswith(" wait") else logging.WARNING
             logger.log(level, "%s/%d pauses: %s.", *place, why)
 
-    def _let_go(self, places: Collection[Place], limit_s: float) -> None:
+    def _let_go(self, places: Collection[TopicPartition], limit_s: float) -> None:
         """Start nothing more of these partitions, wait for what runs, commit what is finished."""
         deadline = time.monotonic() + limit_s
         with self._lock:
@@ -322,8 +322,8 @@ class ParallelConsumer(Generic[D]):
             for place, offset in committed.items():
                 self._schedule.note_committed(place, offset)
 
-    def _forget(self, places: Collection[Place]) -> None:
+    def _forget(self, places: Collection[TopicPartition]) -> None:
         """Forget partitions; what was tried in vain is no repeat when it comes again."""
         for work in self._schedule.remove(places):
             if work.is_started:
-                self._source.lines.set_back(work.delivery, work.before)
+                self._lent.lines.set_back(work.delivery, work.before)

@@ -17,7 +17,7 @@ READ_SECONDS_MAX = 30.0
 WAITING_MAX = 100_000
 """Marks of a partition that a reader has not reached; beyond it the oldest are forgotten."""
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """An output topic's partition."""
 
 
@@ -53,8 +53,8 @@ class Completeness:
     def __init__(self, kafka: Mapping[str, Any], named: Mapping[str, str]) -> None:
         self.kafka = kafka
         self.named = named
-        self.positions: dict[Place, int] = {}
-        self._reached: dict[Place, Reached] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self._reached: dict[TopicPartition, Reached] = {}
         self._consumers: dict[str, Any] = {}
         self._lock = RLock()
 
@@ -63,7 +63,7 @@ class Completeness:
         with self._lock:
             self.positions[topic, partition] = position
 
-    def forget(self, places: Iterable[Place]) -> None:
+    def forget(self, places: Iterable[TopicPartition]) -> None:
         """Others read these partitions from now on."""
         with self._lock:
             for place in places:
@@ -71,7 +71,7 @@ class Completeness:
                 self._reached.pop(place, None)
             self.close()  # marks of what comes back are read anew
 
-    def until(self, assigned: Iterable[Place]) -> int | None:
+    def until(self, assigned: Iterable[TopicPartition]) -> int | None:
         """Until when (ms) all these partitions are complete; None where one is not known."""
         places = list(assigned)
         with self._lock:
@@ -88,7 +88,7 @@ class Completeness:
                 consumer.close()
             self._consumers.clear()
 
-    def _at(self, place: Place) -> int | None:
+    def _at(self, place: TopicPartition) -> int | None:
         position = self.positions.get(place)
         return None if position is None else self._reached.setdefault(place, Reached()).at(position)
 

@@ -18,14 +18,13 @@ from streaming.clients.deliveries import (
     require_known,
     to_bytes,
 )
-from streaming.clients.followed import FollowedLines
-from streaming.clients.followed import Place as KeyPlace
+from streaming.clients.followed import FollowedLines, StreamPoint
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.lines import Disorder, Hole
-from streaming.clients.parallel import ParallelConsumer, Source
+from streaming.clients.parallel import Lent, ParallelConsumer
 from streaming.clients.progress import Completeness
 from streaming.clients.rejecting import Rejects
-from streaming.clients.scheduling import Place
+from streaming.clients.scheduling import TopicPartition
 from streaming.errors import ConfigError, KafkaUnavailable
 
 D = TypeVar("D", bound=Delivery)
@@ -37,7 +36,7 @@ class Options(TypedDict, total=False):
     from_beginning: bool
     header_prefix: str
     keys: Collection[bytes | str] | None
-    resume: Callable[[Delivery], KeyPlace | None] | None
+    resume: Callable[[Delivery], StreamPoint | None] | None
     on_hole: Callable[[Hole], None] | None
     on_disorder: Callable[[Disorder], None] | None
     channel: Callable[[Delivery], bytes | None]
@@ -126,7 +125,7 @@ class OrderedConsumer(Generic[D]):
         from_beginning: bool = True,
         header_prefix: str = "",
         keys: Collection[bytes | str] | None = None,
-        resume: Callable[[Delivery], KeyPlace | None] | None = None,
+        resume: Callable[[Delivery], StreamPoint | None] | None = None,
         on_hole: Callable[[Hole], None] | None = None,
         on_disorder: Callable[[Disorder], None] | None = None,
         channel: Callable[[Delivery], bytes | None] = attrgetter("key"),
@@ -190,8 +189,8 @@ class OrderedConsumer(Generic[D]):
                 "This reader has polled before.", "Nothing more was read.", "Make a new one."
             )
         written = Rejects(self._kafka, rejects, self._prefix) if rejects else None
-        source = Source(self._consumer, self._lines, self._read, self._leave)
-        self._parallel = ParallelConsumer(source, workers, limits, retry, written)
+        lent = Lent(self._consumer, self._lines, self._read, self._leave)
+        self._parallel = ParallelConsumer(lent, workers, limits, retry, written)
         return self._parallel
 
     def __iter__(self) -> Iterator[D]:
@@ -345,6 +344,6 @@ class OrderedConsumer(Generic[D]):
             self._lines.doubt(gone)
 
 
-def _pairs(places: list[Any]) -> set[Place]:
+def _pairs(places: list[Any]) -> set[TopicPartition]:
     """Partitions, as librdkafka names them, as (topic, partition)."""
     return {(place.topic, place.partition) for place in places}

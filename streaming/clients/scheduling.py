@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 
 from streaming.clients.limits import Limits, Retry
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic's partition."""
 
 Name = tuple[str, int, bytes | None]
@@ -103,24 +103,24 @@ class Schedule(Generic[T]):
     def __init__(self, limits: Limits, retry: Retry) -> None:
         self.limits = limits
         self.retry = retry
-        self.partitions: dict[Place, Partition] = {}
+        self.partitions: dict[TopicPartition, Partition] = {}
         self._channels: dict[Name, Channel[T]] = {}
         self._ready: deque[Channel[T]] = deque()
         self._parked: list[tuple[float, int, Channel[T]]] = []
         self._tickets = 0
 
-    def assign(self, place: Place) -> None:
+    def assign(self, place: TopicPartition) -> None:
         """Begin with a partition; nothing is known of it."""
         self.remove([place])
         self.partitions[place] = Partition()
 
-    def leave(self, places: Collection[Place]) -> None:
+    def leave(self, places: Collection[TopicPartition]) -> None:
         """Start nothing more of these partitions."""
         for place in places:
             if place in self.partitions:
                 self.partitions[place].is_leaving = True
 
-    def remove(self, places: Collection[Place]) -> list[T]:
+    def remove(self, places: Collection[TopicPartition]) -> list[T]:
         """Forget partitions; what was started before, and neither runs nor is finished."""
         for place in places:
             if place in self.partitions:
@@ -136,7 +136,9 @@ class Schedule(Generic[T]):
                 del self._channels[name]
         return undone
 
-    def add(self, place: Place, offset: int, name: bytes | None, size: int, content: T) -> bool:
+    def add(
+        self, place: TopicPartition, offset: int, name: bytes | None, size: int, content: T
+    ) -> bool:
         """Take a delivery that was read; True where its partition has to pause now.
 
         Offsets of a partition ascend; one that does not is a ValueError, and changes nothing.
@@ -157,7 +159,7 @@ class Schedule(Generic[T]):
             self._ready.append(channel)
         return bool(self._limit_reached(partition, 1))
 
-    def pass_over(self, place: Place, position: int) -> None:
+    def pass_over(self, place: TopicPartition, position: int) -> None:
         """Note that there is nothing to handle before ``position`` but what was taken."""
         partition = self.partitions[place]
         partition.position = max(position, partition.position or 0)
@@ -223,11 +225,11 @@ class Schedule(Generic[T]):
             if channel.ticket == ticket:
                 yield due_s, channel.waiting[0], len(channel.waiting)
 
-    def running(self, places: Collection[Place]) -> int:
+    def running(self, places: Collection[TopicPartition]) -> int:
         """Count the running handlers of partitions that the reader has."""
         return sum(self.partitions[each].running for each in places if each in self.partitions)
 
-    def committable(self) -> dict[Place, int]:
+    def committable(self) -> dict[TopicPartition, int]:
         """Return, by partition, the offset below which all is finished, where it has moved."""
         return {
             place: partition.prefix
@@ -235,15 +237,15 @@ class Schedule(Generic[T]):
             if partition.prefix is not None and partition.prefix != partition.committed
         }
 
-    def note_committed(self, place: Place, offset: int) -> None:
+    def note_committed(self, place: TopicPartition, offset: int) -> None:
         """Note that Kafka has a partition's committed offset."""
         if place in self.partitions:
             self.partitions[place].committed = offset
 
-    def pauses(self) -> tuple[dict[Place, str], list[Place]]:
+    def pauses(self) -> tuple[dict[TopicPartition, str], list[TopicPartition]]:
         """Return the partitions to pause, each with the reason, and those to resume."""
-        pause: dict[Place, str] = {}
-        resume: list[Place] = []
+        pause: dict[TopicPartition, str] = {}
+        resume: list[TopicPartition] = []
         for place, partition in self.partitions.items():
             if not partition.paused and (why := self._limit_reached(partition, 1)):
                 pause[place] = partition.paused = why

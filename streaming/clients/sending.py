@@ -20,7 +20,7 @@ SECONDS_MAX = 60
 
 
 class Sender:
-    """What the producers share: messages go out in order; what Kafka does not take is told.
+    """What the producers share: messages go out in order; what Kafka does not take is reported.
 
     ``kafka`` are librdkafka's properties (``bootstrap.servers`` at least).
     """
@@ -178,9 +178,9 @@ class GroupPublisher(CausalSender):
         timestamp: int | None = None,
         after: Iterable[Delivery] = (),
     ) -> None:
-        """Send a message to a group. ``after``: deliveries that somebody else told the sender of.
+        """Send a message to a group.
 
-        ``timestamp`` in ms.
+        ``after``: deliveries of which the sender heard from others. ``timestamp`` in ms.
         """
         if not group:
             raise SequencerError("A message needs a group.", "It was not sent.", "Name one.")
@@ -219,7 +219,7 @@ class MulticastSender(CausalSender):
         """Send a message to peers by name and nodes as ``@name``.
 
         ``handles``: names of nodes whose handles go along; ``timestamp`` in ms; ``after``:
-        deliveries that somebody else told the sender of.
+        deliveries of which the sender heard from somebody else.
         """
         more: list[Header] = [("to", _listed(to, "destination", 1, DESTINATIONS_MAX))]
         if handles is not None:

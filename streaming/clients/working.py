@@ -10,8 +10,7 @@ from threading import Condition, RLock, Thread
 from typing import Any, Generic, TypeVar
 
 from streaming.clients.deliveries import Delivery
-from streaming.clients.followed import FollowedLines
-from streaming.clients.followed import Place as KeyPlace
+from streaming.clients.followed import FollowedLines, StreamPoint
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.rejecting import Rejects, required
 from streaming.clients.scheduling import Item, Schedule
@@ -36,7 +35,7 @@ class Work(Generic[D]):
     delivery: D
     message: Any
     is_started: bool = False
-    before: KeyPlace | None = None
+    before: StreamPoint | None = None
     error: str = ""
 
 

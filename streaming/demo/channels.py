@@ -11,7 +11,7 @@ from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.demo import flights
 from streaming.demo.page import lanes_of
-from streaming.demo.stage import Stage, told
+from streaming.demo.stage import Stage, announce
 
 SHOWN = 6
 
@@ -38,7 +38,7 @@ events = "{topic}.events"
 
     def prepare(self) -> None:
         """Flights by airport, each with its own disorder; the busiest aircraft are shown."""
-        told("reading the flights of 2013 …")
+        announce("reading the flights of 2013 …")
         frame = flights.load(self.count)
         self.plan = flights.messages(frame, self.per_second, self.seed)
         busiest = frame["tailnum"].value_counts().index[:SHOWN]

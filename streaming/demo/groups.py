@@ -14,7 +14,7 @@ from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.demo import airports, flights
 from streaming.demo.page import lanes_of
-from streaming.demo.stage import START_SECONDS_MAX, Stage, cause, told
+from streaming.demo.stage import START_SECONDS_MAX, Stage, announce, cause
 from streaming.graph.overlaps import draw_overlaps
 
 SHOWN = 9
@@ -46,7 +46,7 @@ class Demo(Stage):
 
     def prepare(self) -> None:
         """The scene, and the two airlines with most airports in common, which are shown."""
-        told("reading the flights of 2013 …")
+        announce("reading the flights of 2013 …")
         self.scene = airports.scene(flights.load(self.count), self.per_second, self.seed)
         members = [set(group) for group in self.scene.groups.values()]
         everyone = sorted(set().union(*members))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from streaming.arrow.totals import Totals
-from streaming.demo.stage import Stage, cause, told
+from streaming.demo.stage import Stage, announce, cause
 
 REFUND_EVERY = 5
 TO = {
@@ -67,9 +67,9 @@ commands = "{topic}.commands"
         good = super().run()
         refunds = sum(order["refund"] for order in self.got.values())
         if self.early:
-            told(f"refunds before their payment: {len(self.early)}, first {self.early[0]}")
+            announce(f"refunds before their payment: {len(self.early)}, first {self.early[0]}")
         else:
-            told(f"{refunds:,} refunds were read, each after its payment where both arrived")
+            announce(f"{refunds:,} refunds were read, each after its payment where both arrived")
         return good and not self.early
 
     def _order(self) -> None:

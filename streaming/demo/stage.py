@@ -103,11 +103,11 @@ class Stage(ABC):
                 or ""
             )
             if not self.bootstrap:
-                told("starting a Kafka broker on this machine …")
+                announce("starting a Kafka broker on this machine …")
                 broker = stack.enter_context(EmbeddedBroker(self.folder / "kafka"))
                 self.bootstrap = broker.bootstrap
             config = self._write_config()
-            told("starting the service (Spark needs some seconds) …")
+            announce("starting the service (Spark needs some seconds) …")
             log = self.folder / "service.log"
             running = service_process(config, log, **{RECORDING: "no"})
             service = stack.enter_context(running)
@@ -232,7 +232,7 @@ class Stage(ABC):
                     live.update(self.picture(totals, batch))
                 elif time.monotonic() - said > 5:
                     said = time.monotonic()
-                    told(
+                    announce(
                         f"{self.sent():,} sent, {totals.seen:,} in, {totals.delivered:,} "
                         f"delivered, {totals.held:,} held"
                     )
@@ -245,7 +245,7 @@ class Stage(ABC):
     def _judge(self, config: Path) -> bool:
         from streaming.verify.report import report_on  # noqa: PLC0415
 
-        told("judging the order from the topics alone …")
+        announce("judging the order from the topics alone …")
         return report_on(config, causes=CAUSE)
 
     def _write_page(self, config: Path) -> None:
@@ -261,7 +261,7 @@ class Stage(ABC):
         }
         title = f"sequencer demo: {self.watched}"
         write(path, title, counts, self.course, self.drawn(load_config(config)))
-        told(f"pictures of this run: {path}")
+        announce(f"pictures of this run: {path}")
 
     def _log_end(self) -> str:
         lines = (self.folder / "service.log").read_text(errors="replace").splitlines()
@@ -277,6 +277,6 @@ def cause(read: Any) -> tuple[str, bytes]:
     return CAUSE, f"{read.topic()}/{read.partition()}@{read.offset()}".encode()
 
 
-def told(text: str) -> None:
+def announce(text: str) -> None:
     """A line for people."""
     print(text, file=sys.stderr, flush=True)

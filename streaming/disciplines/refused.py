@@ -127,7 +127,7 @@ class Refused:
             return rejects
         rows = plain_values(rejects)
         values = flat(rows["value"]).to_pylist()
-        told = [
+        details = [
             "; ".join(filter(None, [detail, *_left_out(times, value, why)])) or None
             for detail, (times, why), value in zip(
                 flat(rows["reject-detail"]).to_pylist(), places, values, strict=True
@@ -144,7 +144,7 @@ class Refused:
         columns_left["timestamp"] = [
             now_ms if each is None else each for each in columns_left["timestamp"]
         ]
-        for name, column in {**columns_left, "reject-detail": told}.items():
+        for name, column in {**columns_left, "reject-detail": details}.items():
             field = rows.schema.get_field_index(name)
             rows = rows.set_column(field, name, pa.array(column, rows.schema.field(field).type))
         return rows

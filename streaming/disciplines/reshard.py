@@ -15,19 +15,19 @@ from streaming.disciplines.plan import Plan
 from streaming.disciplines.state_keys import shard_keys
 from streaming.disciplines.state_row import StateRow
 
-Row = tuple[int, StateRow]
+ShardRow = tuple[int, StateRow]
 """The key of a shard, and its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resharded:
-    """``rows`` of state, and who waits in each shard as it would have told (`arrow.totals`)."""
+    """``rows`` of state, and what waits in each shard as it would report it (`arrow.totals`)."""
 
-    rows: list[Row]
+    rows: list[ShardRow]
     waiting: dict[int, str]
 
 
-Reshard = Callable[[Any, Any, Sequence[Row]], Resharded]
+Reshard = Callable[[Any, Any, Sequence[ShardRow]], Resharded]
 """From the plan before, the plan after, and all rows. ValueError where it cannot be."""
 
 
@@ -40,7 +40,7 @@ def counts_of(parts: Iterable[Totals]) -> Totals:
     return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0, oldest_ms=None)
 
 
-def rekeyed(before: Plan, after: Plan, rows: Sequence[Row]) -> Resharded:
+def rekeyed(before: Plan, after: Plan, rows: Sequence[ShardRow]) -> Resharded:
     """The same shards under other keys; ValueError where there would be more or fewer of them.
 
     For shards that send each other messages: what is on its way is for a shard by its number.

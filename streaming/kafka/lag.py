@@ -10,7 +10,7 @@ from typing import Any
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
-from streaming.kafka.reading import Place, Record, TopicReader
+from streaming.kafka.reading import Record, TopicPartition, TopicReader
 
 UNREADABLE = "The lag could not be read"
 
@@ -60,7 +60,7 @@ class LagReader:
 
         Raises KafkaUnavailable where Kafka does not answer.
         """
-        behind: dict[Place, int] = {}
+        behind: dict[TopicPartition, int] = {}
         records = 0
         for place, end in self._reader.ends(self._places).items():
             offset = read.get(place[0], {}).get(str(place[1]), 0)
@@ -69,15 +69,15 @@ class LagReader:
                 records += end - offset
         return Lag(records, self._seconds(behind) if behind else 0.0)
 
-    def _seconds(self, behind: Mapping[Place, int]) -> float:
+    def _seconds(self, behind: Mapping[TopicPartition, int]) -> float:
         first = self._first_ms(behind)
         newest = self._newest_ms(first)
         return max((newest[place] - first[place] for place in first), default=0) / 1000
 
-    def _first_ms(self, behind: Mapping[Place, int]) -> dict[Place, int]:
+    def _first_ms(self, behind: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The timestamp of the first record from these offsets on, in each partition."""
         self._reader.assign(behind)
-        first_ms: dict[Place, int] = {}
+        first_ms: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + FIRST_SECONDS_MAX
         try:
             while len(first_ms) < len(behind) and time.monotonic() < deadline:
@@ -90,7 +90,7 @@ class LagReader:
             self._reader.assign({})
         return first_ms
 
-    def _newest_ms(self, wanted: Mapping[Place, Any]) -> dict[Place, int]:
+    def _newest_ms(self, wanted: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 

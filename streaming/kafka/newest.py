@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from streaming.config import Config
 from streaming.kafka import topics
-from streaming.kafka.reading import ENDS, End, Place, Record, TopicReader
+from streaming.kafka.reading import ENDS, End, Record, TopicPartition, TopicReader
 
 Found = Record
 """A record, where it is the find of a search."""
@@ -34,7 +34,7 @@ class Search:
     """
 
     records: list[Record] = field(default_factory=list)
-    looked: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    looked: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     is_whole: bool = True
 
     @property
@@ -64,7 +64,7 @@ def search(
     with TopicReader(config, "console", settings=FETCH) as reader:
         bounds = {place: reader.bounds(place, SECONDS_MAX) for place in places}
         result = Search(looked={place: (end, end) for place, (_, end) in bounds.items()})
-        found: dict[Place, list[Record]] = {place: [] for place in places}
+        found: dict[TopicPartition, list[Record]] = {place: [] for place in places}
         step = STEP
         while True:
             began = time.monotonic()
@@ -78,7 +78,7 @@ def search(
             if not parts or began > deadline:
                 result.is_whole = not parts
                 break
-            older: dict[Place, list[Record]] = {place: [] for place in parts}
+            older: dict[TopicPartition, list[Record]] = {place: [] for place in parts}
             for record in _between(reader, parts):
                 if wanted(record):
                     older[record.home].append(record)
@@ -100,7 +100,7 @@ def at_place(config: Config, topic: str, partition: int, offset: int) -> Record 
         return next(_between(reader, {(topic, partition): (offset, offset + 1)}), None)
 
 
-def _between(reader: TopicReader, parts: dict[Place, tuple[int, int]]) -> Iterator[Record]:
+def _between(reader: TopicReader, parts: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
     """Yield the committed records of partitions between two offsets of each."""
     left = set(parts)
     reader.assign({place: begin for place, (begin, _) in parts.items()})

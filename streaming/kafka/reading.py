@@ -17,7 +17,7 @@ from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 BEGINNING = -2
@@ -40,7 +40,7 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...]
 
     @property
-    def home(self) -> Place:
+    def home(self) -> TopicPartition:
         """Topic and partition."""
         return self.topic, self.partition
 
@@ -63,7 +63,7 @@ class Record:
 class End:
     """A partition has no more records for now."""
 
-    home: Place
+    home: TopicPartition
 
 
 class TopicReader:
@@ -97,7 +97,7 @@ class TopicReader:
         """Let go of the connections."""
         self._consumer.close()
 
-    def assign(self, starts: Mapping[Place, int]) -> None:
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets on, in place of those before."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415  (a quick --help)
 
@@ -129,7 +129,7 @@ class TopicReader:
         message = self._consumer.poll(limit_s)
         return [] if message is None else [message]
 
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ class TopicReader:
                 place: topics.end_of(self._consumer, TopicPartition(*place)) for place in places
             }
 
-    def bounds(self, place: Place, limit_s: float) -> tuple[int, int]:
+    def bounds(self, place: TopicPartition, limit_s: float) -> tuple[int, int]:
         """Return the first offset of a partition, and the one behind its last."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
@@ -148,7 +148,7 @@ class TopicReader:
             )
             return first, end
 
-    def since(self, places: Iterable[Place], ms: int) -> dict[Place, int]:
+    def since(self, places: Iterable[TopicPartition], ms: int) -> dict[TopicPartition, int]:
         """Return the offset of each partition's first record of this time (ms) or later."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
@@ -157,7 +157,7 @@ class TopicReader:
             found = self._consumer.offsets_for_times(asked, topics.SECONDS_MAX)
         return {(each.topic, each.partition): each.offset for each in found}
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, places: Iterable[TopicPartition]) -> None:
         """Take no more of these partitions until they are resumed."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ class TopicReader:
             with self._errors():
                 self._consumer.pause(chosen)
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, places: Iterable[TopicPartition]) -> None:
         """Go on with paused partitions."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ QUIET_SECONDS_MAX = 30
 QUEUED_MAX = 20_000
 POLLED = 2_000
 
-Row = dict[str, Any]
+InputRow = dict[str, Any]
 """A record with the columns of `streaming.arrow.schemas.RECORD`."""
 
 
@@ -32,11 +32,11 @@ class Recorded:
         self.config = config
         self.inputs = inputs
         self._clocks: dict[tuple[str, int], int] = {}
-        self._queues: dict[tuple[str, int], deque[tuple[int, Row]]] = {}
+        self._queues: dict[tuple[str, int], deque[tuple[int, InputRow]]] = {}
         self._open: set[tuple[str, int]] = set()
         self._paused: set[tuple[str, int]] = set()
 
-    def __iter__(self) -> Iterator[tuple[int, Row]]:
+    def __iter__(self) -> Iterator[tuple[int, InputRow]]:
         """(clock, record), clocks rising; KafkaUnavailable where Kafka stops answering."""
         start = {**ENDS, "auto.offset.reset": "earliest"}
         failure = "The input could not be read"
@@ -79,7 +79,7 @@ class Recorded:
         }
         self._queues[place].append((clock, row))
 
-    def _ready(self) -> Iterator[tuple[int, Row]]:
+    def _ready(self) -> Iterator[tuple[int, InputRow]]:
         """Records that none can come before any more: all partitions that go on have some."""
         heap = [(queue[0][0], place) for place, queue in self._queues.items() if queue]
         heapq.heapify(heap)

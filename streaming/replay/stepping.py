@@ -38,7 +38,7 @@ from streaming.disciplines.plan import BatchContext
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics
 from streaming.kafka.registry import Registry
-from streaming.replay.recorded import Recorded, Row
+from streaming.replay.recorded import InputRow, Recorded
 from streaming.service.checkpoint import Identity
 from streaming.service.planning import make_plan
 from streaming.service.schemas import AskedSchemas
@@ -66,7 +66,9 @@ class Replay:
         """What was done so far."""
         return self.core.totals
 
-    def take(self, rows: Sequence[Row], now_ms: int, asked: AskedSchemas | None = None) -> None:
+    def take(
+        self, rows: Sequence[InputRow], now_ms: int, asked: AskedSchemas | None = None
+    ) -> None:
         """Take what came until ``now_ms``; timers that were due before fire first.
 
         ``asked``: schemas, where values cannot be read without.
@@ -227,7 +229,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def _packs(rows: Sequence[Row], plan: ChannelPlan, schemas: Schemas = NO_SCHEMAS) -> list[bytes]:
+def _packs(
+    rows: Sequence[InputRow], plan: ChannelPlan, schemas: Schemas = NO_SCHEMAS
+) -> list[bytes]:
     """The rows as the ingress would pack them for the one shard."""
     if not rows:
         return []

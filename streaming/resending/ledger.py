@@ -69,18 +69,18 @@ def read(config: Config, topic: str) -> Ledger:
         if found is None or each.value is None:
             continue
         origin = (found[1], int(found[2]), int(found[3]))
-        told = json.loads(each.value)
-        ledger.note(origin, (told["topic"], told["partition"], told["offset"]))
+        coordinates = json.loads(each.value)
+        ledger.note(origin, (coordinates["topic"], coordinates["partition"], coordinates["offset"]))
     return ledger
 
 
 def record(origin: Place, reason: str, now: Place) -> dict[str, bytes]:
     """The ledger's record of a reject that was sent, as confluent-kafka takes it."""
     topic, partition, offset = origin
-    told = dict(zip(("topic", "partition", "offset"), now, strict=True))
+    coordinates = dict(zip(("topic", "partition", "offset"), now, strict=True))
     return {
         "key": f"{topic}/{partition}@{offset}".encode(),
-        "value": json.dumps({"reason": reason, **told}).encode(),
+        "value": json.dumps({"reason": reason, **coordinates}).encode(),
     }
 
 

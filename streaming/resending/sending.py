@@ -3,9 +3,9 @@
 1. `init_transactions` under one id for all who send back the rejects of one topic: whoever had it
 is fenced, and what it left open is aborted. 2. The ledger is read: since step 1 nobody else adds to
 it. 3. Rejects that are chosen and not in the ledger are sent, some at a time in a transaction; 4.
-when Kafka has told where they stand, the ledger's records of them follow in the same transaction,
-and it is committed. A crash between any two leaves rejects either sent and noted, or neither;
-whoever runs it again goes on with the rest.
+when Kafka has acknowledged them with their offsets, the ledger's records of them follow in the same
+transaction, and it is committed. A crash between any two leaves rejects either sent and noted, or
+neither; whoever runs it again goes on with the rest.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ class Resending:
         crash_point("resend-committed")
 
     def _note(self, book: str, reject: Reject, now: Place, noted: Report) -> None:
-        told = ledger.record(reject.origin, reject.reason, now)
-        self._producer.produce(book, **told, on_delivery=noted)
+        entry = ledger.record(reject.origin, reject.reason, now)
+        self._producer.produce(book, **entry, on_delivery=noted)
         self._ledger.note(reject.origin, now)
 
     def _flush(self, failed: list[tuple[Any, str]]) -> None:

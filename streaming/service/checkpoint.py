@@ -285,7 +285,7 @@ class Checkpoint(SparkFiles):
         self._write(STATUS, status)
 
     def waiting(self) -> dict[int, str]:
-        """What each shard told last of who waits (`arrow.totals`)."""
+        """What each shard reported last of what waits (`arrow.totals`)."""
         return {int(shard): text for shard, text in (self._read(WAITING) or {}).items()}
 
     def write_waiting(self, waiting: dict[int, str]) -> None:

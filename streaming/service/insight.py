@@ -10,7 +10,7 @@ from streaming.config import Config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import Described
 from streaming.disciplines.plan import Plan
-from streaming.disciplines.reshard import Row
+from streaming.disciplines.reshard import ShardRow
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import JobFailed, StorageUnavailable
 from streaming.service.checkpoint import Checkpoint
@@ -74,12 +74,12 @@ def _read(
     raise StorageUnavailable(missing.message, "Nothing was changed.", missing.remedy) from missing
 
 
-def shard_states(session: SparkSession, location: str) -> list[Row]:
+def shard_states(session: SparkSession, location: str) -> list[ShardRow]:
     """Return the states of a pipeline's shards, each with the shard's key."""
     return [(key, StateRow(*state)) for key, *state in state_rows(session, location)]
 
 
-def described(config: Config, name: str, plan: Plan, rows: Iterable[Row]) -> Described:
+def described(config: Config, name: str, plan: Plan, rows: Iterable[ShardRow]) -> Described:
     """What rows of state say under a plan; sorted by name."""
     discipline = DISCIPLINES[config.pipelines[name].discipline]
     read = discipline.describe(plan)

@@ -45,7 +45,7 @@ class TransitCleaner:
         self._deleted: dict[int, int] = {}
 
     def __call__(self, last: Any) -> None:
-        """Delete what a progress report shows to be behind; a refusal is told once."""
+        """Delete what a progress report shows to be behind; a refusal is logged once."""
         if self.topic is None or self._refused:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})
@@ -56,7 +56,7 @@ class TransitCleaner:
             topics.delete_before(self.config, self.topic, wanted)
         except KafkaUnavailable as error:
             self.say(f"{self.name}: {error}", event="refused", level="warning", pipeline=self.name)
-            self._refused = True  # told once; the next start tries again
+            self._refused = True  # logged once; the next start tries again
         self._deleted = wanted
 
 

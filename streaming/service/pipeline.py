@@ -290,9 +290,9 @@ class Pipeline:
         if progress.batch < 0 or (counts == self._reported and not last):
             return
         self._reported = counts
-        told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        summary = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         self.say(
-            f"{self.name}: {told}; batch {progress.batch} took {progress.batch_ms} ms",
+            f"{self.name}: {summary}; batch {progress.batch} took {progress.batch_ms} ms",
             event="report",
             pipeline=self.name,
             **counts,

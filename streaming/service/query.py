@@ -46,8 +46,8 @@ REFUSED_TIMES_MAX = 3
 class Progress:
     """What the driver knows of a pipeline: counts by shard, last batch written by partition.
 
-    ``waiting``: what each shard told last of who waits; ``waiting_changed``: whether one told
-    anything in the last batch. ``written``: what the sinks did since the service began.
+    ``waiting``: what each shard reported last of what waits; ``waiting_changed``: whether one did
+    in the last batch. ``written``: what the sinks did since the service began.
     ``copies``: deliveries for each record, in the last batches. ``last_records``, ``last_seconds``:
     of the last batch that had any records; 0 before that. ``transit_ms``: the least record
     time of what shards have sent each other and not taken yet, None where there is nothing such; 0
@@ -177,7 +177,7 @@ class Carrier:
             self.checkpoint.sync_state()
         except StopRequested:
             raise
-        except Exception as failure:  # noqa: BLE001  (kept, and told apart by the service)
+        except Exception as failure:  # noqa: BLE001  (kept, and distinguished by the service)
             self.failure = failure
         if self.failure is not None:
             raise BatchFailed(batch)
@@ -192,18 +192,18 @@ class Carrier:
         progress.waiting_changed = False
         for report in self._run(frame, context):
             for shard, totals in report.totals:
-                told = Totals.from_json(totals)
-                news.append(told)
-                answers += told.answers
-                progress.shards[shard] = told.without_news()
+                found = Totals.from_json(totals)
+                news.append(found)
+                answers += found.answers
+                progress.shards[shard] = found.without_news()
                 progress.timers[shard] = news[-1].due_ms
-                if told.waiting is not None:
-                    progress.waiting[shard] = told.waiting
+                if found.waiting is not None:
+                    progress.waiting[shard] = found.waiting
                     progress.waiting_changed = True
             if report.wrote:
                 progress.wrote[report.partition] = batch
             progress.written += report.written
-            answers += report.answers
+            answers += found.answers
         answers += self._answer(news, context)
         say_commands(self.plan.pipeline, answers)
         progress.note_transit(news)
@@ -287,7 +287,7 @@ class Carrier:
         It writes as one more state partition would, after the others: a repeated batch has the same
         parts, and its progress says whether the answers are there.
         """
-        parts = [part for told in news for part in told.parts]
+        parts = [part for each in news for part in each.parts]
         if not parts:
             return []
         answers = output.together(parts)
@@ -296,7 +296,7 @@ class Carrier:
             "shard": 0,
             "topic": self.plan.events,
             "rows": to_ipc(output.events(answers)),
-            "wrote_before": any(told.shared > len(told.parts) for told in news),
+            "wrote_before": any(each.shared > len(each.parts) for each in news),
         }
         sink = Sink(self.plan)
         try:

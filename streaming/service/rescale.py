@@ -197,8 +197,8 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
 
 def _plan(config: Config, name: str, identity: Identity, root: str = "") -> Plan:
     """Of the pipeline with this identity, in the checkpoint that it has or another."""
-    told = {"shards": identity.shards, "checkpoint": root or config.service.checkpoint}
-    service = config.service.model_copy(update=told)
+    changed = {"shards": identity.shards, "checkpoint": root or config.service.checkpoint}
+    service = config.service.model_copy(update=changed)
     return make_plan(replace(config, service=service), name, identity, {})
 
 
@@ -227,8 +227,10 @@ def _write(
     try:
         query.awaitTermination()
     except Exception as error:
-        told = as_sequencer_error(str(error))
-        raise JobFailed(f"State was not written: {told.message}", UNCHANGED, told.remedy) from error
+        reason = as_sequencer_error(str(error))
+        raise JobFailed(
+            f"State was not written: {reason.message}", UNCHANGED, reason.remedy
+        ) from error
 
 
 def _require_same(before: list[dict[str, Any]], after: list[dict[str, Any]], name: str) -> None:

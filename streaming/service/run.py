@@ -50,7 +50,7 @@ OF_ONE_PIPELINE = (InputDamaged, InputLost)
 
 
 class Service:
-    """Runs pipelines until told to stop, or (``once``) until their input is worked through.
+    """Runs pipelines until asked to stop, or (``once``) until their input is worked through.
 
     ``jvm`` has been started for it. ``stopping``: who listens for signals.
     """
@@ -118,7 +118,7 @@ class Service:
                     self.jvm.worked()
 
     def _fit(self, session: SparkSession, cluster: Cluster) -> None:
-        """Wait for executors and check them, or until told to stop."""
+        """Wait for executors and check them, or until asked to stop."""
         if cluster.wait_for_cores(self.stopping):
             preflight.require_fit(session, self.config, self.names, cluster, self.stopping)
 
@@ -206,7 +206,7 @@ class Service:
     def _with_kafka(self, action: Callable[[], object], name: str = "") -> bool:
         """Do something that asks Kafka, again as long as it is away; whether it was done.
 
-        It is not where the service is told to stop meanwhile. ``name``: of the pipeline.
+        It is not where the service is asked to stop meanwhile. ``name``: of the pipeline.
         """
         failures = 0
         while self._wait_for_kafka():
@@ -224,19 +224,19 @@ class Service:
         return False
 
     def _wait_for_kafka(self) -> bool:
-        """Wait until Kafka answers; False when told to stop meanwhile."""
-        told = False
+        """Wait until Kafka answers; False when asked to stop meanwhile."""
+        is_announced = False
         while not self.stopping.is_set():
             self.health.beat()
             try:
                 connection.wait_for_kafka(self.config, limit_s=3, announce=False)
             except KafkaUnavailable as error:
-                if not told:
+                if not is_announced:
                     say(f"{error.message} Waiting for it.", event="kafka-away", level="warning")
-                told = True
-                self.stopping.wait(POLL_SECONDS)  # who is refused is told so at once
+                is_announced = True
+                self.stopping.wait(POLL_SECONDS)  # a refusal is reported at once
             else:
-                if told:
+                if is_announced:
                     say("Kafka is back.", event="kafka-back")
                 return True
         return False

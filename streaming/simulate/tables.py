@@ -62,12 +62,12 @@ def _number(field: str, digits: int = 0) -> Callable[[Any], str]:
 
 
 def _spread(field: str, digits: int = 1) -> Callable[[Any], str]:
-    def told(result: Any) -> str:
+    def shown(result: Any) -> str:
         measured = getattr(result, field)
         low, high = (f"{value:.{digits}f}" for value in (measured.p10, measured.p90))
         return f"{measured.mean:.{digits}f} ({low} to {high})"
 
-    return told
+    return shown
 
 
 def _both(mean: str, most: str) -> Callable[[Any], str]:
@@ -82,7 +82,7 @@ def _pair(field: str, digits: int) -> Callable[[Any], str]:
 
 
 def _paper_most(result: Any) -> str:
-    return {8: "2.5", 64: "5"}.get(result.groups, "not told")
+    return {8: "2.5", 64: "5"}.get(result.groups, "not given")
 
 
 def _paper_nodes(result: Any) -> str:

@@ -23,10 +23,10 @@ from kafka.errors import KafkaTimeoutError, for_code
 
 from streaming.disciplines.refused import Refusal
 from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, sorted_out
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, TopicPartition
 from streaming.wire.leaders import PartitionRequests
 from streaming.wire.produce import produce, results
-from streaming.wire.record_batch import Batch, next_sequence
+from streaming.wire.record_batch import RecordBatch, next_sequence
 from streaming.wire.splitting import halves, unfinished
 
 REQUEST_BYTES_MAX = 8 * 2**20
@@ -46,14 +46,14 @@ class Outbox(PartitionRequests):
 
     producer: tuple[int, int]
     transactional_id: str | None
-    sequences: dict[Place, int] = field(default_factory=dict)
-    waiting: dict[Place, deque[bytes]] = field(default_factory=dict)
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    waiting: dict[TopicPartition, deque[bytes]] = field(default_factory=dict)
     waiting_bytes: int = 0
     refusals: list[Refusal] = field(default_factory=list)
-    stopped: set[Place] = field(default_factory=set)
+    stopped: set[TopicPartition] = field(default_factory=set)
     too_large: dict[str, int] = field(default_factory=dict)
 
-    def put(self, topic: str, batch: Batch) -> None:
+    def put(self, topic: str, batch: RecordBatch) -> None:
         """Take a batch to be sent behind those before it (with :meth:`poll`)."""
         place = (topic, batch.partition)
         if place in self.stopped:
@@ -88,12 +88,12 @@ class Outbox(PartitionRequests):
             elif time.monotonic() > deadline:
                 raise self.last_error or KafkaTimeoutError("no batch was acknowledged")
 
-    def _wanted(self) -> Iterable[Place]:
+    def _wanted(self) -> Iterable[TopicPartition]:
         return [place for place, batches in self.waiting.items() if batches]
 
-    def _request(self, node: int, places: list[Place]) -> None:
+    def _request(self, node: int, places: list[TopicPartition]) -> None:
         size = 0
-        sent: dict[Place, bytes] = {}
+        sent: dict[TopicPartition, bytes] = {}
         for place in places:
             data = self.waiting[place][0]
             if sent and size + len(data) > REQUEST_BYTES_MAX:
@@ -104,7 +104,7 @@ class Outbox(PartitionRequests):
         request = produce(sent, self.transactional_id, seconds)
         self._ask(request, node, list(sent), partial(self._answered, sent))
 
-    def _answered(self, sent: Mapping[Place, bytes], answer: Any) -> None:
+    def _answered(self, sent: Mapping[TopicPartition, bytes], answer: Any) -> None:
         for place, each in results(answer):
             if each.error_code in WRITTEN:
                 if self._is_first(place, sent[place]):
@@ -116,12 +116,12 @@ class Outbox(PartitionRequests):
                 said = f"{place[0]} {each.error_message or ''}"
                 self._refused(place[0], for_code(each.error_code)(said))
 
-    def _is_first(self, place: Place, data: bytes) -> bool:
+    def _is_first(self, place: TopicPartition, data: bytes) -> bool:
         """Whether this very batch is still to be written; what was given up since is not."""
         queue = self.waiting.get(place)
         return queue is not None and len(queue) > 0 and queue[0] is data
 
-    def _sort_out(self, place: Place, answer: Any) -> None:
+    def _sort_out(self, place: TopicPartition, answer: Any) -> None:
         """Send what is left of a batch without the records that are refused."""
         topic, partition = place
         queue = self.waiting.pop(place)

@@ -33,9 +33,9 @@ from streaming.wire.brokers import (
     LOOK_AGAIN_SECONDS,
     SECONDS_MAX,
     TRANSACTION,
-    Place,
+    TopicPartition,
 )
-from streaming.wire.record_batch import Batch, batches
+from streaming.wire.record_batch import RecordBatch, batches
 from streaming.wire.transactions import Question, Session
 
 ABORT_SECONDS_MAX = 3.0
@@ -73,7 +73,7 @@ class BatchProducer:
         self.transactional = transactional_id is not None
         self.producer = (-1, -1)
         self.outbox: Outbox
-        self.added: set[Place] = set()
+        self.added: set[TopicPartition] = set()
         self.began = 0.0
         self.unanswered = 0
 
@@ -116,7 +116,7 @@ class BatchProducer:
         encoded = batches(table, partitions, added, now_ms)
         self.put(topic, (batch.compressed(self.settings.compression) for batch in encoded))
 
-    def put(self, topic: str, encoded: Iterable[Batch]) -> None:
+    def put(self, topic: str, encoded: Iterable[RecordBatch]) -> None:
         """Send batches to a topic. Waits where many are on their way."""
         for batch in encoded:
             self.outbox.put(topic, batch)
@@ -196,7 +196,7 @@ class BatchProducer:
             self._add(new)
         self.outbox.poll()
 
-    def _add(self, places: set[Place]) -> None:
+    def _add(self, places: set[TopicPartition]) -> None:
         if not self.added:
             self.began = time.monotonic()
         self._ask(transactions.add_partitions(self._session, places))

@@ -21,7 +21,7 @@ from kafka.errors import (
 )
 
 from streaming.disciplines.refused import Refusal
-from streaming.wire.record_batch import Batch
+from streaming.wire.record_batch import RecordBatch
 from streaming.wire.splitting import halves, records_in, taken
 
 TOO_LARGE, REFUSED = "too-large", "refused"
@@ -46,8 +46,8 @@ class RecordsRefused(Exception):  # noqa: N818  (no fault of ours: what is to be
 
 
 def sorted_out(
-    topic: str, batch: Batch, partition: Any, *, in_order: bool
-) -> tuple[list[Refusal], list[Batch]]:
+    topic: str, batch: RecordBatch, partition: Any, *, in_order: bool
+) -> tuple[list[Refusal], list[RecordBatch]]:
     """Return the records of a refused batch that are known to be refused, and what to send again.
 
     ``partition``: what the broker answered about it. ``in_order``: nothing may be written behind a

@@ -42,7 +42,7 @@ from streaming.spark.stream_end import until_end
 SUMMARY = "report string"
 """A `Report` as text: one row of each partition in which a shard reported."""
 
-Row = dict[str, Any]
+OutputRow = dict[str, Any]
 """A row of `streaming.arrow.output.OUTPUT`."""
 
 
@@ -153,15 +153,15 @@ class Sink:
         self,
         context: BatchContext,
         partition: int,
-        first: Row,
-        rows: Iterator[Row],
+        first: OutputRow,
+        rows: Iterator[OutputRow],
         totals: list[tuple[int, str]],
     ) -> Written:
         """Write one partition's part of the batch, unless it is there: a row and those behind it.
 
         What shards tell on the way goes to ``totals``.
         """
-        row: Row | None = first
+        row: OutputRow | None = first
         writer = writer_for(self.plan, partition, context)
         if writer is None:  # an earlier attempt wrote this batch
             while row is not None:
@@ -184,7 +184,7 @@ class Sink:
         return Written(transactions=parts.transactions, latency_ms=parts.latency_ms)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
+def _rows(batch: pa.RecordBatch) -> Iterator[OutputRow]:
     """The rows, each with its table's bytes as they lie in the batch."""
     for at in range(batch.num_rows):
         row = batch.slice(at, 1)
@@ -194,7 +194,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
         }
 
 
-def _whole_shards(rows: Iterable[Row]) -> Iterator[Row]:
+def _whole_shards(rows: Iterable[OutputRow]) -> Iterator[OutputRow]:
     """Yield the rows; raise SequencerError where a shard's last one, with its totals, is missing.
 
     `until_end` says so, too; this does not rely on what Spark, Arrow and the worker do.
@@ -213,7 +213,7 @@ def _whole_shards(rows: Iterable[Row]) -> Iterator[Row]:
         )
 
 
-def _next_output(rows: Iterator[Row], totals: list[tuple[int, str]]) -> Row | None:
+def _next_output(rows: Iterator[OutputRow], totals: list[tuple[int, str]]) -> OutputRow | None:
     """The next row with records, None where there is none; notes what shards tell on the way."""
     for row in rows:
         if row["totals"]:

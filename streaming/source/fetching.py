@@ -22,7 +22,7 @@ from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, for_code
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss, lost
 from streaming.source.ranges import Range
 from streaming.wire.bounds import EARLIEST, BoundsReader, epoch_ends
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Place
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, TopicPartition
 from streaming.wire.fetch import Part, aborted, fetch, results
 from streaming.wire.fetched import Fetched, fetched
 from streaming.wire.leaders import PartitionRequests
@@ -42,12 +42,12 @@ class Fetching(PartitionRequests):
     """
 
     ranges: Iterable[Range]
-    offset_bytes: dict[Place, float] = field(default_factory=dict)
+    offset_bytes: dict[TopicPartition, float] = field(default_factory=dict)
     repeated: bool = False
-    left: dict[Place, Range] = field(init=False)
+    left: dict[TopicPartition, Range] = field(init=False)
     answers: deque[tuple[Range, Any]] = field(default_factory=deque)
     came: deque[Fetched] = field(default_factory=deque)
-    doubtful: set[Place] = field(default_factory=set)
+    doubtful: set[TopicPartition] = field(default_factory=set)
     others_since: float | None = None
     seen: int = -1
 
@@ -137,11 +137,11 @@ class Fetching(PartitionRequests):
         if found := list(losses):
             raise lost(found, repeated=self.repeated)
 
-    def _wanted(self) -> Iterable[Place]:
+    def _wanted(self) -> Iterable[TopicPartition]:
         unsure = self.doubtful or self.others_since is not None
         return () if unsure or self.seen != self.brokers.topology.version else self.left
 
-    def _request(self, node: int, places: list[Place]) -> None:
+    def _request(self, node: int, places: list[TopicPartition]) -> None:
         asked = {place: self.left[place] for place in places}
         parts = [
             Part(
@@ -160,7 +160,9 @@ class Fetching(PartitionRequests):
         size = int((wanted.stop - wanted.first) * each * MARGIN)
         return min(max(size, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
 
-    def _answered(self, asked: Mapping[Place, Range], parts: list[Part], answer: Any) -> None:
+    def _answered(
+        self, asked: Mapping[TopicPartition, Range], parts: list[Part], answer: Any
+    ) -> None:
         if answer.error_code:
             self._failed(for_code(answer.error_code)())
             return

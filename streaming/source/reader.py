@@ -24,7 +24,7 @@ from streaming.source.ranges import Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
 from streaming.source.waiting import Waiting
 from streaming.source.watching import REFRESH_SECONDS, TopicWatch
-from streaming.wire.brokers import Brokers, Place
+from streaming.wire.brokers import Brokers, TopicPartition
 from streaming.wire.fetched import Unreadable, tables
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
 would come to a batch's limit, with the size that was last found, or with this one: a few
 milliseconds, which small batches are spared."""
 
-_offset_bytes: dict[Place, float] = {}
+_offset_bytes: dict[TopicPartition, float] = {}
 """What an offset of each partition took in this worker."""
 
 

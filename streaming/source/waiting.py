@@ -18,7 +18,7 @@ from typing import Any
 from kafka.errors import KafkaError
 
 from streaming.source.positions import Position, logs_in, offsets_in
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Place
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, TopicPartition
 from streaming.wire.fetch import Part, fetch, results
 from streaming.wire.leaders import PartitionRequests
 
@@ -32,7 +32,7 @@ TURN_SECONDS = 0.2
 class Waiting(PartitionRequests):
     """Waits until there may be more than what was read; never says for certain that there is."""
 
-    next: dict[Place, Part] = field(init=False, default_factory=dict)
+    next: dict[TopicPartition, Part] = field(init=False, default_factory=dict)
     is_over: bool = field(init=False, default=False)
 
     def __call__(self, read: Position, seconds: float, ended: threading.Event) -> None:
@@ -69,10 +69,10 @@ class Waiting(PartitionRequests):
             self.brokers.reset()
         ended.wait(max(0.0, min(LOOK_AGAIN_SECONDS, deadline - time.monotonic())))
 
-    def _wanted(self) -> Iterable[Place]:
+    def _wanted(self) -> Iterable[TopicPartition]:
         return self.next
 
-    def _request(self, node: int, places: list[Place]) -> None:
+    def _request(self, node: int, places: list[TopicPartition]) -> None:
         epochs = self.brokers.topology.epochs
         parts = [self.next[place]._replace(epoch=epochs.get(place, -1)) for place in places]
         request = fetch(parts, wait_ms=STAYS_MS, bytes_max=1)

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss
 from streaming.source.positions import Log, Offsets, Position, logs_in, offsets_in, position
 from streaming.wire.bounds import EARLIEST, LATEST, Bound, Bounds, BoundsReader, epoch_ends
-from streaming.wire.brokers import Brokers, Place
+from streaming.wire.brokers import Brokers, TopicPartition
 
 REFRESH_SECONDS = 1.0
 """So often a look asks who leads, and where logs begin."""
@@ -26,7 +26,7 @@ class TopicWatch:
         self._bounds = BoundsReader(brokers, topics)
         self._firsts: Bounds = {}
         self._due = 0.0
-        self._checked: dict[Place, tuple[int, int]] = {}
+        self._checked: dict[TopicPartition, tuple[int, int]] = {}
         """Which offset of a partition was compared with a leader of which epoch."""
 
     def first(self) -> Position:
@@ -84,8 +84,8 @@ class TopicWatch:
         return found
 
     def _cut_back(
-        self, read: dict[Place, int], logs: dict[str, Log], ends: Bounds
-    ) -> dict[Place, int]:
+        self, read: dict[TopicPartition, int], logs: dict[str, Log], ends: Bounds
+    ) -> dict[TopicPartition, int]:
         """Ask leaders that are newer than what was read where that ends with them.
 
         Returned are those where that is before what was read.
@@ -105,7 +105,7 @@ class TopicWatch:
                 self._checked[place] = (read[place], _bound(ends, place).epoch)
         return found
 
-    def _has_all(self, place: Place, offset: int) -> bool:
+    def _has_all(self, place: TopicPartition, offset: int) -> bool:
         """Whether a leader that is newer than what was read said that its log has all of that.
 
         What of it is committed, which is where it ends for readers, it knows a moment later.
@@ -123,7 +123,7 @@ class TopicWatch:
 
 
 def _not_before(
-    ends: Bounds, offsets: Offsets, logs: Mapping[str, Log], lost: Container[Place]
+    ends: Bounds, offsets: Offsets, logs: Mapping[str, Log], lost: Container[TopicPartition]
 ) -> Bounds:
     """Return ends, but where one is before what was read, and not lost, where that ended.
 
@@ -139,5 +139,5 @@ def _not_before(
     return found
 
 
-def _bound(bounds: Bounds, place: Place) -> Bound:
+def _bound(bounds: Bounds, place: TopicPartition) -> Bound:
     return bounds.get(place[0], {}).get(place[1], NOWHERE)

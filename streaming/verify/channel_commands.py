@@ -61,14 +61,14 @@ def own_commands(material: Material, settings: ChannelSettings) -> tuple[list[Ow
     return [*zip(commands, named, channels, strict=True)], replace(material, inputs=rest)
 
 
-Source = tuple[bytes, str, int]
+ChannelInput = tuple[bytes, str, int]
 """A channel's records in one partition of an input."""
 
 
-def _resets(work: Judging, own: list[Own]) -> dict[Source, list[int]]:
+def _resets(work: Judging, own: list[Own]) -> dict[ChannelInput, list[int]]:
     """The offsets of those that forgot a channel, ascending."""
     done = {event["id"] for event in work.material.events if event.get("channels") == 1}
-    resets: defaultdict[Source, list[int]] = defaultdict(list)
+    resets: defaultdict[ChannelInput, list[int]] = defaultdict(list)
     for record, op, channel in own:
         name = ":".join(map(str, (work.settings.pipeline, "command", *record.place)))
         dry = b"dry_run" in (record.value or b"")
@@ -88,7 +88,9 @@ def judge_resets(work: Judging, own: list[Own]) -> None:
     places: defaultdict[int, list[Place]] = defaultdict(list)
     for each in work.material.inputs:
         places[hash(each.content)].append(each.place)
-    born: defaultdict[Source, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    born: defaultdict[ChannelInput, defaultdict[int, set[int]]] = defaultdict(
+        lambda: defaultdict(set)
+    )
     for (channel, incarnation, _), content in work.contents.items():
         if len(places[content]) == 1:
             ((topic, partition, offset),) = places[content]

@@ -19,7 +19,7 @@ from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
 from streaming.verify.nodes import Node, NodeLife, Stamp, names
 
 MISSING, WRONG = "missing-notice", "wrong-notice"
-Place = tuple[int, int]
+StreamPoint = tuple[int, int]
 """Of a peer's stream: an incarnation, and the number of the next delivery there."""
 
 
@@ -32,9 +32,9 @@ class Handles:
     commands: Sequence[Command]
     events: Sequence[Event]
 
-    def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[Place | None, bytes]]]:
+    def releases(self, verdict: Verdict) -> dict[bytes, list[tuple[StreamPoint | None, bytes]]]:
         """Of each peer the places where it released a node's handle; None: not answered yet."""
-        released: dict[bytes, list[tuple[Place | None, bytes]]] = defaultdict(list)
+        released: dict[bytes, list[tuple[StreamPoint | None, bytes]]] = defaultdict(list)
         for command in self.commands:
             if command.op != "release" or not command.done:
                 continue
@@ -136,7 +136,7 @@ class _Notices:
                 self._judge_missing(peer, name, life, last)
 
     def _drop(
-        self, holds: dict[tuple[bytes, int], tuple[NodeLife, Held]], node: bytes, place: Place
+        self, holds: dict[tuple[bytes, int], tuple[NodeLife, Held]], node: bytes, place: StreamPoint
     ) -> None:
         """A peer released a node's handle; one of an earlier incarnation went with that."""
         for name in [

@@ -14,7 +14,7 @@ from kafka.errors import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, Place
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, TopicPartition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 EARLIEST, LATEST = -2, -1
@@ -91,7 +91,7 @@ class BoundsReader:
         if unknown := set(self.topics).difference(name for name, _ in places):
             raise UnknownTopicOrPartitionError(", ".join(sorted(unknown)))
 
-        def partition(place: Place) -> Any:
+        def partition(place: TopicPartition) -> Any:
             return ListPartition(
                 partition_index=place[1],
                 current_leader_epoch=topology.epochs.get(place, -1),
@@ -112,21 +112,21 @@ class BoundsReader:
         ]
 
 
-def epoch_ends(brokers: Brokers, epochs: Mapping[Place, int]) -> dict[Place, int]:
+def epoch_ends(brokers: Brokers, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return where the log ends that was written up to these leader epochs; -1: unknown.
 
     KafkaError as :class:`BoundsReader`.
     """
     topics = sorted({topic for topic, _ in epochs})
 
-    def partition(place: Place) -> Any:
+    def partition(place: TopicPartition) -> Any:
         return EpochPartition(
             partition=place[1],
             current_leader_epoch=brokers.topology.epochs.get(place, -1),
             leader_epoch=epochs[place],
         )
 
-    def ask() -> dict[Place, int]:
+    def ask() -> dict[TopicPartition, int]:
         requests = [
             (
                 node,
@@ -141,12 +141,12 @@ def epoch_ends(brokers: Brokers, epochs: Mapping[Place, int]) -> dict[Place, int
         answers = brokers.manager.run(_answers, brokers, requests, _epoch_place)
         return {place: each.end_offset for place, each in answers}
 
-    found: dict[Place, int] = _again(brokers, topics, ask)
+    found: dict[TopicPartition, int] = _again(brokers, topics, ask)
     return found
 
 
 def _by_leader(
-    brokers: Brokers, places: Iterable[Place], partition: Callable[[Place], Any]
+    brokers: Brokers, places: Iterable[TopicPartition], partition: Callable[[TopicPartition], Any]
 ) -> ByNode:
     by_node: ByNode = {}
     for place in places:
@@ -184,8 +184,8 @@ def _again(
 async def _answers(
     brokers: Brokers,
     requests: list[tuple[int, Any]],
-    place_of: Callable[[Any, Any], Place],
-) -> list[tuple[Place, Any]]:
+    place_of: Callable[[Any, Any], TopicPartition],
+) -> list[tuple[TopicPartition, Any]]:
     """What the leaders say of each partition; the first error is raised."""
     answers = [brokers.send(request, node) for node, request in requests]
     found = []
@@ -199,9 +199,9 @@ async def _answers(
     return found
 
 
-def _listed_place(topic: Any, partition: Any) -> Place:
+def _listed_place(topic: Any, partition: Any) -> TopicPartition:
     return topic.name, partition.partition_index
 
 
-def _epoch_place(topic: Any, partition: Any) -> Place:
+def _epoch_place(topic: Any, partition: Any) -> TopicPartition:
     return topic.topic, partition.partition

@@ -62,7 +62,7 @@ NOT_SENT = (NodeNotReadyError, UnknownBrokerIdError)
 STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
 """Errors of a coordinator that is the right one."""
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and a partition."""
 
 Coordinator = tuple[CoordinatorType, str]

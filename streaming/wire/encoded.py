@@ -17,7 +17,7 @@ from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import ENCODED, has_blocks
 from streaming.wire.blocks import mostly_large, plain_values
-from streaming.wire.record_batch import Batch, batches
+from streaming.wire.record_batch import RecordBatch, batches
 
 RECORD_COLUMNS = ("key", "value", "block", "size", "headers", "timestamp", "partition")
 HEADER = "header:"
@@ -50,11 +50,11 @@ def encoded(
     return pa.Table.from_pydict(columns, schema=ENCODED)
 
 
-def batches_of(table: pa.Table) -> Iterator[Batch]:
+def batches_of(table: pa.Table) -> Iterator[RecordBatch]:
     """The batches in a table of ENCODED."""
     bodies = flat(table["body"])
     for at, row in enumerate(table.select(NUMBERS).to_pylist()):
-        yield Batch(body=bodies[at].as_buffer(), **row)
+        yield RecordBatch(body=bodies[at].as_buffer(), **row)
 
 
 def stamps_of(table: pa.Table) -> NDArray[np.int64]:

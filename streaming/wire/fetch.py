@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kafka.protocol.consumer import FetchRequest
 
 from streaming.wire.bounds import READ_COMMITTED
-from streaming.wire.brokers import Place
+from streaming.wire.brokers import TopicPartition
 from streaming.wire.topology import id_of
 
 BY_NAME, BY_ID = 12, 13
@@ -24,7 +24,7 @@ Partition = Topic.FetchPartition
 class Part(NamedTuple):
     """What is asked of one partition; ``id``: the topic's, "" where it has none."""
 
-    place: Place
+    place: TopicPartition
     id: str
     epoch: int
     offset: int
@@ -65,7 +65,7 @@ def fetch(parts: Iterable[Part], *, wait_ms: int = 0, bytes_max: int = RESPONSE_
     )
 
 
-def results(answer: Any, parts: Iterable[Part]) -> Iterator[tuple[Place, Any]]:
+def results(answer: Any, parts: Iterable[Part]) -> Iterator[tuple[TopicPartition, Any]]:
     """Yield for each partition what the broker gave: `error_code`, `records`, …"""
     names = {id_of(each.id): each.place[0] for each in parts if each.id}
     for topic in answer.responses:

@@ -18,7 +18,7 @@ from typing import Any
 
 from kafka.errors import KafkaError, NodeNotReadyError
 
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers, Place
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers, TopicPartition
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class PartitionRequests(ABC):
     """
 
     brokers: Brokers
-    in_flight: set[Place] = field(init=False, default_factory=set)
+    in_flight: set[TopicPartition] = field(init=False, default_factory=set)
     busy_nodes: set[int] = field(init=False, default_factory=set)
     stale_topics: set[str] = field(init=False, default_factory=set)
     rest_until: float = field(init=False, default=0.0)
@@ -40,11 +40,11 @@ class PartitionRequests(ABC):
     unanswered: int = field(init=False, default=0)
 
     @abstractmethod
-    def _wanted(self) -> Iterable[Place]:
+    def _wanted(self) -> Iterable[TopicPartition]:
         """Return the partitions that something is to be asked of, also those in flight."""
 
     @abstractmethod
-    def _request(self, node: int, places: list[Place]) -> None:
+    def _request(self, node: int, places: list[TopicPartition]) -> None:
         """Ask a broker about some of these partitions, with :meth:`_ask`."""
 
     def poll(self, seconds: float = 0) -> None:
@@ -61,7 +61,7 @@ class PartitionRequests(ABC):
             raise self.failure
 
     def _ask(
-        self, request: Any, node: int, places: list[Place], answered: Callable[[Any], None]
+        self, request: Any, node: int, places: list[TopicPartition], answered: Callable[[Any], None]
     ) -> None:
         """Send a request about these partitions; ``answered`` gets what the broker answers."""
         self.busy_nodes.add(node)
@@ -93,7 +93,7 @@ class PartitionRequests(ABC):
             self._failed(error)
 
     def _send(self) -> None:
-        asked: dict[int, list[Place]] = {}
+        asked: dict[int, list[TopicPartition]] = {}
         for place in self._wanted():
             node = self.brokers.leaders.get(place)
             if node is None:
@@ -104,7 +104,7 @@ class PartitionRequests(ABC):
             self._request(node, places)
 
     def _heard(
-        self, node: int, places: list[Place], answered: Callable[[Any], None], answer: Any
+        self, node: int, places: list[TopicPartition], answered: Callable[[Any], None], answer: Any
     ) -> None:
         self._settle(node, places)
         try:
@@ -112,13 +112,13 @@ class PartitionRequests(ABC):
         except Exception as error:  # noqa: BLE001  (who calls this back logs it, and goes on)
             self.failure = self.failure or error
 
-    def _lost(self, node: int, places: list[Place], error: KafkaError) -> None:
+    def _lost(self, node: int, places: list[TopicPartition], error: KafkaError) -> None:
         """Note that a request has no answer; what became of it is not known."""
         self._settle(node, places)
         self.unanswered += not isinstance(error, NodeNotReadyError)  # which was not sent
         self.stale_topics.update(topic for topic, _ in places)
         self._failed(error)
 
-    def _settle(self, node: int, places: list[Place]) -> None:
+    def _settle(self, node: int, places: list[TopicPartition]) -> None:
         self.busy_nodes.discard(node)
         self.in_flight.difference_update(places)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.producer import ProduceRequest
 
-from streaming.wire.brokers import Place
+from streaming.wire.brokers import TopicPartition
 
 ALL_REPLICAS = -1
 
@@ -15,7 +15,9 @@ Topic = ProduceRequest.TopicProduceData
 Partition = Topic.PartitionProduceData
 
 
-def produce(batches: Mapping[Place, bytes], transactional_id: str | None, seconds: float) -> Any:
+def produce(
+    batches: Mapping[TopicPartition, bytes], transactional_id: str | None, seconds: float
+) -> Any:
     """Return a request for a batch of each partition; the broker has so long to replicate them."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), data in batches.items():
@@ -31,7 +33,7 @@ def produce(batches: Mapping[Place, bytes], transactional_id: str | None, second
     )
 
 
-def results(answer: Any) -> Iterator[tuple[Place, Any]]:
+def results(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
     """Yield for each partition what became of its batch: `error_code`, `record_errors`, …"""
     for topic in answer.responses:
         for each in topic.partition_responses:

@@ -84,7 +84,7 @@ PIECE_MAX = BLOCK_BYTES_MAX // 2
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RecordBatch:
     """Records of one partition, encoded; timestamps in ms."""
 
     partition: int
@@ -99,7 +99,7 @@ class Batch:
         """How many bytes it has when it is finished."""
         return HEAD.size + CHECKED.size + len(self.body)
 
-    def compressed(self, compression: str) -> Batch:
+    def compressed(self, compression: str) -> RecordBatch:
         """The same with its body compressed; one of blocks is compressed already, with lz4."""
         if self.compression == compression:
             return self
@@ -126,7 +126,7 @@ def batches(
     partitions: NDArray[np.int32],
     added: Sequence[tuple[str, pa.Array]],
     now_ms: int,
-) -> Iterator[Batch]:
+) -> Iterator[RecordBatch]:
     """The rows as batches: each partition's in the table's order.
 
     ``table`` has the columns `key`, `value`, `headers` and perhaps `timestamp` (ms, else
@@ -173,7 +173,7 @@ def next_sequence(sequence: int, count: int) -> int:
     return (sequence + count) % SEQUENCES
 
 
-def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[Batch]:
+def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[RecordBatch]:
     """Rows in order of partition, numbered, cut into batches."""
     if (np.diff(partitions) < 0).any():
         order = order_by(partitions)
@@ -196,7 +196,7 @@ def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterat
         if made.block is not None:
             body, compression = pa.py_buffer(lz4_frame([body], whole[at])), "lz4"
         head = (int(partitions[row]), count, int(times[row]), int(latest[at]))
-        yield Batch(*head, body, compression)
+        yield RecordBatch(*head, body, compression)
 
 
 def _first_rows(sizes: Int64s, partitions: NDArray[np.int32]) -> list[int]:

@@ -9,21 +9,21 @@ import pyarrow as pa
 
 from streaming.wire.compression import COMPRESSIONS
 from streaming.wire.decompression import decompressed
-from streaming.wire.record_batch import CHECKED, HEAD, Batch, batches
+from streaming.wire.record_batch import CHECKED, HEAD, RecordBatch, batches
 from streaming.wire.record_columns import NO_OWN_MS, Body, columns
 
 COMPRESSION = 0x07
 
 
-def unfinished(data: bytes, partition: int) -> tuple[Batch, int]:
-    """Return the batch of which `Batch.finished` made these bytes, and its sequence number."""
+def unfinished(data: bytes, partition: int) -> tuple[RecordBatch, int]:
+    """Return the batch that `RecordBatch.finished` made into these bytes, and its number."""
     attributes, last, first_ms, latest_ms, _, _, sequence, _ = CHECKED.unpack_from(data, HEAD.size)
     body = pa.py_buffer(data).slice(HEAD.size + CHECKED.size)
     compression = COMPRESSIONS[attributes & COMPRESSION]
-    return Batch(partition, last + 1, first_ms, latest_ms, body, compression), sequence
+    return RecordBatch(partition, last + 1, first_ms, latest_ms, body, compression), sequence
 
 
-def records_in(batch: Batch) -> pa.Table:
+def records_in(batch: RecordBatch) -> pa.Table:
     """Return the batch's records as rows of `schemas.RECORD`, their offsets counted from 0."""
     data = batch.body.to_pybytes()
     if batch.compression != "none":
@@ -32,7 +32,7 @@ def records_in(batch: Batch) -> pa.Table:
     return columns([Body(data, 0, len(data))], [at])
 
 
-def taken(batch: Batch, records: pa.Table, rows: Iterable[int]) -> Iterator[Batch]:
+def taken(batch: RecordBatch, records: pa.Table, rows: Iterable[int]) -> Iterator[RecordBatch]:
     """Encode some of a batch's records as one again; as several where they are much."""
     part = records.take(pa.array(rows, pa.int64()))
     partitions = np.full(len(part), batch.partition, np.int32)
@@ -40,7 +40,7 @@ def taken(batch: Batch, records: pa.Table, rows: Iterable[int]) -> Iterator[Batc
         yield made.compressed(batch.compression)
 
 
-def halves(batch: Batch) -> list[Batch]:
+def halves(batch: RecordBatch) -> list[RecordBatch]:
     """Split a batch of several records in two, in their order."""
     records = records_in(batch)
     middle = batch.count // 2

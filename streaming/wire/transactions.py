@@ -19,7 +19,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from streaming.wire.brokers import Codes, Place
+from streaming.wire.brokers import Codes, TopicPartition
 
 NOT_ATTEMPTED = 55
 """A partition was not added because of another."""
@@ -51,7 +51,7 @@ def begin_session(transactional_id: str | None, timeout_ms: int) -> Question:
     return Question(request, _code)
 
 
-def add_partitions(session: Session, places: Iterable[Place]) -> Question:
+def add_partitions(session: Session, places: Iterable[TopicPartition]) -> Question:
     """Let the transaction write to these partitions."""
     topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
     partitions: dict[str, list[int]] = {}

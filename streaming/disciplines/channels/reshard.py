@@ -20,11 +20,11 @@ from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import told_waiting
-from streaming.disciplines.reshard import Resharded, Row, counts_of
+from streaming.disciplines.reshard import Resharded, ShardRow, counts_of
 from streaming.disciplines.state_keys import shard_keys, shards_of
 
 
-def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Resharded:
+def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[ShardRow]) -> Resharded:
     """Each channel to its shard by the hash of its name."""
     schema = record_schema(before)
     shards = [decode_shard(state, schema, ShardFiles.of(before, key)) for key, state in rows]
@@ -50,9 +50,9 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[Row]) -> Res
             channels=len(state),
         )
         found.append((keys[number], encode_shard(Shard(state, held, counts))))
-        told = told_waiting(ShardState.empty(), state)
-        if told is not None:
-            waiting[keys[number]] = told
+        report = told_waiting(ShardState.empty(), state)
+        if report is not None:
+            waiting[keys[number]] = report
     return Resharded(found, waiting)
 
 

@@ -298,7 +298,7 @@ def _window_max(labels: Any) -> int:
 def _check_window(window: int | None, limit: int, *at: str | int) -> None:
     if window is not None and window > limit:
         raise fault(
-            f"{window} is too wide for these labels: ahead and past could not be told apart, or "
+            f"{window} is too wide for these labels: ahead and past could not be distinguished, or "
             f"labels not be found; write {limit} or less, or use a longer sequence",
             *at,
         )

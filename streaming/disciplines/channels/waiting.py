@@ -42,7 +42,7 @@ def whole_waiting(state: ShardState, most: int | None = None) -> str:
 def describe_waiting(
     texts: Iterable[str], rules: Rules, most: int | None = None
 ) -> list[dict[str, Any]]:
-    """What shards told, in one list, longest first (``most`` of them); ``since`` in RFC 3339.
+    """What shards reported, in one list, longest first (``most`` of them); ``since`` in RFC 3339.
 
     ``next``: the label that the channel waits for, None while it settles. ``rule``: the glob of its
     rules, None for those of the pipeline; only where there are others. ``asked``: how often the
@@ -74,7 +74,7 @@ def _asked(row: dict[str, Any], rules: Rules) -> dict[str, Any]:
 
 
 def _held_by_row(state: ShardState) -> Iterator[Int64s]:
-    """What is told of each message that waits; while one does, a row stays its channel's."""
+    """What is reported of each message that waits; while one does, a row stays its channel's."""
     rows = state.held.channel
     yield rows
     yield state.held.since_ms

@@ -37,7 +37,7 @@ class BatchPlan(BroadcastPlan):
 
     ``membership``: the first one, as `batch.codec.encode_first` gives it: a plan goes to every task
     of every batch. ``stamps``: whether deliveries have them. ``notices``: whether subscribers are
-    told of changes. ``input_commands``: what records of inputs may ask for.
+    sent notices of changes. ``input_commands``: what records of inputs may ask for.
     """
 
     discipline: ClassVar[str] = "group"

@@ -32,7 +32,7 @@ class Kind:
     """A metric: its kind ("counter", "gauge" or "histogram"), what it tells, its own labels."""
 
     kind: str
-    told: str
+    meaning: str
     labels: tuple[str, ...] = ()
 
 
@@ -170,12 +170,12 @@ class _Families:
                 "histogram": core.HistogramMetricFamily,
             }[metric.kind]
             labels = ["service", "pipeline", *metric.labels]
-            self._found[name] = made(f"sequencer_{name}", metric.told, labels=labels)
+            self._found[name] = made(f"sequencer_{name}", metric.meaning, labels=labels)
         return self._found[name]
 
 
 def _tell_counts(families: _Families, pipeline: Pipeline) -> None:
-    """What shards told, and how the pipeline fares."""
+    """What shards reported, and how the pipeline fares."""
     name, progress = pipeline.name, pipeline.progress
     totals = progress.totals()
     for metric, field in COUNTS.items():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streaming.kafka import topics
 from streaming.kafka.lag import Lag
+from streaming.kafka.reading import TopicPartition
 from streaming.service.offsets import offsets_of
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ EVERY_SECONDS = 5.0
 MARKS_MAX = 64
 """So many ends of a partition are kept; of more, each second one is given the time before it."""
 
-Place = tuple[str, int]
 Offsets = Mapping[str, Mapping[str, int]]
 
 
@@ -31,10 +31,10 @@ class Backlog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._marks: dict[Place, list[tuple[int, float]]] = {}
+        self._marks: dict[TopicPartition, list[tuple[int, float]]] = {}
         self._read: Offsets = {}
 
-    def see(self, ends: Mapping[Place, int], now: float) -> None:
+    def see(self, ends: Mapping[TopicPartition, int], now: float) -> None:
         """Note ends that were seen at a time (s)."""
         with self._lock:
             for place, newest in ends.items():
@@ -67,7 +67,7 @@ class Backlog:
                 since = min([since, *(at for end, at in marks if end > done)])
             return Lag(records, now - since) if self._marks else None
 
-    def _offset(self, place: Place) -> int:
+    def _offset(self, place: TopicPartition) -> int:
         return self._read.get(place[0], {}).get(str(place[1]), 0)
 
 

@@ -8,7 +8,7 @@ from kafka.errors import KafkaConnectionError, NodeNotReadyError
 from kafka.future import Future
 
 from streaming.sink.outbox import Outbox
-from streaming.wire.record_batch import Batch
+from streaming.wire.record_batch import RecordBatch
 
 FIRST, SECOND = ("T", 0), ("T", 1)
 NOT_LEADER, OUT_OF_ORDER = 6, 45
@@ -85,7 +85,7 @@ def outbox(brokers):
 
 def put(outbox, place, *letters):
     for letter in letters:
-        outbox.put(place[0], Batch(place[1], 1, 0, 0, pa.py_buffer(letter.encode())))
+        outbox.put(place[0], RecordBatch(place[1], 1, 0, 0, pa.py_buffer(letter.encode())))
 
 
 def poll(outbox):

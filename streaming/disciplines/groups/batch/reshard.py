@@ -15,12 +15,12 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.groups.batch import codec
 from streaming.disciplines.groups.batch.core import BatchCore, BatchOperator
 from streaming.disciplines.groups.plan import BatchPlan
-from streaming.disciplines.reshard import Resharded, Row, counts_of
+from streaming.disciplines.reshard import Resharded, ShardRow, counts_of
 from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.disciplines.state_row import StateRow
 
 
-def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Resharded:
+def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[ShardRow]) -> Resharded:
     """What is counted of each subscriber goes to its new shard.
 
     Shards forget subscribers of others that are in no group, so that each subscriber is looked for
@@ -43,7 +43,7 @@ def reshard(before: BatchPlan, after: BatchPlan, rows: Sequence[Row]) -> Reshard
     of = shards_of(pa.array([name.encode() for name in names], pa.binary()), after.shards)
     totals = counts_of(Totals.from_json(state.totals) for _, state in rows)
     clock_ms = max(state.clock_ms for _, state in rows)
-    found: list[Row] = []
+    found: list[ShardRow] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
         subscribers = Subscribers(of == number, *columns)
         state = codec.encode(data, directory, subscribers)

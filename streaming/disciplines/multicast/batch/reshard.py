@@ -13,13 +13,13 @@ from sequencer.multicast.batch import Holders, Peers
 from streaming.arrow.totals import Totals
 from streaming.disciplines.multicast.batch.core import NUMBERS, BatchCore, BatchOperator
 from streaming.disciplines.multicast.plan import BatchMulticastPlan
-from streaming.disciplines.reshard import Resharded, Row, counts_of
+from streaming.disciplines.reshard import Resharded, ShardRow, counts_of
 from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.disciplines.state_row import StateRow
 
 
 def reshard(
-    before: BatchMulticastPlan, after: BatchMulticastPlan, rows: Sequence[Row]
+    before: BatchMulticastPlan, after: BatchMulticastPlan, rows: Sequence[ShardRow]
 ) -> Resharded:
     """Each peer to its shard by the hash of its name; what all shards know stays."""
     if not rows:
@@ -37,7 +37,7 @@ def reshard(
     of = shards_of(keys, after.shards)
     totals = counts_of(Totals.from_json(state.totals) for _, state in rows)
     clock_ms = max(state.clock_ms for _, state in rows)
-    found: list[Row] = []
+    found: list[ShardRow] = []
     for number, key in enumerate(shard_keys(after.shards, after.state_partitions)):
         mine = of == number
         core = BatchCore(after, number)
