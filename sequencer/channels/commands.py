@@ -120,7 +120,7 @@ class _Operations:
         return answer
 
     def _blocked(self, blocked_ms: int) -> list[int]:
-        """Channels whose oldest held message came so long ago, in the order of the table."""
+        """Channels whose oldest held message came this long ago, in the order of the table."""
         since_ms = self.channels.now_ms - blocked_ms
         opened = self.channels.channels
         late = self.old.channel[self.old.since_ms <= since_ms]

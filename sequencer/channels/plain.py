@@ -83,7 +83,7 @@ class Channel:
 
     def _announce(self, event: ChannelEvent) -> None:
         """Tell of an event, where notices are wanted also in its place in the channel's stream."""
-        if event.kind != "reset":  # the command's answer tells of that
+        if event.kind != "reset":  # the command's answer reports that
             self.results.events.append(event)
         if self.rules.notices:
             self.results.notices.append(event)

@@ -129,7 +129,7 @@ class Rules:
     a label may be. ``search`` is how many labels on each side of the frontier a custom sequence is
     searched for a label; farther ones are unknown. ``drop_duplicates``: whether a duplicate is only
     counted.
-    ``settle_ms``: not None where a channel begins with the lowest label that came within so long.
+    ``settle_ms``: not None where a channel begins with the lowest label that came within this time.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
     ``notices``: events of channels are also records in their streams. ``ask_ms``: how long after
     the first message above them missing labels are asked for; None: never.

@@ -111,7 +111,7 @@ def _take(
     touched[asked] = unusual[asked] = True
     unusual[state.runs.channel[state.runs.tries == NOT_COMING]] = True
     unusual |= _with_refused(table, state.held.channel, codes, refused)
-    unusual &= touched  # of the others, what is held stays as it is
+    unusual &= touched  # of the others, what is held stays unchanged
 
     rows = Rows(
         np.concatenate([np.arange(held_count), good + held_count]),

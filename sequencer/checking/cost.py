@@ -77,7 +77,7 @@ class Cost:
 
 
 def cost(bus_type: type[Bus], destinations: int, length: int) -> Cost:
-    """The cost of one message to so many peers, each of which gets `length` others meanwhile."""
+    """The cost of one message to this many peers, each of which gets `length` others meanwhile."""
     clock = bus_type is ClockBus
     bus = bus_type(Limits(entries_max=length + 2))
     to = [f"d{number}" for number in range(destinations)]

@@ -26,7 +26,7 @@ SEARCH_STEPS_MAX = 2_000_000
 
 
 SMALL = 100
-"""Up to so many messages a graph is sorted in plain Python first."""
+"""Up to this many messages a graph is sorted in plain Python first."""
 
 
 @dataclass(frozen=True, slots=True)

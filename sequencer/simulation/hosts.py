@@ -26,7 +26,7 @@ NEAREST = "nearest"
 
 @dataclass(frozen=True, slots=True)
 class Varied:
-    """So many hosts and groups: means over the runs, `stretch_most` the worst receiver of all.
+    """Means over the runs for a number of hosts and groups; `stretch_most`: the worst receiver.
 
     `members`: hosts drawn from ANYWHERE, or the NEAREST to one that is drawn. `hops` are nodes that
     a message passes; `receiver`, `ordering`, `passing`, `total` are messages (load.Busiest).

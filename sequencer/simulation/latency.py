@@ -157,7 +157,7 @@ def figure(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run: the topology of all runs, hosts on it, so many groups laid over it; randomness."""
+    """One run: the topology of all runs, hosts on it, this many groups laid over it; randomness."""
 
     count: int
     topology: Topology
@@ -174,7 +174,7 @@ def trials(
     counts: Sequence[int],
     shape: Shape | None,
 ) -> Iterator[Trial]:
-    """So many runs for each number of groups; sizes of groups after Zipf."""
+    """Yield ``runs`` trials for each number of groups; sizes of groups follow Zipf's law."""
     topology = transit_stub(np.random.default_rng([seed, 1]), shape)
     for count, run in track([(count, run) for count in counts for run in range(runs)]):
         rng = np.random.default_rng([seed, 2, count, run])

@@ -20,7 +20,7 @@ from sequencer.simulation.workload import Groups, rates
 
 # Routers round the middle of all hosts where nodes may stand, beside the transit routers.
 MIDST = 200
-# With so many hosts at most, nodes may stand at each of them too.
+# With this many hosts at most, nodes may stand at each of them too.
 HOSTS_AS_SITES_MAX = 1000
 
 

@@ -27,7 +27,7 @@ counts by these bounds: who changes them gives the histogram another name."""
 
 
 def counted(name: str, values: NDArray[np.int64], zeros: int = 0) -> list[int]:
-    """The histogram of the values, and of so many zeros besides."""
+    """The histogram of the values, and of this many zeros besides."""
     bounds = np.array(BOUNDS[name], dtype=np.int64)
     counts = np.bincount(np.searchsorted(bounds, values), minlength=len(bounds) + 1)
     counts[0] += zeros

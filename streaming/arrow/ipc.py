@@ -114,7 +114,7 @@ def join(parts: Sequence[bytes]) -> bytes:
 
 
 def split(data: Blob, count: int) -> list[Blob]:
-    """The inverse of :func:`join` of so many."""
+    """The inverse of :func:`join` of this many."""
     sizes = struct.unpack_from(f">{count}I", data)
     return [data[first:stop] for first, stop in pairwise(accumulate(sizes, initial=4 * count))]
 

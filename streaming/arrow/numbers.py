@@ -39,7 +39,7 @@ def to_bytes(columns: Sequence[Int64s]) -> bytes:
 
 
 def from_bytes(body: pa.Buffer, columns: int) -> tuple[list[Int64s], pa.Buffer]:
-    """The inverse of :func:`to_bytes`, for so many columns; and what follows them."""
+    """The inverse of :func:`to_bytes`, for this many columns; and what follows them."""
     data = memoryview(body)
     (rows,) = ROWS.unpack_from(data)
     at = ROWS.size + columns * COLUMN.size

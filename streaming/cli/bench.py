@@ -17,7 +17,7 @@ def bench(
         float, typer.Option("--rate", help="Messages a second for the latency.", min=1)
     ] = 2_000,
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Measure latency so long; 0: not at all.", min=0)
+        float, typer.Option("--seconds", help="Measure latency this long; 0: not at all.", min=0)
     ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:

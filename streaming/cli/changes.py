@@ -102,7 +102,7 @@ def group_remove(
 def group_list(
     config: ConfigFile, pipeline: PipelineOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the groups as they are now, read from the events topic.
+    """Show the current groups, read from the events topic.
 
     Example: sequencer group list orders.toml
     """

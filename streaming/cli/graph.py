@@ -30,9 +30,7 @@ def graph(
     ] = None,
     running: Annotated[
         bool,
-        typer.Option(
-            "--running", help="The groups as they are now and their messages, from Kafka."
-        ),
+        typer.Option("--running", help="The current groups and their messages, from Kafka."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The graph for programs, not a picture.")

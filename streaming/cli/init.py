@@ -93,7 +93,7 @@ def init(
     """Write a first configuration file.
 
     Kafka is asked for its topics where it answers; nothing is created there. A file that exists is
-    left as it is.
+    left unchanged.
 
     Exit status: 0 written; 2 wrong input, or there is such a file.
 

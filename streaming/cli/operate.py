@@ -24,8 +24,8 @@ def skip(
 
     What is held behind them is delivered.
 
-    Name one channel, or with --blocked all that have waited so long. Each run of labels given up is
-    announced on the events topic; the answer to the command stands there, too.
+    Name one channel, or with --blocked all that have waited this long. Each run of labels given up
+    is announced on the events topic; the answer to the command stands there, too.
 
     Exit status: 0 done; 1 refused, or no answer (the command then stays in its topic and takes
     effect when the service reads it); 2 wrong input.

@@ -66,7 +66,7 @@ class ChannelQuestion:
     blocked: Annotated[
         str | None,
         typer.Option(
-            "--blocked", help='All channels that have waited so long, for instance "30 s".'
+            "--blocked", help='All channels that have waited this long, for instance "30 s".'
         ),
     ] = None
     pipeline: PipelineOption = None

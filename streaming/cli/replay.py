@@ -36,7 +36,7 @@ def replay(
 ) -> None:
     """Run recorded input through other settings and compare.
 
-    The input is read once, from its begin to its end as it is now, and goes twice through the
+    The input is read once, from its begin to its current end, and goes twice through the
     service's own step: with the settings of CONFIG, and with --set. Time is that of the records'
     timestamps. What the changed settings give is written to topics of its own (PREFIX with out,
     rejects, events); the service, its checkpoint and its topics are not touched. Commands of

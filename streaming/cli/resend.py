@@ -59,7 +59,9 @@ def resend(
     again: Annotated[
         bool, typer.Option("--again", help="Also what was sent back before and rejected again.")
     ] = False,
-    most: Annotated[int | None, typer.Option("--max", help="Send at most so many.", min=1)] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", help="Send at most this many.", min=1)
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing; tell what would be sent.")
     ] = False,

@@ -49,7 +49,7 @@ def send(
 ) -> None:
     """Send messages to TOPIC.
 
-    Values go as they are. With --json each is an object of which any part may be left out; headers
+    Values are sent unchanged. With --json each is an object; any part may be left out; headers
     are an object, or a list of [name, value] where a name occurs twice; {"base64": "…"} stands for
     bytes that are no text. What "tail --json" shows can be sent again.
 

@@ -47,10 +47,10 @@ def tail(
         str | None, typer.Option("--key", "-k", help="Only messages with this key, as shown here.")
     ] = None,
     most: Annotated[
-        int, typer.Option("--max", help="Stop after so many messages; 0: never.", min=0)
+        int, typer.Option("--max", help="Stop after this many messages; 0: never.", min=0)
     ] = 0,
     timeout: Annotated[
-        float, typer.Option(help="Stop after so many seconds without a message; 0: never.", min=0)
+        float, typer.Option(help="Stop after this many seconds without a message; 0: never.", min=0)
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     bootstrap: BootstrapOption = None,

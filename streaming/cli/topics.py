@@ -22,7 +22,7 @@ def topics(
 ) -> None:
     """List or create the topics that CONFIG needs.
 
-    Topics that exist are left as they are.
+    Existing topics are left unchanged.
 
     A new topic gets as many partitions as its pipeline's first input has, else 8 (one of commands:
     1), and the brokers' own replication factor and retention. A run creates missing outputs itself,

@@ -100,7 +100,7 @@ class ChangeNotice(Delivery):
     """Something changed for the key's stream, in this place.
 
     For a subscriber, a group: ``word`` is `joined`, `left` or `removed`. For a channel, `gap`,
-    `fin`, `epoch` or `reset`; its key is the channel. ``detail``: the event that tells of it.
+    `fin`, `epoch` or `reset`; its key is the channel. ``detail``: the event that reports it.
     """
 
     word: str

@@ -23,7 +23,7 @@ COOKIE = "sequencer-console"
 SESSIONS_MAX = 1_000
 SESSION_SECONDS = 12 * 3600
 TRIES_MAX, TRIES_SECONDS = 10, 60
-"""Wrong tokens in so long, from anybody; then nobody can log in for a while."""
+"""Wrong tokens in this long, from anybody; then nobody can log in for a while."""
 TOKEN_CHARACTERS_MIN = 16
 USER_CHARACTERS_MAX = 100
 

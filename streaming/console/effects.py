@@ -1,6 +1,6 @@
 """What a command about a group would change, before it is sent: members, and overlaps.
 
-Worked out from the groups as the events topic tells of them; the command then names the version
+Worked out from the groups as the events topic reports them; the command then names the version
 that this was about, so what was shown is what happens or nothing does.
 """
 

@@ -106,7 +106,7 @@ def record(desk: Desk, request: Request) -> Response:
 
 
 def groups(desk: Desk, request: Request) -> Response:
-    """The groups as they are now, and their overlaps."""
+    """The current groups, and their overlaps."""
     from streaming.verify import current  # noqa: PLC0415  (much memory)
 
     name = desk.name(request, "group")

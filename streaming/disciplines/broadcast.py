@@ -88,14 +88,14 @@ class BroadcastCore(Core):
 
     @abstractmethod
     def unspend(self, counts: Mapping[bytes, int]) -> None:
-        """Take back so many of the last sequence numbers of these keys."""
+        """Take back this many of the last sequence numbers of these keys."""
 
     @abstractmethod
     def origin(self, work: BroadcastWork, name: Name) -> int:
         """Return the record that a delivery of the batch is of; see `undelivered.Counting`."""
 
     def is_notice(self, work: BroadcastWork, name: Name) -> bool:
-        """Whether a delivery is not of a message, but tells of a command."""
+        """Whether a delivery is not of a message, but reports a command."""
         return self.origin(work, name) < 0
 
     @abstractmethod

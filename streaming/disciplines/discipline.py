@@ -83,9 +83,9 @@ class Discipline:
     them. ``plan`` makes the plan of settings, the identity and the fields that all plans have.
     ``build`` makes the query between source and sink (rows of `arrow.output.OUTPUT`). ``describe``
     reads state back, ``reshard`` says how it is moved to other shards. ``waiting`` makes a list,
-    longest first, of what shards reported as waiting (`arrow.totals`), of all or of so many; by
+    longest first, of what shards reported as waiting (`arrow.totals`), of all or of this many; by
     default nobody is listed. ``all_waiting`` makes such a text of a shard's state, of all that
-    wait or of so many. ``disorder``: whether its shards measure how far out of order messages
+    wait or of this many. ``disorder``: whether its shards measure how far out of order messages
     come. ``rows``: whether Spark has to see each record.
     """
 

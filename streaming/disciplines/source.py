@@ -80,7 +80,7 @@ class Source:
         *,
         limited: bool = True,
     ) -> DataFrame:
-        """What ``making`` makes of the topics' records (PACKED), in so many tasks at most.
+        """What ``making`` makes of the topics' records (PACKED), in this many tasks at most.
 
         A topic travels as its number in ``reads``.
         """
@@ -89,7 +89,7 @@ class Source:
         return self.frame(Reading(numbers, RECORD, making, PACKED, tasks, limits))
 
     def rows(self, reads: Sequence[str], tasks: int) -> DataFrame:
-        """The records of all topics, read in so many tasks at most, as rows of KAFKA_ROW."""
+        """The records of all topics, read in this many tasks at most, as rows of KAFKA_ROW."""
         numbers = {topic: number for number, topic in enumerate(reads)}
         making = partial(kafka_rows, topics=reads)
         return self.frame(Reading(numbers, TYPED_RECORD, making, KAFKA_ROW, tasks, self.limits))

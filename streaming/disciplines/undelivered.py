@@ -49,13 +49,13 @@ class Counting(Protocol):
     totals: Totals
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
-        """Take back so many of the last sequence numbers of these keys."""
+        """Take back this many of the last sequence numbers of these keys."""
 
     def origin(self, work: Any, name: Name) -> int:
         """Return the record that a delivery is of; below 0 a command, counted from their end."""
 
     def is_notice(self, work: Any, name: Name) -> bool:
-        """Whether a delivery is not of a message, but tells of a command."""
+        """Whether a delivery is not of a message, but reports a command."""
 
     def destinations(self, work: Any, record: int) -> Collection[str]:
         """Return who had to get a record."""

@@ -200,7 +200,7 @@ class EmbeddedBroker:
             return lock
 
     def _format(self, command: list[str], settings: Path, log: IO[bytes]) -> None:
-        """Prepare a new data folder; one that has been prepared stays as it is."""
+        """Prepare a new data folder; one that has been prepared is left unchanged."""
         if (self.data / "logs" / "meta.properties").exists():
             return
         arguments = [SHORT_LIVED, "kafka.tools.StorageTool", "format", f"--cluster-id={CLUSTER}"]

@@ -33,7 +33,7 @@ DIFFERENCE = "message.timestamp.difference.max.ms"
 OF_BROKERS = "log."
 """Begins a broker's names of the last four."""
 FORWARDED = ("output", "rejects")
-"""Roles of the topics that get the inputs' records as they are, with their timestamps."""
+"""Roles of the topics that get the inputs' records unchanged, with their timestamps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ STEP = 2_000
 """Offsets that are read at a time, before a decision whether to go farther back."""
 SECONDS_MAX = 5.0
 QUIET_SECONDS_MAX = 1.5
-"""A step ends where so long nothing comes: its last offsets are markers of transactions."""
+"""A step ends where nothing comes for this long: its last offsets are markers of transactions."""
 FETCH = {
     "fetch.wait.max.ms": 20,
     "fetch.message.max.bytes": 1_048_576,

@@ -17,7 +17,7 @@ Given = Mapping[str, str]
 
 
 def context(words: Given) -> ssl.SSLContext:
-    """Return settings for a broker, with files as they are now: they may be renewed.
+    """Return settings for a broker, with the current files: they may be renewed.
 
     ConfigError where one cannot be read, or is not what it should be.
     """

@@ -27,7 +27,7 @@ ENDPOINT = f"{OAUTH}token.endpoint.url"
 LIFE_SECONDS = 3600
 ASK_SECONDS_MAX = 10
 RENEW_SECONDS = 30
-"""A token is asked for again so long before it ends."""
+"""A token is asked for again this long before it ends."""
 
 
 class Unsecured(TokenProvider):

@@ -22,7 +22,7 @@ InputRow = dict[str, Any]
 
 
 class Recorded:
-    """Reads topics from their first records to their ends as they are now, read_committed.
+    """Reads topics from their first records to their current ends, read_committed.
 
     A record's clock is the latest timestamp in its partition up to it (ms): records may come out of
     order, time does not. Partitions are merged by their clocks.

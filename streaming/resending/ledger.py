@@ -98,7 +98,7 @@ def make(config: Config, topic: str) -> None:
 
 
 def records(config: Config, topic: str) -> Iterator[Record]:
-    """Yield the committed records of a topic, up to its end as it is now, partition by partition.
+    """Yield the committed records of a topic, up to its current end, partition by partition.
 
     KafkaUnavailable where it cannot be read.
     """

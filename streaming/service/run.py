@@ -271,7 +271,7 @@ def _say_set_back(seconds: float) -> None:
 
 
 def _pause(failures: int) -> int:
-    """Return the seconds to wait after so many failures in a row."""
+    """Return the seconds to wait after this many failures in a row."""
     return RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
 
 

@@ -58,7 +58,7 @@ class Pipeline(Table):
     def _one_output(cls, value: str, info: ValidationInfo) -> str:
         if value and SUBSCRIBER in info.data.get("output", ""):
             raise ValueError(
-                "needs one output topic: a mark tells of the partitions of one; write "
+                "needs one output topic: a mark describes the partitions of one; write "
                 "progress = false, or an output without {subscriber}"
             )
         return value

@@ -76,7 +76,7 @@ class Outbox(PartitionRequests):
         self.waiting_bytes = 0
 
     def wait(self, bytes_max: int = 0) -> None:
-        """Go on until no more than so many bytes are left.
+        """Go on until no more than this many bytes are left.
 
         KafkaError where Kafka refuses a batch, or acknowledges none for SECONDS_MAX.
         """

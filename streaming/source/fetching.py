@@ -28,7 +28,7 @@ from streaming.wire.fetched import Fetched, fetched
 from streaming.wire.leaders import PartitionRequests
 
 ANOTHER_SECONDS = 5.0
-"""A topic with another id is another one, if brokers say so for so long: some may be behind."""
+"""A topic with another id is another one, if brokers say so for this long: some may be behind."""
 PARTITION_BYTES_MIN, PARTITION_BYTES_MAX = 64 * 2**10, 4 * 2**20
 MARGIN = 1.1
 """A request asks for 10 % more bytes than a partition's offsets have needed so far."""

@@ -22,7 +22,7 @@ CANNOT_REPEAT = (
     "planned anew from what is there."
 )
 PLACES_MAX = 3
-"""So many partitions are named; what happened to one mostly happened to others, too."""
+"""This many partitions are named; what happened to one mostly happened to others, too."""
 
 
 class Loss(NamedTuple):

@@ -17,7 +17,7 @@ LONGEST_SECONDS = 2.0
 AMONG_SECONDS = 0.1
 """The same where a query has several sources that wait for brokers: one after the other does."""
 TICK_SECONDS = 1.0
-"""So long after a batch without records another one may follow, and does if a timer is due."""
+"""This long after a batch without records another one may follow, and does if a timer is due."""
 IDLE_SECONDS = 10.0
 """Such a batch comes at least so often."""
 UNKNOWN = 0

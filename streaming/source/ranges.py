@@ -39,10 +39,10 @@ class Range:
 
 
 def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[str, int]]:
-    """Where a batch ends that reads at most so many offsets (0: any number) of what is there.
+    """Where a batch ends that reads at most this many offsets (0: any number) of what is there.
 
     Each partition gives its share of what is left to read, but one offset at least, and shares are
-    rounded so that they come to just so many: else a few records more were a batch of their own. A
+    rounded so that their sum is exactly that: a few records more would be a batch of their own. A
     partition that is new is read from its beginning.
     """
     first = {
@@ -82,7 +82,7 @@ def ranges(
 
 
 def shared(all_of_it: list[Range], tasks: int) -> Iterator[list[Range]]:
-    """The same in at most so many shares of about equal size; few partitions are divided."""
+    """The same in at most this many shares of about equal size; few partitions are divided."""
     left = sum(map(len, all_of_it))
     fair = -(-left // tasks)
     share: list[Range] = []

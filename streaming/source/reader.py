@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LOOKS, LOOK_SECONDS = 4, 1.0
 WAKING_TICKS = 2
 LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
-"""How large records are is looked at where so many are left to read, or where as many as are left
+"""How large records are is looked at where this many are left to read, or where as many as are left
 would come to a batch's limit, with the size that was last found, or with this one: a few
 milliseconds, which small batches are spared."""
 

@@ -12,7 +12,7 @@ from streaming.wire.brokers import Brokers
 from streaming.wire.fetched import Fetched, Head, Unreadable, body_of
 
 PLACES_MAX = 16
-"""So many partitions are asked for the first 64 KiB of what is left, those with the most of it."""
+"""Of this many partitions, those with most left to read, the first 64 KiB of it are looked at."""
 
 
 def bytes_of(brokers: Brokers, there: Iterable[Range]) -> float:

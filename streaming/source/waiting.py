@@ -23,7 +23,7 @@ from streaming.wire.fetch import Part, fetch, results
 from streaming.wire.leaders import PartitionRequests
 
 STAYS_MS = 5_000
-"""A broker answers that there is nothing when a request has been there for so long."""
+"""A broker answers that there is nothing when a request has been there for this long."""
 TURN_SECONDS = 0.2
 """So often a waiting thread sees whether the query has ended."""
 
@@ -36,7 +36,7 @@ class Waiting(PartitionRequests):
     is_over: bool = field(init=False, default=False)
 
     def __call__(self, read: Position, seconds: float, ended: threading.Event) -> None:
-        """Wait so long at most, until something may be new behind ``read``, or the query ends.
+        """Wait this long at most, until something may be new behind ``read``, or the query ends.
 
         Where a broker refuses or is gone it returns soon: the caller looks for itself then.
         """

@@ -26,7 +26,7 @@ STANDALONE = "spark://"
 MASTER_SECONDS_MAX = 60
 CONNECT_SECONDS_MAX = 3
 SETTLE_SECONDS = 30
-"""With some of the wanted cores there, it is begun after so long."""
+"""With some of the wanted cores there, it is begun after this long."""
 REMIND_SECONDS = 60
 POLL_SECONDS = 0.2
 CROWDED = 4
@@ -158,8 +158,8 @@ class Cluster:
 
     def _waiting(self, cores: int) -> str:
         return (
-            f"Waiting for {count(self.wanted - cores, 'core')} of {self.master}: are so many free, "
-            "with the memory that spark.executor.memory asks for?"
+            f"Waiting for {count(self.wanted - cores, 'core')} of {self.master}: are that many "
+            "free, with the memory that spark.executor.memory asks for?"
         )
 
 

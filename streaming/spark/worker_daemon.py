@@ -38,9 +38,9 @@ from pyspark import daemon
 from streaming.spark.stream_end import reading_whole_input
 
 WHOLE_EVERY = 500
-"""Cycles among objects that outlived a task are found in each so many tasks."""
+"""Cycles among objects that outlived a task are collected once in this many tasks."""
 THRESHOLDS = (100_000, 50, 100)
-"""So many new objects (`gc.set_threshold`) before garbage is collected within a task."""
+"""This many new objects (`gc.set_threshold`) before garbage is collected within a task."""
 OUTPUT_ROWS_MAX = 4
 """With more rows of an operator's, its worker hands on what it has."""
 PRELOAD = "SEQUENCER_PRELOAD"

@@ -117,7 +117,7 @@ class Files:
         except (OSError, RuntimeError, ArrowException) as error:
             raise StorageUnavailable(
                 f"The checkpoint {self.location} cannot be used: {_reason(error)}.",
-                "What is written there stays as it is.",
+                "What is written there stays unchanged.",
                 "See that it answers and lets us in (service.checkpoint, [spark] spark.hadoop.…)."
                 if not is_local(self.location)
                 else "See that the folder can be written to.",

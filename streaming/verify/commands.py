@@ -157,7 +157,7 @@ def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> No
 
 
 def coordinates(event: Event) -> Place | None:
-    """The place that an event tells of."""
+    """The place that an event reports."""
     topic, partition, offset = (event.fields.get(name) for name in COORDINATES)
     if isinstance(topic, str) and type(partition) is int and type(offset) is int:
         return topic, partition, offset

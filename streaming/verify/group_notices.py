@@ -1,4 +1,4 @@
-"""Notices of groups: each tells of one change, in its place, and whom it concerns gets it once."""
+"""Notices of groups: each reports one change, in its place, and whom it concerns gets it once."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def allows(notice: Notice, version: int) -> bool:
 
 
 def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[Event]) -> None:
-    """Each notice has the event that it tells of, and comes once, behind no later version."""
+    """Each notice has the event that it reports, and comes once, behind no later version."""
     changes = {event.fields["id"]: event for event in events if event.kind in CHANGED}
     seen: defaultdict[Any, set[bytes]] = defaultdict(set)
     for each in notices:
         notice, name = each.notice, each.notice.detail.get("id")
         event = changes.get(name)
         if event is None:
-            verdict.find("wrong-notice", f"{each.where} tells of {name}, which is no change")
+            verdict.find("wrong-notice", f"{each.where} reports {name}, which is no change")
             continue
         fields = event.fields
         version = fields.get("version")
@@ -54,7 +54,7 @@ def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[E
         seen[name].add(each.key)
         if type(version) is int and each.version >= version:
             witness = f"{each.where} is behind a message of version {each.version}"
-            verdict.find("wrong-notice", f"{witness}, and tells of version {version}")
+            verdict.find("wrong-notice", f"{witness}, and reports version {version}")
     for name, keys in seen.items():
         members = changes[name].fields.get("members")
         missing = {str(each).encode() for each in members or ()} - keys

@@ -33,7 +33,7 @@ class Mark(NamedTuple):
     shown: str
 
     def covers(self, place: Place) -> bool:
-        """Whether it tells of a record."""
+        """Whether it reports a record."""
         topic, partition, offset = place
         return offset < self.inputs.get(topic, {}).get(str(partition), 0)
 

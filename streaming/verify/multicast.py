@@ -134,7 +134,7 @@ class _Judge(Evidence):
             record = self.inputs.find(place) if place is not None else None
             destination = str(event.fields.get("destination", "")).encode()
             if record is None or destination not in self._wanted(record):
-                witness = f"{event.where} tells of {place} and {text(destination)}"
+                witness = f"{event.where} reports {place} and {text(destination)}"
                 self.verdict.find("wrong-undelivered", f"{witness}: there is no such message")
                 continue
             if self.inputs.rejected[record]:

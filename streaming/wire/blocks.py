@@ -1,7 +1,7 @@
 """Large values compressed one by one: when they are read, and never again on their way.
 
 A frame of LZ4 is blocks, one behind the other, and Kafka's clients read frames whose blocks do not
-depend on each other. So a value that was compressed when it was read is copied as it is into the
+depend on each other. So a value that was compressed when it was read is copied unchanged into the
 record batch that it leaves in; what waits, and what goes through Spark, is as small.
 
 A table with blocks has two columns in place of `value`: `block`, as a frame has them, each with its
@@ -32,7 +32,7 @@ def with_large(rows: pa.Table) -> bool:
 
 
 def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
-    """The table with blocks; compressed are values of so many bytes.
+    """The table with blocks; compressed are values of this many bytes.
 
     The column `value` may be a dictionary, whose other entries are not looked at.
     """

@@ -55,7 +55,7 @@ CONNECTIONS = {
 }
 RECEIVE_BYTES = 2**20
 LARGE_BYTES = 64 * 2**10
-"""An answer with so many bytes is decoded where it was received."""
+"""An answer with this many bytes is decoded where it was received."""
 TRANSACTION, GROUP = CoordinatorType.TRANSACTION, CoordinatorType.GROUP
 NOT_SENT = (NodeNotReadyError, UnknownBrokerIdError)
 """Errors of a request that no broker will see."""
@@ -216,7 +216,7 @@ class Brokers:
             raise LeaderNotAvailableError(*error.args) from error
 
     def turn(self, seconds: float) -> None:
-        """Let the network do what it can; wait for it at most so long."""
+        """Let the network do what it can; wait for it at most this long."""
         self.network.poll(timeout_ms=seconds * 1000)
 
     def ask(
@@ -231,8 +231,7 @@ class Brokers:
         """The answer to a request, of a coordinator, of a ``node``, or of any broker.
 
         ``codes`` takes the errors from an answer. What passes (a coordinator moves, a connection
-        breaks) is asked again; KafkaError where it does not within so many ``seconds``, or is of no
-        such kind.
+        breaks) is asked again; KafkaError where it does not within ``seconds``, or may not pass.
         """
         self.connect(seconds)
         deadline = time.monotonic() + seconds

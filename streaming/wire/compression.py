@@ -31,7 +31,7 @@ def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
 
 
 def lz4_frame(blocks: Sequence[bytes | pa.Buffer], size: int) -> bytes:
-    """An LZ4 frame of independent blocks, which have so many bytes decompressed.
+    """An LZ4 frame of independent blocks, which have this many bytes decompressed.
 
     Its header tells the size that no block is above: 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7). The
     header's last byte is a checksum of the two before it.
@@ -63,7 +63,7 @@ def stored_heads(sizes: Int64s) -> pa.Array:
 
 
 def of_lz4_blocks(blocks: pa.Buffer, size: int) -> bytes:
-    """The bytes, so many, of which :func:`lz4_blocks` made these."""
+    """The bytes, this many, of which :func:`lz4_blocks` made these."""
     return lz4.frame.decompress(lz4_frame([blocks], size)) if size else b""
 
 

@@ -31,7 +31,7 @@ def encoded(
     """The records as ENCODED.
 
     ``count``: of the topic's partitions. ``header``: the full name of an added header. ``now_ms``:
-    the time of records without one. Where lz4 is wanted, blocks of large values stay as they are.
+    the time of records without one. Where lz4 is wanted, blocks of large values stay unchanged.
     """
     if has_blocks(records.schema) and not (compression == "lz4" and mostly_large(records)):
         records = plain_values(records)
@@ -66,7 +66,7 @@ def stamps_of(table: pa.Table) -> NDArray[np.int64]:
 
 
 def partitions_in(records: pa.Table, count: Callable[[], int]) -> NDArray[np.int32]:
-    """Where records go: as they say, or by their keys among so many partitions.
+    """Where records go: as they say, or by their keys among this many partitions.
 
     Those without a key go where an empty key would.
     """

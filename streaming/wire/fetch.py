@@ -14,7 +14,7 @@ from streaming.wire.topology import id_of
 BY_NAME, BY_ID = 12, 13
 """Versions of a request that name topics so."""
 WAIT_MS = 500
-"""A broker waits so long for what is not there yet; what we ask for is there."""
+"""A broker waits this long for what is not there yet; what we ask for is there."""
 RESPONSE_BYTES_MAX = 8 * 2**20
 
 Topic = FetchRequest.FetchTopic

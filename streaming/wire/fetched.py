@@ -143,8 +143,8 @@ def tables(
 
     It is RECORD or TYPED_RECORD.
 
-    A table ends with the batch that reaches so many bytes, or with an answer's end when it has half
-    of them: the next one lies elsewhere in memory. Raises Unreadable.
+    A table ends with the record batch that reaches this many bytes, or with an answer's end when it
+    has half of them: the next one lies elsewhere in memory. Raises Unreadable.
     """
     bodies: list[Body] = []
     omitted: list[Omitted] = []

@@ -48,7 +48,7 @@ class PartitionRequests(ABC):
         """Ask a broker about some of these partitions, with :meth:`_ask`."""
 
     def poll(self, seconds: float = 0) -> None:
-        """Send what can be sent now, and hear answers, for which it waits at most so long.
+        """Send what can be sent now, and hear answers, for which it waits at most this long.
 
         KafkaError where a broker refused something for good; what an answer's handling raised.
         """

@@ -18,7 +18,7 @@ Partition = Topic.PartitionProduceData
 def produce(
     batches: Mapping[TopicPartition, bytes], transactional_id: str | None, seconds: float
 ) -> Any:
-    """Return a request for a batch of each partition; the broker has so long to replicate them."""
+    """Return a request that sends record batches; the broker has ``seconds`` to replicate them."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), data in batches.items():
         topics.setdefault(topic, []).append(Partition(index=partition, records=data))

@@ -160,7 +160,7 @@ def _places(whole: bytes, begin: Int64s, records: Int64s) -> tuple[Int64s, Int64
 
 
 def _begins(data: bytes, at: int, count: int) -> list[int]:
-    """Where each of so many records begins, which lie one behind the other."""
+    """Return where each of ``count`` records begins; they lie one behind the other."""
     begins = []
     for _ in range(count):
         begins.append(at)

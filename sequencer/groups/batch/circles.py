@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sequencer.ragged import Ints
 
 COMMON_MIN = 2
-"""Two groups are an overlap that is numbered where so many subscribers are in both."""
+"""Two groups are an overlap that is numbered where this many subscribers are in both."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The groups as they are now, as every shard keeps them: names, members, versions, counts.
+"""The current groups, as every shard keeps them: names, members, versions, counts.
 
 All shards carry out the same commands in the same order and see all messages, so their directories
 are the same. Groups and subscribers have numbers, which mean nothing outside.

@@ -71,7 +71,7 @@ def _sizes(wanted: Wanted, *, compared: bool) -> list[float]:
     if wanted.nodes_max is None or limit <= 0 or high <= limit:
         return [limit]
     if not compared:
-        # So many bags of this size cover all pairs of groups, if they have few in common.
+        # This many bags of this size cover all pairs of groups, if they have few in common.
         return [max(limit, high / wanted.nodes_max**0.5)]
     return [limit * (high / limit) ** (step / _SIZES_MAX) for step in range(_SIZES_MAX)]
 

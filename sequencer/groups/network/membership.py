@@ -62,7 +62,7 @@ class View:
 
 @dataclass(slots=True)
 class Views:
-    """All views, and the groups as they are now: the membership that the paper keeps in a DHT.
+    """All views, and the current groups: the membership that the paper keeps in a DHT.
 
     An ingress may act on a change late, but what it reads must be up to date when it numbers.
     `views_max` limits the views that are remembered: see `forget`. `nodes_max` is the number of

@@ -35,7 +35,7 @@ from sequencer.groups.network.placement import place
 ROUTES_KEPT = 64
 
 IDLE_SHARE = 2
-"""A view is built anew when only one in so many of its lines is still in use."""
+"""A view is built anew when only one in this many of its lines is still in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Change:
 
 @dataclass(slots=True)
 class Directory:
-    """All groups as they are now, and the views that may still have messages on their way.
+    """All current groups, and the views that may still have messages on their way.
 
     ``removed`` remembers when a group was removed (ms), for ``remember_ms``.
     """

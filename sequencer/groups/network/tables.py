@@ -97,7 +97,7 @@ def tables(directory: Directory, shard: int, home: Callable[[str], int]) -> Tabl
 
 
 def present_overlaps(tables: Tables, directory: Directory) -> Ints:
-    """The places of atoms that number double overlaps of the groups as they are now."""
+    """The places of atoms that number double overlaps of the current groups."""
     here = zip(tables.group, tables.view.tolist(), strict=True)
     present = np.array([directory.view_of.get(name) == view for name, view in here], np.bool_)
     return np.flatnonzero(tables.double & present[tables.pair_lines].all(axis=1))

@@ -25,7 +25,7 @@ from streaming.disciplines.state_row import StateRow
 
 TABLES = 4
 TABLES_KEPT_MS, TABLES_KEPT_MAX = 5_000, 32
-"""So long, in batch time, such a file outlives its use, and at most so many of a shard: whoever
+"""This long, in batch time, such a file outlives its use, and at most this many of a shard: whoever
 reads the state while the service runs (`sequencer inspect`) has Spark tell its name first."""
 
 

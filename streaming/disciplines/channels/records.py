@@ -183,7 +183,7 @@ def with_values(rows: pa.Table) -> pa.Table:
 def labelled(table: pa.Table, schema: pa.Schema, label: str | None) -> pa.Table:
     """The table with its ARRIVAL columns, in ``schema``; ``label`` as in :func:`header_name`.
 
-    Values stay as they are (see :func:`with_values`).
+    Values stay unchanged (see :func:`with_values`).
     """
     names = ("epoch", "fin") if label is None else ("epoch", "fin", label)
     (epoch, has_epoch), (_, fin), *values = last_headers(flat(table["headers"]), names)

@@ -55,7 +55,7 @@ class ShardFiles:
 
     @staticmethod
     def wants(size: int) -> bool:
-        """Whether so many bytes become a file."""
+        """Whether this many bytes become a file."""
         return size >= FILE_BYTES_MIN
 
     def put(self, body: pa.Buffer, number: int) -> str:

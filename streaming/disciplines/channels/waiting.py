@@ -1,7 +1,7 @@
 """Which channels of a shard wait, for what and since when: kept beside the checkpoint's status.
 
 A shard reports its LISTED_MAX longest waits, and only in batches in which something of them
-changed; whoever wants more reads the state (`whole_waiting`).
+changed; for more, read the state (`whole_waiting`).
 """
 
 from __future__ import annotations

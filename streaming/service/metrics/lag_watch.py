@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 5.0
 MARKS_MAX = 64
-"""So many ends of a partition are kept; of more, each second one is given the time before it."""
+"""This many ends of a partition are kept; of more, each second one is given the time before it."""
 
 Offsets = Mapping[str, Mapping[str, int]]
 

@@ -185,7 +185,7 @@ def test_a_session_waits_for_what_another_one_left_open(plan):
     first, second = PartitionWriter(plan, 0), PartitionWriter(plan, 0)
     first.begin_session(BatchContext("q", 0))
     first.producer.begin()
-    first.write(plan.output, *some_rows(0, 3_000))
+    first.producer.write(plan.output, *some_rows(0, 3_000))
     first.producer.send_progress(5, "q  all")
     assert not second.begin_session(BatchContext("q", 5)), "the progress was not committed"
     write(second, 5, 0, 30)
@@ -321,7 +321,7 @@ def test_odd_headers_keys_and_values_are_read_by_two_clients(broker, topic_prefi
         }
     )
     with writer_for(plan, 0, BatchContext("q", 0, False)).batch(BatchContext("q", 0)):
-        writers._writers[plan.transactional_id(0)].write(
+        writers._writers[plan.transactional_id(0)].producer.write(
             plan.output, table, np.zeros(3, np.int32), [("é", pa.array([None, 1, 2**62]))]
         )
     big = [("é", b"%d" % 2**62)]

@@ -48,7 +48,7 @@ from streaming.disciplines.refused import Name
 from streaming.disciplines.state_keys import shards_of
 
 IDLE_MAX = 1_000
-"""Subscribers and groups that are no more, of which so many stay in the tables at any rate."""
+"""Up to this many subscribers and groups that no longer exist stay in the tables."""
 
 NOBODY: Ints = np.empty(0, np.int64)
 
@@ -140,18 +140,18 @@ class BatchCore(BroadcastCore):
             yield from by_topic(deliveries, self.plan)
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
-        """Take back so many of the last sequence numbers of these subscribers."""
+        """Take back this many of the last sequence numbers of these subscribers."""
         places = {name: at for at, name in enumerate(self.shard.directory.subscribers)}
         for key, count in counts.items():
             self.shard.subscribers.sequence[places[key.decode()]] -= count
 
     def is_notice(self, work: BroadcastWork, name: Name) -> bool:
-        """Whether a delivery tells of a change."""
+        """Whether a delivery reports a change."""
         del work
         return self.plan.message_of(name)[0][0] is None
 
     def origin(self, work: BroadcastWork, name: Name) -> int:
-        """Return the record that is this message of its group, or what a notice tells of."""
+        """Return the record that is this message of its group, or what a notice reports."""
         (group, version, own, *details), _ = self.plan.message_of(name)
         if group is None:
             return work.row_of(json.loads(details[0] or "{}"), self.plan)

@@ -162,7 +162,7 @@ class NetworkCore(ExchangeCore):
     ) -> list[output.Event]:
         """Carry out the commands, as every shard does, and publish what senders wrote between them.
 
-        The first shard tells of the commands.
+        The first shard reports the commands.
         """
         events: list[output.Event] = []
         for row in work.commands.to_pylist():

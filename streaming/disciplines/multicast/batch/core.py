@@ -107,7 +107,7 @@ class BatchCore(BroadcastCore):
         yield self.plan.events, output.events(events)
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
-        """Take back so many of the last sequence numbers of these peers."""
+        """Take back this many of the last sequence numbers of these peers."""
         rows = self.peers.rows(pa.array([*counts], pa.binary()))
         self.peers.sequence[rows] -= np.array([*counts.values()])
 
@@ -117,7 +117,7 @@ class BatchCore(BroadcastCore):
         return int(stamp or 0) - 1 - (self.clock - len(work.records))
 
     def is_notice(self, work: BroadcastWork, name: Name) -> bool:
-        """Whether a delivery tells of a destruction."""
+        """Whether a delivery reports a destruction."""
         record = self.origin(work, name)
         return record < 0 or record in self.asked
 
