@@ -122,7 +122,7 @@ def list_cost(channels):
     label[:waiting] = 2  # these wait for 1
     label[waiting:] = 1
     spent = {True: [], False: []}
-    usual, at, text, in_list = core.told_waiting, waiting, "", []
+    usual, at, text, in_list = core.waiting_report, waiting, "", []
 
     def timed(before, after):
         began = time.process_time()
@@ -137,13 +137,13 @@ def list_cost(channels):
         packed = pack(plan, some, label[some])
         label[some] += 1
         at = int(some[-1]) + 1
-        core.told_waiting = timed if on else lambda _before, _after: None
+        core.waiting_report = timed if on else lambda _before, _after: None
         began = time.process_time()
         shard, _ = core.step_shard(shard, [packed], 2_000 + turn, plan)
         encode_shard(shard)
         spent[on].append(time.process_time() - began)
         text = shard.totals.waiting or text
-    core.told_waiting = usual
+    core.waiting_report = usual
     turns = (spent[True], spent[False], in_list)
     with_list, without, itself = (statistics.median(each) / rows * 1e6 for each in turns)
     line = Totals(waiting=text).to_json()

@@ -47,9 +47,9 @@ class Stopping(threading.Event):
     def _on_signal(self, number: int, _frame: Any) -> None:
         # In a thread of its own: the main one, in which this runs, may hold the lock of this very
         # event (it waits for it most of the time), or be in the middle of a line of the log.
-        _thread.start_new_thread(self._told, (number,))
+        _thread.start_new_thread(self._note, (number,))
 
-    def _told(self, number: int) -> None:
+    def _note(self, number: int) -> None:
         with self._one:
             if not self.is_set():
                 name = signal.Signals(number).name

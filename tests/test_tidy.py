@@ -165,34 +165,34 @@ def test_the_front_of_each_room_names_its_modules():
 
 
 WORDS_MAX = {
-    "told": 95,
-    "tells": 75,
-    "heard": 21,
-    "so many": 56,
-    "so long": 24,
-    "as it is": 26,
-    "as they are": 41,
-    "of such": 13,
-    "is so": 12,
-    "by and by": 10,
-    "whoever": 52,
-    "who asks": 15,
-    "said of": 11,
-    "comes to": 14,
-    "came to": 18,
+    "told": 1,
+    "tells": 48,
+    "heard": 15,
+    "so many": 0,
+    "so long": 0,
+    "as it is": 11,
+    "as they are": 21,
+    "of such": 4,
+    "is so": 3,
+    "by and by": 1,
+    "whoever": 43,
+    "who asks": 7,
+    "said of": 2,
+    "comes to": 6,
+    "came to": 9,
 }
 """Words of the house's own where the field has one (data is returned, stored, sent or unchanged), and
 how often the code of both packages may have each. Lower a number as they go."""
 
 NAMES_MAX = {
-    "came": 17,
-    "gone": 48,
-    "heard": 15,
-    "here": 35,
-    "left": 61,
-    "made": 33,
-    "mine": 32,
-    "told": 27,
+    "came": 10,
+    "gone": 38,
+    "heard": 3,
+    "here": 28,
+    "left": 54,
+    "made": 21,
+    "mine": 21,
+    "told": 0,
 }
 """Variables and parameters that are no nouns, and how often each may be assigned or declared."""
 

@@ -129,7 +129,7 @@ def _measured(config: Config, name: str) -> Totals:
 
 
 def _tell(name: str, config: Config, advice: Advice, share: float, *, measured: bool) -> None:
-    from streaming.replay.advice import told_after  # noqa: PLC0415
+    from streaming.replay.advice import gap_time  # noqa: PLC0415
 
     settings = config.pipelines[name]
     print(f"{name}: {advice.messages:,} messages, {advice.out_of_order:,} out of order")
@@ -139,8 +139,8 @@ def _tell(name: str, config: Config, advice: Advice, share: float, *, measured: 
     if best is None:
         print(f"  gap.after: no time up to a day gives up fewer than {share:.3%}")
     else:
-        print(f'  gap.after = "{told_after(best)}" would have given up {best.share:.3%}')
-    _table([(told_after(after), after.share) for after in advice.after_ms])
+        print(f'  gap.after = "{gap_time(best)}" would have given up {best.share:.3%}')
+    _table([(gap_time(after), after.share) for after in advice.after_ms])
     labels = advice.labels_best
     if labels is None:
         print(f"  buffer.held: no buffer up to a million gives up fewer than {share:.3%}")

@@ -134,18 +134,18 @@ def _show(found: dict[str, Any]) -> None:
             table.add_row(Text(f"[{name}]", style="bold"))
         for key, value in values.items():
             if value not in (None, [], {}, ""):
-                cells = printable(f"  {key}"), printable(_told(value))
+                cells = printable(f"  {key}"), printable(_shown(value))
                 table.add_row(*(Text(cell, overflow="fold") for cell in cells))
     terminal().print(table)
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     """A value nearly as TOML has it, without quotes."""
     if isinstance(value, dict):
-        inner = (f"{key} = {_told(each)}" for key, each in value.items() if each is not None)
+        inner = (f"{key} = {_shown(each)}" for key, each in value.items() if each is not None)
         return "{ " + ", ".join(inner) + " }"
     if isinstance(value, list):
-        return f"[{', '.join(map(_told, value))}]"
+        return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, str):
         return value
     return json.dumps(value)

@@ -248,7 +248,7 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
     for name in dict.fromkeys((*ROWS, *(f"{each.key}s" for each in DISCIPLINES.values()))):
         each = [figures.get(name) for figures in found.values()]
         if any(n is not None for n in each):
-            table.add_row(name, *(_told(n) for n in each))
+            table.add_row(name, *(_shown(n) for n in each))
         if name == "rejected":
             for reason in reasons:
                 counts = [figures["rejected"].get(reason, 0) for figures in found.values()]
@@ -273,7 +273,7 @@ def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:
         if not place:
             table.add_row("overlaps (next number)", *("" for _ in found))
         table.add_row(
-            escape(printable(pair)), *(_told(each.get(pair)) for each in numbers.values())
+            escape(printable(pair)), *(_shown(each.get(pair)) for each in numbers.values())
         )
 
 
@@ -281,7 +281,7 @@ def _ago(seconds: float) -> str:
     return f"{seconds:,.0f} s"
 
 
-def _told(number: Any) -> str:
+def _shown(number: Any) -> str:
     if number is None:
         return ""
     return f"{sum(number.values()) if isinstance(number, dict) else number:,}"

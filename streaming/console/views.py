@@ -20,7 +20,7 @@ from streaming.disciplines.discipline import LISTED_MAX
 from streaming.graph import charts
 from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
-from streaming.replay.advice import advise, told_after
+from streaming.replay.advice import advise, gap_time
 from streaming.service.checkpoint import Checkpoint
 
 BLOCKED_SHOWN = 200
@@ -255,9 +255,9 @@ def disorder(recorder: Recorder, name: str, share: float) -> dict[str, Any]:
     ]
     return {
         "advice": advice,
-        "after": [(told_after(each), each.share) for each in advice.after_ms],
+        "after": [(gap_time(each), each.share) for each in advice.after_ms],
         "labels": [(each.value, each.share) for each in advice.labels],
-        "best": told_after(advice.after_best) if advice.after_best else None,
+        "best": gap_time(advice.after_best) if advice.after_best else None,
         "pictures": pictures,
         "share": share,
         "policy": settings.gap,

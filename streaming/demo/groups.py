@@ -118,8 +118,8 @@ groups = {{ {groups} }}
             headers = dict(message.headers())
             group = headers["group"].decode()
             if airline in self.got and set(self.pair) <= set(self.scene.groups.get(group, ())):
-                told_ = json.loads(message.value())
-                self.got[airline].append(f"{group}:{told_.get('flight', 'ack')}")
+                said = json.loads(message.value())
+                self.got[airline].append(f"{group}:{said.get('flight', 'ack')}")
             early = self.sent() < REACT_UNTIL * self.scene.count
             if early and self.answers < REACTIONS_MAX and rng.random() < 0.01:
                 value = json.dumps({"what": "ack", "flight": "ack", "by": airline}).encode()

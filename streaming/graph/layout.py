@@ -143,7 +143,7 @@ def name_width(group: str) -> float:
     return width(cut(group, NAME_MAX), bold=True)
 
 
-def load_told(view: Overview, load: Load) -> str:
+def load_text(view: Overview, load: Load) -> str:
     """The load of a node beside the limit."""
     return f"orders {count(load.ordering)}, limit {count(view.limit)}"
 
@@ -168,7 +168,7 @@ def _columns(view: Overview, lines: list[Line]) -> dict[int, int]:
 
 def _boxes(view: Overview, columns: Mapping[int, int], column: float) -> dict[int, Box]:
     """The boxes from 0 on, each as wide as its atoms, or the text on its top, need it."""
-    widest = max((width(load_told(view, load)) for load in view.loads), default=0.0)
+    widest = max((width(load_text(view, load)) for load in view.loads), default=0.0)
     least = max(BOX_MIN, widest + 2 * HEAD_PAD)
     boxes: dict[int, Box] = {}
     left = 0.0

@@ -128,7 +128,7 @@ def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load
         rectangle(group, kind, (x, y + 29), (BAR * messages / most, 8))
     limit = x + BAR * view.limit / most
     add(group, "path", {"class": "limit", "d": f"M{number(limit)} {number(y + 26)}v14"})
-    text(group, x, y + 52, at.load_told(view, load), "load")
+    text(group, x, y + 52, at.load_text(view, load), "load")
     text(group, x, y + 65, f"passes {count(load.passing)}", "quiet")
 
 

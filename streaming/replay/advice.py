@@ -57,7 +57,7 @@ def advise(totals: Totals, share: float) -> Advice:
     )
 
 
-def told_after(choice: Choice) -> str:
+def gap_time(choice: Choice) -> str:
     """A gap time as the configuration has it."""
     return str(Span(choice.value))
 

@@ -44,7 +44,7 @@ from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import arrival_schema, record_schema
 from streaming.disciplines.channels.refused import without_refused
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.disciplines.channels.waiting import told_waiting
+from streaming.disciplines.channels.waiting import waiting_report
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import NOTHING_REFUSED, Refused
 from streaming.disciplines.shards import Core, ShardOperator
@@ -215,7 +215,7 @@ def step_shard(
     totals.read_ms, totals.oldest_ms = _times(shard.totals, batch, outcome, after, plan)
     totals.shared += len(totals.parts)
     totals.answers = [answer for _, answer in answers[:ANSWERS_MAX]]
-    totals.waiting = told_waiting(shard.state, outcome.state)
+    totals.waiting = waiting_report(shard.state, outcome.state)
     events = [event_of(event, plan.pipeline, now_ms) for event in outcome.events] + answers
     if events:
         writes.append((plan.events, output.events(events)))

@@ -108,7 +108,7 @@ class Custom(Table):
         try:
             return CustomLabels(self.initial, function, self.cycle)
         except Exception as error:
-            raise ValueError(f"{self.next} does not make labels: {_told(error)}") from error
+            raise ValueError(f"{self.next} does not make labels: {_cause(error)}") from error
 
     def _function(self) -> Callable[[str], str]:
         module, _, name = self.next.partition(":")
@@ -116,7 +116,7 @@ class Custom(Table):
             function = getattr(importlib.import_module(module), name)
         except (Exception, SystemExit) as error:  # whatever the user's module does when imported
             raise ValueError(
-                f"{self.next} cannot be imported ({_told(error)}); write package.module:function, "
+                f"{self.next} cannot be imported ({_cause(error)}); write package.module:function, "
                 "importable where the service runs (PYTHONPATH)"
             ) from error
         if not callable(function):
@@ -134,7 +134,7 @@ LABEL_KINDS = tuple(
 """What users write for them."""
 
 
-def _told(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     text = str(error)
     return (
         text if isinstance(error, (ImportError, ValueError)) else f"{type(error).__name__}: {text}"

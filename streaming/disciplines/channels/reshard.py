@@ -19,7 +19,7 @@ from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
-from streaming.disciplines.channels.waiting import told_waiting
+from streaming.disciplines.channels.waiting import waiting_report
 from streaming.disciplines.reshard import Resharded, ShardRow, counts_of
 from streaming.disciplines.state_keys import shard_keys, shards_of
 
@@ -50,7 +50,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[ShardRow]) -
             channels=len(state),
         )
         found.append((keys[number], encode_shard(Shard(state, held, counts))))
-        report = told_waiting(ShardState.empty(), state)
+        report = waiting_report(ShardState.empty(), state)
         if report is not None:
             waiting[keys[number]] = report
     return Resharded(found, waiting)

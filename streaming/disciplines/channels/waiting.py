@@ -27,7 +27,7 @@ NUMBERS = ("epoch", "frontier", "since_ms", "held", "tries", "asked_ms")
 SCHEMA = pa.schema([("channel", pa.binary()), *((name, pa.int64()) for name in NUMBERS)])
 
 
-def told_waiting(before: ShardState, after: ShardState) -> str | None:
+def waiting_report(before: ShardState, after: ShardState) -> str | None:
     """The channels that wait after a batch, as text; None where all is as before."""
     if all(map(np.array_equal, _held_by_row(before), _held_by_row(after))):
         return None

@@ -75,7 +75,7 @@ def _stamp(value: Any) -> Stamp | None:
     return None if value is None else Stamp(*value)
 
 
-def _told(step: clock.Clock) -> Any:
+def _clock_fields(step: clock.Clock) -> Any:
     return (step.peer, step.clock, *step.gone)
 
 
@@ -96,7 +96,7 @@ ENCODE: dict[type, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], 
     clock.Enqueue: ("E", lambda s: (s.stamp, s.dead, *_common(s)), _nodes),
     clock.Cancel: ("C", lambda s: (s.handles, s.registered), lambda s: s.peer),
     clock.Arrive: ("A", lambda s: (s.estimate, s.destroys, *_common(s)), _nodes),
-    clock.Clock: ("t", lambda _: (), _told),
+    clock.Clock: ("t", lambda _: (), _clock_fields),
     clock.Registered: ("r", lambda _: (), lambda s: (s.peer, s.node, s.destroyed)),
     clock.Stamped: ("s", lambda _: (), lambda s: (s.peer, s.stamp, s.gone)),
     counter.Read: ("V", lambda s: (s.nodes, s.destroys), lambda s: s.peer),
