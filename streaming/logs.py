@@ -1,4 +1,4 @@
-"""What the program tells people, on standard error: lines of text, or one JSON object a line."""
+"""What the program says to people, on standard error: lines of text, or one JSON object a line."""
 
 from __future__ import annotations
 

@@ -166,8 +166,8 @@ def test_the_front_of_each_room_names_its_modules():
 
 WORDS_MAX = {
     "told": 1,
-    "tells": 48,
-    "heard": 15,
+    "tells": 30,
+    "heard": 10,
     "so many": 0,
     "so long": 0,
     "as it is": 11,
@@ -175,7 +175,7 @@ WORDS_MAX = {
     "of such": 4,
     "is so": 3,
     "by and by": 1,
-    "whoever": 43,
+    "whoever": 25,
     "who asks": 7,
     "said of": 2,
     "comes to": 6,
@@ -185,13 +185,13 @@ WORDS_MAX = {
 how often the code of both packages may have each. Lower a number as they go."""
 
 NAMES_MAX = {
-    "came": 10,
+    "came": 6,
     "gone": 38,
-    "heard": 3,
-    "here": 28,
-    "left": 54,
-    "made": 21,
-    "mine": 21,
+    "heard": 0,
+    "here": 22,
+    "left": 37,
+    "made": 9,
+    "mine": 15,
     "told": 0,
 }
 """Variables and parameters that are no nouns, and how often each may be assigned or declared."""

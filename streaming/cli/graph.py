@@ -43,10 +43,10 @@ def graph(
     atoms, and how many messages each node orders, where every group counts as 1, beside what the
     busiest receiver gets. A browser shows names, members and counts under the pointer, and one
     group apart from the rest. Needs neither Kafka nor Spark; the picture goes to standard output
-    unless a file is given. docs/groups-graph.md tells how to read it.
+    unless a file is given. docs/groups-graph.md says how to read it.
 
-    With --running: the groups that commands have made of them, as the events topic tells, and the
-    messages that each group had, counted in the input; overlaps have their next numbers, as the
+    With --running: the groups that commands have made of them, as the events topic has them, and
+    the messages that each group had, counted in the input; overlaps have their next numbers, as the
     status of the last batch lists them (the first 100). The service may run meanwhile, or not.
 
     Exit status: 0; 2 the configuration or the call is wrong, or the picture would be too large.

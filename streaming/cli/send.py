@@ -77,7 +77,7 @@ def send(
 
 
 class _Sender:
-    """A producer that tells what became of everything it was given."""
+    """A producer that reports what became of everything it was given."""
 
     def __init__(self, settings: Any, topic: str, partition: int | None) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415  (a quick --help)
@@ -103,10 +103,10 @@ class _Sender:
 
     def finish(self) -> None:
         """Wait for Kafka to have all; KafkaUnavailable where it does not take them."""
-        left = self._producer.flush(SECONDS_MAX)
-        if left or self._failed:
+        unsent = self._producer.flush(SECONDS_MAX)
+        if unsent or self._failed:
             why = self._failed[0] if self._failed else f"no answer within {SECONDS_MAX} s"
-            lost = left + len(self._failed)
+            lost = unsent + len(self._failed)
             self._producer.purge()
             raise KafkaUnavailable(
                 f"Kafka did not take {lost} of {self._sent} messages: {why}.",

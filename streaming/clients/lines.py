@@ -52,7 +52,7 @@ class Line(Protocol):
 
 @dataclass(slots=True)
 class ChannelLine:
-    """Channels have `sequence` alone, which tells holes; labels are the sender's."""
+    """Channels have `sequence` alone, which shows holes; labels are the sender's."""
 
     handles: set[str] = field(default_factory=set)
 

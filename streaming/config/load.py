@@ -174,11 +174,13 @@ def _kafka(
         secrets += properties.secrets(raw, filled_in[name])
     if address := environ.get(BOOTSTRAP):
         filled_in["bootstrap_servers"] = address
-    mine: list[str] = []
-    kafka = _table(Kafka, filled_in, ["kafka"], mine)
+    own_faults: list[str] = []
+    kafka = _table(Kafka, filled_in, ["kafka"], own_faults)
     if address:
-        mine = [fault.replace("kafka.bootstrap_servers", f"{BOOTSTRAP} (set)") for fault in mine]
-    faults += mine
+        own_faults = [
+            fault.replace("kafka.bootstrap_servers", f"{BOOTSTRAP} (set)") for fault in own_faults
+        ]
+    faults += own_faults
     return kafka, secrets
 
 
@@ -224,8 +226,8 @@ def _pipelines(values: Any, faults: list[str]) -> dict[str, Pipeline]:
             problem = "is missing" if discipline is None else f"{discipline!r} is none"
             faults.append(f"{shown}.discipline: {problem}; write one of {names}")
             continue
-        made = _table(known.settings, table, path, faults, {"pipeline": name})
-        if made is not None:
-            pipelines[name] = made
+        settings = _table(known.settings, table, path, faults, {"pipeline": name})
+        if settings is not None:
+            pipelines[name] = settings
     faults += topic_faults(values)
     return pipelines

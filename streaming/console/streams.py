@@ -34,7 +34,7 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
 
     topics = (*settings.input, settings.output, settings.rejects)
     found = search(config, topics, is_its, LANE_ARRIVALS, seconds_max=seconds)
-    came = [each for each in found.records if each.topic in settings.input]
+    arrivals = [each for each in found.records if each.topic in settings.input]
     out = [
         each
         for each in found.records
@@ -45,7 +45,7 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
         for each in found.records
         if each.topic == settings.rejects and (reject := reject_of(config, each))
     }
-    arrived = [(each.place, each.text("label"), each.text("epoch")) for each in came]
+    arrived = [(each.place, each.text("label"), each.text("epoch")) for each in arrivals]
     delivered = [
         (each.text(prefix + "origin"), each.text("label"), each.text("epoch")) for each in out
     ]
@@ -64,7 +64,7 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
         ],
         "is_certain": bool(waits) or len(listed) < LISTED_MAX,
         "picture": _drawn(name, prefix, above, out, labels, rows, escaped(key)),
-        "arrivals": list(zip(above, came, strict=True)),
+        "arrivals": list(zip(above, arrivals, strict=True)),
         "looked": looked(found),
         "is_whole": found.is_whole,
     }
@@ -79,7 +79,7 @@ def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, An
     def is_its(record: Found) -> bool:
         return record.header("group") == wanted
 
-    came = search(config, settings.input, is_its, LANE_ARRIVALS, seconds_max=seconds)
+    arrivals = search(config, settings.input, is_its, LANE_ARRIVALS, seconds_max=seconds)
     copies: dict[tuple[int, int], Found] = {}
 
     def is_another(record: Found) -> bool:
@@ -95,11 +95,11 @@ def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, An
     )
     take(found.records)
     out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
-    senders = [escaped(each.key or b"") for each in came.records]
+    senders = [escaped(each.key or b"") for each in arrivals.records]
     numbers = [each.text(prefix + "group-sequence") for each in out]
-    return _matched(config, name, (came.records, senders), (out, numbers), asked) | {
-        "looked": looked(came, found),
-        "is_whole": came.is_whole and found.is_whole,
+    return _matched(config, name, (arrivals.records, senders), (out, numbers), asked) | {
+        "looked": looked(arrivals, found),
+        "is_whole": arrivals.is_whole and found.is_whole,
     }
 
 
@@ -118,7 +118,7 @@ def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[st
     wanted = {
         _signature_out(each, prefix) for each in out if each.header(prefix + "notice") is None
     }
-    came = search(
+    arrivals = search(
         config,
         settings.input,
         lambda record: bool(wanted.intersection(_signatures_in(record))),
@@ -126,11 +126,15 @@ def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[st
         seconds_max=seconds,
         enough=_all_of(wanted),
     )
-    shown = [_above(settings.discipline, each) for each in came.records]
+    shown = [_above(settings.discipline, each) for each in arrivals.records]
     numbers = [each.text(prefix + "sequence") for each in out]
-    found = _matched(config, name, (came.records, shown), (out, numbers), escaped(key))
-    is_whole = deliveries.is_whole and came.is_whole
-    return found | {"key": escaped(key), "looked": looked(deliveries, came), "is_whole": is_whole}
+    found = _matched(config, name, (arrivals.records, shown), (out, numbers), escaped(key))
+    is_whole = deliveries.is_whole and arrivals.is_whole
+    return found | {
+        "key": escaped(key),
+        "looked": looked(deliveries, arrivals),
+        "is_whole": is_whole,
+    }
 
 
 def _above(discipline: str, record: Found) -> str:
@@ -143,7 +147,7 @@ def _above(discipline: str, record: Found) -> str:
 def _matched(
     config: Config,
     name: str,
-    came: tuple[Sequence[Found], Sequence[str]],
+    arrivals: tuple[Sequence[Found], Sequence[str]],
     out: tuple[Sequence[Found], Sequence[str]],
     title: str,
 ) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def _matched(
     """
     prefix = config.service.header_prefix
     rows: dict[Signature, int] = {}
-    for row, record in enumerate(came[0]):
+    for row, record in enumerate(arrivals[0]):
         for signature in _signatures_in(record):
             rows.setdefault(signature, row)
     origins = [rows.get(_signature_out(each, prefix)) for each in out[0]]
@@ -168,7 +172,7 @@ def _matched(
             "",
             link(name, each.place),
         )
-        for row, (each, text) in enumerate(zip(*came, strict=True))
+        for row, (each, text) in enumerate(zip(*arrivals, strict=True))
     ]
     picture = _drawn(name, prefix, above, out[0], out[1], origins, title)
     return {"picture": picture, "deliveries": list(zip(*out, strict=True))}

@@ -189,12 +189,12 @@ def fate(gap: Any, since: str, now: float) -> str:
     after = getattr(gap, "after", None)
     if gap is None or gap.policy == "wait":
         return "waits until the label comes or is given up by hand"
-    left = getattr(after, "ms", None)
-    if left is None:
+    seconds_left = getattr(after, "ms", None)
+    if seconds_left is None:
         return f"policy {gap.policy}, by a time that sets itself"
-    left = left / 1000 - _waited(since, now)
+    seconds_left = seconds_left / 1000 - _waited(since, now)
     what = "is given up" if gap.policy == "skip" else "the pipeline stops"
-    return f"{what} in {left:,.0f} s" if left > 0 else f"{what} with the next batch"
+    return f"{what} in {seconds_left:,.0f} s" if seconds_left > 0 else f"{what} with the next batch"
 
 
 def _waited(since: str, now: float) -> float:

@@ -75,7 +75,7 @@ class Discipline:
     """One discipline. What imports Spark or a protocol does so when it is called.
 
     ``settings``: what users write. ``key``: what the keys of the output are. ``shown``: the columns
-    of `sequencer inspect`; ``counted``: what `sequencer status` tells besides; ``reasons``: those
+    of `sequencer inspect`; ``counted``: what `sequencer status` shows besides; ``reasons``: those
     of rejects.
 
     ``operators``: the modules that workers run for these settings, by name; imported before they

@@ -172,7 +172,7 @@ class ExchangePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """What the driver tells the tasks of a batch.
+    """What the driver passes to the tasks of a batch.
 
     ``query`` names the checkpoint; ``digest`` names what the batch is made from (see
     `streaming.sink.progress`). ``in_doubt`` says that an earlier run may have written this batch,

@@ -44,7 +44,7 @@ def _spark_hash_int(value: int, seed: int = 42) -> int:
 def shards_of(names: pa.Array, shards: int) -> NDArray[np.int32]:
     """Return the shard of each channel, subscriber, peer or sender (binary; null is empty).
 
-    A name has its shard for the life of a checkpoint, whoever asks. It is Kafka's partition of that
+    A name has its shard for the life of a checkpoint. It is Kafka's partition of that
     key among this many: a shard writes to few partitions where one number divides the other.
     """
     return partitions_of(names.fill_null(b"") if names.null_count else names, shards)

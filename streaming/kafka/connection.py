@@ -50,7 +50,7 @@ def admin(config: Config, **extra: Any) -> Any:
 def reader(config: Config, name: str, **extra: Any) -> Any:
     """A consumer for who assigns partitions, joins no group and commits nothing; read_committed.
 
-    ``name`` tells it from others where it asks. Ask :func:`is_record` of what it polls, and close
+    ``name`` names it in errors. Ask :func:`is_record` of what it polls, and close
     it. ConfigError where librdkafka refuses the properties.
     """
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
@@ -143,7 +143,7 @@ def is_record(message: Any) -> bool:
     """Whether what a :func:`reader` polled is a record; it polls None where nothing came.
 
     Raises KafkaException where reading failed. That the user may not read the reader's group is no
-    failure, as it needs none; librdkafka tells it all the same.
+    failure, as it needs none; librdkafka reports it all the same.
     """
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415  (a quick --help)
 
@@ -182,8 +182,8 @@ def flush(producer: Any, limit_s: float) -> int:
     its callbacks then, while that exception is pending already: they fail with SystemError.
     """
     deadline = time.monotonic() + limit_s
-    while len(producer) and (left := deadline - time.monotonic()) > 0:
-        producer.poll(min(left, FLUSH_TURN_SECONDS))
+    while len(producer) and (seconds_left := deadline - time.monotonic()) > 0:
+        producer.poll(min(seconds_left, FLUSH_TURN_SECONDS))
     return len(producer)
 
 
@@ -201,6 +201,6 @@ def quiet() -> Any:
     They are heard where the logger "streaming" is set to DEBUG (the command's --verbose).
     """
     logger = logging.getLogger("streaming.librdkafka")
-    heard = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
-    logger.setLevel(logging.DEBUG if heard else logging.CRITICAL)
+    is_shown = logging.getLogger("streaming").isEnabledFor(logging.DEBUG)
+    logger.setLevel(logging.DEBUG if is_shown else logging.CRITICAL)
     return logger

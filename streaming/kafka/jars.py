@@ -46,7 +46,7 @@ def spark_jars() -> list[Path]:
 
 
 def s3_jars() -> list[Path]:
-    """Jars for checkpoints on an S3 endpoint; fetched by whoever has one."""
+    """Jars for checkpoints on an S3 endpoint; fetched when a configuration has one."""
     return fetched("s3", IVY_S3)
 
 
@@ -86,7 +86,7 @@ def java_environment() -> dict[str, str]:
 
 
 def fetched(kind: str, ivy: Path = IVY) -> list[Path]:
-    """Jars of one kind of an Ivy file; fetched by whoever is the first to need them."""
+    """Jars of one kind of an Ivy file; fetched by the first process that needs them."""
     own_jars = os.environ.get("SEQUENCER_JARS")
     folder = Path(own_jars) if own_jars else _cache_folder(ivy)
     if not own_jars and not folder.is_dir():
@@ -168,8 +168,8 @@ def _resolve(folder: Path, file: Path) -> None:
     ivy = next(pyspark_folder().glob("jars/ivy-*.jar"))
     command = java()
     prefix = f"{folder.name}-new-"
-    for left in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
-        shutil.rmtree(left, ignore_errors=True)
+    for abandoned in folder.parent.glob(f"{prefix}*"):  # by one that was killed: the lock is ours
+        shutil.rmtree(abandoned, ignore_errors=True)
     said = f"Fetching {FETCHED.get(file.name, file.stem)} (once, some 20 seconds)"
     print(said, end="", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:

@@ -102,16 +102,16 @@ def at_place(config: Config, topic: str, partition: int, offset: int) -> Record 
 
 def _between(reader: TopicReader, parts: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
     """Yield the committed records of partitions between two offsets of each."""
-    left = set(parts)
+    pending = set(parts)
     reader.assign({place: begin for place, (begin, _) in parts.items()})
     moved = time.monotonic()
-    while left and time.monotonic() - moved < QUIET_SECONDS_MAX:
+    while pending and time.monotonic() - moved < QUIET_SECONDS_MAX:
         taken = reader.take(0.1, 500)
         moved = time.monotonic() if taken else moved
         for each in taken:
-            if each.home not in left:
+            if each.home not in pending:
                 continue
             if isinstance(each, End) or each.offset >= parts[each.home][1]:
-                left.discard(each.home)
+                pending.discard(each.home)
             else:
                 yield each

@@ -1,10 +1,10 @@
 """What the service may do in Kafka, and what it needs to: asked before it begins.
 
-Kafka tells each client the operations that it is authorized to on topics (KIP-430), without doing
-any of them. Of consumer groups that are not there yet, and of transactional ids, it tells nothing:
-these are tried under a name that nobody uses, with the prefix that the service's have. What Kafka
-does not tell (an older broker, or one that is no Apache Kafka; one that is just starting) is let
-pass: a refusal then comes with the work.
+Kafka returns to each client the operations that it is authorized to on topics (KIP-430), without
+doing any of them. Of consumer groups that are not there yet, and of transactional ids, it returns
+nothing: these are tried under a name that nobody uses, with the prefix that the service's have.
+What Kafka does not tell (an older broker, or one that is no Apache Kafka; one that is just
+starting) is let pass: a refusal then comes with the work.
 """
 
 from __future__ import annotations

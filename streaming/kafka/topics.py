@@ -99,7 +99,7 @@ def make(
             outcomes = admin.create(brokers, wanted)
     except KafkaError as error:
         outcomes = {each.name: error for each in wanted}
-    made = [name for name, error in outcomes.items() if error is None]
+    created = [name for name, error in outcomes.items() if error is None]
     refused = [
         f"{name} ({admin.reason(error)})"
         for name, error in outcomes.items()
@@ -111,11 +111,11 @@ def make(
     if refused:
         raise error_type(
             f"Topics could not be created: {config.hide(', '.join(refused))}.",
-            f"Created: {', '.join(made) or 'none'}.",
+            f"Created: {', '.join(created) or 'none'}.",
             remedy,
         )
     wait_for(config, set(outcomes))
-    return made
+    return created
 
 
 def _settings(role: str, common: dict[str, str]) -> dict[str, str]:

@@ -46,12 +46,12 @@ class Recorded:
                     self._open.add((name, partition))
                     self._queues[name, partition] = deque()
             reader.assign(dict.fromkeys(sorted(self._open), BEGINNING))
-            heard = time.monotonic()
+            last_seconds = time.monotonic()
             while self._open:
                 taken = reader.take(0.2, POLLED)
                 if taken:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > QUIET_SECONDS_MAX:
+                    last_seconds = time.monotonic()
+                elif time.monotonic() - last_seconds > QUIET_SECONDS_MAX:
                     raise KafkaUnavailable("Kafka stopped answering.", "Nothing was changed.")
                 for each in taken:
                     self._put(each)

@@ -1,11 +1,11 @@
 """Sending rejects back, each once, in numbered steps.
 
-1. `init_transactions` under one id for all who send back the rejects of one topic: whoever had it
-is fenced, and what it left open is aborted. 2. The ledger is read: since step 1 nobody else adds to
-it. 3. Rejects that are chosen and not in the ledger are sent, some at a time in a transaction; 4.
-when Kafka has acknowledged them with their offsets, the ledger's records of them follow in the same
-transaction, and it is committed. A crash between any two leaves rejects either sent and noted, or
-neither; whoever runs it again goes on with the rest.
+1. `init_transactions` under one id for all who send back the rejects of one topic: the process that
+had it is fenced, and what it left open is aborted. 2. The ledger is read: since step 1 nobody else
+adds to it. 3. Rejects that are chosen and not in the ledger are sent, some at a time in a
+transaction; 4. when Kafka has acknowledged them with their offsets, the ledger's records of them
+follow in the same transaction, and it is committed. A crash between any two leaves rejects either
+sent and noted, or neither; the next run goes on with the rest.
 """
 
 from __future__ import annotations
@@ -201,10 +201,10 @@ class Resending:
     def _flush(self, failed: list[tuple[Any, str]]) -> None:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
-        left = connection.flush(self._producer, SECONDS_MAX)
+        unsent = connection.flush(self._producer, SECONDS_MAX)
         if failed:
             raise KafkaException(*failed[0])
-        if left:
+        if unsent:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
     def _ask(self, doing: str, call: Callable[[Any], Any], argument: Any) -> None:

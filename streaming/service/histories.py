@@ -170,7 +170,7 @@ def _is_known(progress: BatchProgress, checkpoint: Checkpoint) -> bool:
 
 
 def _take_back(producer: BatchProducer, query: str, checkpoint: Checkpoint) -> None:
-    """Fence whoever writes, and say in a transaction that nothing after the checkpoint counts."""
+    """Fence all that write, and say in a transaction that nothing after the checkpoint counts."""
     progress = BatchProgress(max(checkpoint.done(), 0), query, NOTHING)
     with producer.errors("take back its progress"):
         producer.begin_session()

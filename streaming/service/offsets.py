@@ -13,7 +13,7 @@ from streaming.source.positions import offsets_in
 
 
 class Through:
-    """Tells when a query has read all that was there when it was first asked."""
+    """Says when a query has read all that was there when it was first asked."""
 
     def __init__(self, config: Config, name: str) -> None:
         self.config = config

@@ -48,7 +48,7 @@ class Pipeline:
     """Starts, watches and stops the query of one pipeline.
 
     ``runs`` and ``last_report`` (Spark's, of the last batch) are as of the last :meth:`observe`:
-    whoever asks for metrics asks no JVM, which may hang, or end. ``worked``: when the last batch
+    a request for metrics asks no JVM, which may hang, or end. ``worked``: when the last batch
     ended, a source was asked for what is new, or the query was started since (Unix time).
     """
 

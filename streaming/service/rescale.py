@@ -92,7 +92,7 @@ def rescale(
     """Move these pipelines; JobFailed or ConfigError where one cannot be."""
     old = [Checkpoint.of(config, name) for name in names]
     new = {each.pipeline: Checkpoint(target.root, each.pipeline, config.spark) for each in old}
-    here = []
+    begun = []
     for each in old:
         if each.was_moved_to(target.root):
             say(f"{each.pipeline}: moved before")
@@ -100,21 +100,21 @@ def rescale(
         elif each.identity() is None:
             say(f"{each.pipeline}: has no checkpoint; it begins anew where it is started")
         else:
-            here.append(each)
-    for each in here:
+            begun.append(each)
+    for each in begun:
         each.require_here()
         _require_free(new[each.pipeline])
         each.claim()
-    for each in here:
+    for each in begun:
         new[each.pipeline].begin_move(each.location)
     crash_point("rescale-begun")
-    for each in here:
+    for each in begun:
         _move(session, config, each, new[each.pipeline], target, say)
     crash_point("rescale-whole")
-    for each in here:
+    for each in begun:
         each.mark_moved(target.root, target.shards)
         crash_point("rescale-closed")
-    for each in here:
+    for each in begun:
         new[each.pipeline].end_move()
         each.release()
 
@@ -186,8 +186,8 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
         with each.errors("ask how far it wrote"):
             found.append(BatchProgress.from_text(*each.progress()))
     query = status.get("query")
-    mine = [each.batch for each in found if each is not None and each.query == query]
-    if not status or (found and (not mine or max(mine) >= doubtful)):
+    own = [each.batch for each in found if each is not None and each.query == query]
+    if not status or (found and (not own or max(own) >= doubtful)):
         raise JobFailed(
             f"The last batch of pipeline {plan.pipeline} was begun, and may be written in part.",
             UNCHANGED,

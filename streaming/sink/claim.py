@@ -1,4 +1,4 @@
-"""One driver for a checkpoint where no lock can say so: Kafka fences whoever had it before.
+"""One driver for a checkpoint where no lock can say so: Kafka fences the one that had it before.
 
 The driver of a pipeline has a transactional id of its own. To take it fences the driver that had
 it; before each batch is written the driver commits a transaction, which only the last one can. With
@@ -37,7 +37,7 @@ class Claim:
         )
 
     def take(self) -> None:
-        """Fence whoever has it; Fenced where another has taken it since the first call.
+        """Fence the driver that has it; Fenced where another has taken it since the first call.
 
         KafkaUnavailable where Kafka does not let us. What Kafka says to who is fenced is not always
         that (its transaction may be ending just then), so who starts again may be.

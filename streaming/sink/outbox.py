@@ -80,11 +80,11 @@ class Outbox(PartitionRequests):
 
         KafkaError where Kafka refuses a batch, or acknowledges none for SECONDS_MAX.
         """
-        left, deadline = self.waiting_bytes, time.monotonic() + SECONDS_MAX
+        bytes_before, deadline = self.waiting_bytes, time.monotonic() + SECONDS_MAX
         while self.waiting_bytes > bytes_max:
             self.poll(LOOK_AGAIN_SECONDS)
-            if self.waiting_bytes < left:
-                left, deadline = self.waiting_bytes, time.monotonic() + SECONDS_MAX
+            if self.waiting_bytes < bytes_before:
+                bytes_before, deadline = self.waiting_bytes, time.monotonic() + SECONDS_MAX
             elif time.monotonic() > deadline:
                 raise self.last_error or KafkaTimeoutError("no batch was acknowledged")
 

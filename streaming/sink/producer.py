@@ -1,8 +1,8 @@
 """A producer of finished record batches, with Kafka's idempotence and transactions.
 
 The requests and their order are those of Kafka's protocol for transactions (KIP-98) as every broker
-since 2.5 knows them: InitProducerId (which fences whoever had the transactional id, and ends what
-it left open), AddPartitionsToTxn, Produce, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
+since 2.5 knows them: InitProducerId (which fences the last holder of the transactional id, and ends
+what it left open), AddPartitionsToTxn, Produce, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from streaming.wire.record_batch import RecordBatch, batches
 from streaming.wire.transactions import Question, Session
 
 ABORT_SECONDS_MAX = 3.0
-"""Readers wait while a failed batch's transaction is open; whoever repeats the batch, for this."""
+"""Readers wait while a failed batch's transaction is open; the repeated batch, for this."""
 
 SENT_BYTES_MIN = 256 * 2**10
 """Fewer, of all partitions together, wait for more, or for the end of the batch."""
@@ -87,7 +87,7 @@ class BatchProducer:
         return not self.transactional or self._all_answered()
 
     def begin_session(self) -> None:
-        """Fence whoever had the transactional id; what they left open is aborted."""
+        """Fence the last holder of the transactional id; what it left open is aborted."""
         answer = self._ask(
             transactions.begin_session(self.id, self.settings.transaction_timeout_ms)
         )

@@ -63,7 +63,7 @@ def sorted_out(
     if in_order:
         first = min(named)
         spans = (range(first), range(first, first + 1), range(first + 1, batch.count))
-        return [], [made for rows in spans for made in taken(batch, records, rows)]
+        return [], [smaller for rows in spans for smaller in taken(batch, records, rows)]
     rows = records.take(sorted(named)).to_pylist()
     found = [
         _refusal(topic, row, partition.error_code, named[at] or partition.error_message)

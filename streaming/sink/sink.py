@@ -4,7 +4,7 @@ The numbered steps (the same in docs/guarantees.md and in the crash tests):
 
 1. Spark logs the batch's offsets; the driver syncs them.
 2. Each state partition steps its shards.
-3. The partition's producer begins a session, which fences whoever had its id, then the partition's
+3. The partition's producer begins a session, which fences the last holder of its id; then its
    progress is read; a batch that is already there is skipped; else deliveries, rejects and events
    are produced in a transaction.
 4. The batch's number is sent as the progress within the transaction; the transaction commits.

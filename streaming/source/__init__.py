@@ -1,6 +1,6 @@
 """The service's own way from Kafka: record batches read by Python's workers, packed for shards.
 
-`fetching` asks brokers; `ranges` says what a batch reads, and which task; `reader` tells that to
+`fetching` asks brokers; `ranges` says what a batch reads, and which task; `reader` returns that to
 the driver, and to workers; `pacing` says when a batch begins, `waiting` waits for records.
 """
 

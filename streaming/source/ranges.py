@@ -48,12 +48,12 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[s
     first = {
         (topic, at): start.get(topic, {}).get(at, 0) for topic, of in ends.items() for at in of
     }
-    left = {place: ends[place[0]][place[1]] - begin for place, begin in first.items()}
-    total = sum(left.values())
+    unread = {place: ends[place[0]][place[1]] - begin for place, begin in first.items()}
+    total = sum(unread.values())
     out: dict[str, dict[str, int]] = {}
     before = 0
     for (topic, at), begin in first.items():
-        share = left[topic, at]
+        share = unread[topic, at]
         if 0 < records_max < total and share:
             until = before + share
             share = max(until * records_max // total - before * records_max // total, 1)
@@ -83,8 +83,8 @@ def ranges(
 
 def shared(all_of_it: list[Range], tasks: int) -> Iterator[list[Range]]:
     """The same in at most this many shares of about equal size; few partitions are divided."""
-    left = sum(map(len, all_of_it))
-    fair = -(-left // tasks)
+    unread = sum(map(len, all_of_it))
+    fair = -(-unread // tasks)
     share: list[Range] = []
     size = 0
     for each in all_of_it:
@@ -97,8 +97,8 @@ def shared(all_of_it: list[Range], tasks: int) -> Iterator[list[Range]]:
                 rest = replace(rest, first=cut)
                 size += room
             yield share
-            left, tasks = left - size, tasks - 1
-            fair = -(-left // tasks)
+            unread, tasks = unread - size, tasks - 1
+            fair = -(-unread // tasks)
             share, size = [], 0
         share.append(rest)
         size += len(rest)

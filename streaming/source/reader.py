@@ -122,8 +122,8 @@ class KafkaReader:
         asked = time.monotonic()
         self._pace.hold()
         found = self._latest(start)
-        while found is start and (left := self._pace.left(asked)):
-            self._wait(start, min(left, REFRESH_SECONDS))
+        while found is start and (remaining := self._pace.left(asked)):
+            self._wait(start, min(remaining, REFRESH_SECONDS))
             found = self._latest(start)
         return found
 
@@ -187,13 +187,13 @@ class KafkaReader:
         most, size_max = self.limits.records_now(), self.limits.size
         if not size_max:
             return most
-        left = sum(map(len, there))
-        if left < LOOK_RECORDS and left * self._offset_bytes < size_max:
+        remaining = sum(map(len, there))
+        if remaining < LOOK_RECORDS and remaining * self._offset_bytes < size_max:
             return most
         with self.inputs.errors("did not tell how large its records are", self.brokers):
             size = bytes_of(self.brokers, there)
-        self._offset_bytes = size / left
-        fitting = max(int(left * size_max / size), 1)
+        self._offset_bytes = size / remaining
+        fitting = max(int(remaining * size_max / size), 1)
         return min(most, fitting) if most else fitting
 
     def _errors(self) -> contextlib.AbstractContextManager[None]:

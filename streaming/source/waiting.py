@@ -52,10 +52,10 @@ class Waiting(PartitionRequests):
         try:
             self.brokers.connect(seconds)
             while not (self.is_over or ended.is_set()):
-                left = deadline - time.monotonic()
-                if left <= 0:
+                seconds_left = deadline - time.monotonic()
+                if seconds_left <= 0:
                     return
-                self.poll(min(left, TURN_SECONDS))
+                self.poll(min(seconds_left, TURN_SECONDS))
         except KafkaError:
             self._rest(deadline, ended)
 

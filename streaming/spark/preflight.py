@@ -1,6 +1,6 @@
 """What is asked of executors before the first batch: can they do the work at all?
 
-Each free core gets a task that imports what workers need, tells its versions, and goes to Kafka;
+Each free core gets a task that imports what workers need, returns its versions, and goes to Kafka;
 then all of them write a token into the checkpoint folder, which the driver finds and they read.
 What is wrong would otherwise show as a batch that fails again and again.
 """
@@ -148,13 +148,13 @@ def require_fit(
 
 def _judge(executors: Iterable[Executor], config: Config) -> None:
     """ConfigError where executors differ from the driver, or found something."""
-    mine, faults = versions(), []
+    own, faults = versions(), []
     for each in executors:
         where = f"executor on {each.host} ({each.python})"
         faults += [f"{where}: {config.hide(fault)}" for fault in each.faults]
         for name, version in each.versions.items():
-            if version != mine[name]:
-                faults.append(f"{where}: {name} is {version}, the driver's is {mine[name]}. {PACK}")
+            if version != own[name]:
+                faults.append(f"{where}: {name} is {version}, the driver's is {own[name]}. {PACK}")
     if faults:
         lines = "".join(f"\n  {fault}" for fault in dict.fromkeys(faults))
         raise ConfigError(f"Executors cannot do the work:{lines}", NOTHING, faults=faults)

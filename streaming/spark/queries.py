@@ -41,7 +41,7 @@ def begin_workers(spark: SparkSession, tasks: int) -> None:
     """
 
     def begin(*stage: str) -> None:
-        with contextlib.suppress(Exception):  # what is wrong, the first batch tells
+        with contextlib.suppress(Exception):  # the first batch reports what is wrong
             with own_workers(spark.sparkContext, *stage):
                 numbers = spark.range(0, tasks, 1, tasks).mapInArrow(_same, "id long")
             numbers.collect()

@@ -62,11 +62,11 @@ def _base() -> Path:
 
 def _sweep(base: Path) -> None:
     """Remove what services of ours left there that run no more."""
-    for left in base.glob(f"{PREFIX}*"):
+    for abandoned in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            status = left.lstat()
+            status = abandoned.lstat()
             if status.st_uid != os.getuid():
                 continue
-            with (left / LOCK).open() as lock:
+            with (abandoned / LOCK).open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(abandoned, ignore_errors=True)

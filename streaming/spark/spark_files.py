@@ -85,7 +85,8 @@ class SparkFiles:
     def forget_later_state(self) -> None:
         """Remove the state of batches after those that are done: of a history that goes on anew.
 
-        Spark begins with the newest snapshot below the version that it wants, whoever wrote it.
+        Spark begins with the newest snapshot below the version that it wants, no matter which
+        attempt wrote it.
         """
         version = self.done() + 1
         for name, is_file in list(self._files.names("state", recursive=True)):

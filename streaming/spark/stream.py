@@ -102,12 +102,12 @@ class Stream:
     def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
         """One for each share."""
         shares = self.reader.shares(_read(start), _read(end))
-        made = self.gateway.new_array(self._class(READ + "InputPartition"), len(shares))
+        partitions = self.gateway.new_array(self._class(READ + "InputPartition"), len(shares))
         partition = self._class(PYTHON + "PythonStreamingInputPartition")
         none = self._class("scala.Option").empty()
         for at, share in enumerate(shares):
-            made[at] = partition(at, share, none)
-        return self._give(made)
+            partitions[at] = partition(at, share, none)
+        return self._give(partitions)
 
     def createReaderFactory(self) -> Any:  # noqa: N802
         """What workers make their readers of."""

@@ -184,7 +184,7 @@ def _open(location: str, spark: Mapping[str, str]) -> tuple[fs.FileSystem, str]:
 
 
 def _settings(spark: Mapping[str, str], prefix: str = "") -> dict[str, str]:
-    """What Spark tells Hadoop's client of names that begin so."""
+    """What Spark passes to Hadoop's client of names that begin so."""
     begin = HADOOP + prefix
     return {
         name.removeprefix(begin): str(value)

@@ -92,9 +92,9 @@ def _compressed(values: pa.Array, rows: Int64s, sizes: Int64s) -> pa.Array:
     for row, begin, size in zip(
         rows.tolist(), ends[at].tolist(), sizes[rows].tolist(), strict=True
     ):
-        made = lz4_blocks(data.slice(begin, size))
-        lengths[row] = sum(map(len, made))
-        parts += made
+        compressed = lz4_blocks(data.slice(begin, size))
+        lengths[row] = sum(map(len, compressed))
+        parts += compressed
     return of_lengths(lengths, pa.py_buffer(b"".join(parts)))
 
 

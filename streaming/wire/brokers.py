@@ -1,7 +1,7 @@
 """Requests to Kafka's brokers, one by one, over kafka-python's connections and messages.
 
 Clients take records, not finished batches; what the service asks of Kafka goes through here: to any
-broker, to a coordinator, to the leaders of partitions. Whoever calls drives the network loop;
+broker, to a coordinator, to the leaders of partitions. The caller drives the network loop;
 nothing happens between calls.
 """
 

@@ -38,15 +38,15 @@ def encoded(
     stamps = []
     if "timestamp" in records.column_names:
         stamps = [to_bytes([plain(flat(records["timestamp"])).to_numpy()])]
-    made = [
+    finished = [
         each.compressed(compression)
         for each in batches(
             records, partitions_in(records, lambda: count), headers_in(records, header), now_ms
         )
     ]
-    columns = {name: [getattr(each, name) for each in made] for name in NUMBERS}
-    columns["body"] = [memoryview(each.body) for each in made]
-    columns["stamps"] = [*stamps, *[None] * (len(made) - len(stamps))]
+    columns = {name: [getattr(each, name) for each in finished] for name in NUMBERS}
+    columns["body"] = [memoryview(each.body) for each in finished]
+    columns["stamps"] = [*stamps, *[None] * (len(finished) - len(stamps))]
     return pa.Table.from_pydict(columns, schema=ENCODED)
 
 

@@ -1,8 +1,8 @@
 """SASL's GSSAPI (Kerberos) on kafka-python's connections, with a keytab and a principal.
 
-kafka-python comes as whoever the environment says (a ticket of kinit's, or the keytab that
-KRB5_CLIENT_KTNAME names). Where properties name a principal or a keytab, MIT Kerberos gets tickets
-with them by itself, and new ones before they end.
+kafka-python comes as the principal that the environment names (a ticket of kinit's, or the keytab
+that KRB5_CLIENT_KTNAME names). Where properties name a principal or a keytab, MIT Kerberos gets
+tickets with them by itself, and new ones before they end.
 """
 
 from __future__ import annotations

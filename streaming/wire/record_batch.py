@@ -149,9 +149,9 @@ def batches(
         Shared.of(column) if pa.types.is_dictionary(column.type) else column for column in columns
     ]
     for rows in _slices(columns):
-        here = [column.slice(rows.start, rows.stop - rows.start) for column in ready]
-        made = contents(here[:of_row], list(zip(names, here[of_row:], strict=True)))
-        yield from _cut(made, times[rows], partitions[rows])
+        slices = [column.slice(rows.start, rows.stop - rows.start) for column in ready]
+        chunk = contents(slices[:of_row], list(zip(names, slices[of_row:], strict=True)))
+        yield from _cut(chunk, times[rows], partitions[rows])
 
 
 def rows_within(table: pa.Table, rows_max: int, bytes_max: int) -> tuple[int, int]:
@@ -173,27 +173,27 @@ def next_sequence(sequence: int, count: int) -> int:
     return (sequence + count) % SEQUENCES
 
 
-def _cut(made: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[RecordBatch]:
+def _cut(chunk: Contents, times: Int64s, partitions: NDArray[np.int32]) -> Iterator[RecordBatch]:
     """Rows in order of partition, numbered, cut into batches."""
     if (np.diff(partitions) < 0).any():
         order = order_by(partitions)
-        made, times, partitions = made.take(order), times[order], partitions[order]
-    lengths = made.lengths
-    framed = FRAMED_BYTES_MAX * (made.block is not None)
+        chunk, times, partitions = chunk.take(order), times[order], partitions[order]
+    lengths = chunk.lengths
+    framed = FRAMED_BYTES_MAX * (chunk.block is not None)
     first = np.array(_first_rows(lengths + NUMBERS_BYTES_MAX + framed, partitions))
     counts = np.diff(first, append=len(times))
     offsets = np.arange(len(times)) - np.repeat(first, counts)
     deltas = times - np.repeat(times[first], counts)
     sizes = 1 + varint_sizes(deltas) + varint_sizes(offsets) + lengths
     attributes = np.zeros(len(times), np.int64)
-    records = made.numbered(varints(sizes, attributes, deltas, offsets))
+    records = chunk.numbered(varints(sizes, attributes, deltas, offsets))
     ends, data = ends_and_bytes(records)
     latest = np.maximum.reduceat(times, first)
     whole = np.add.reduceat(sizes + NUMBERS_BYTES_MAX, first).tolist()
     for at, (row, count) in enumerate(zip(first.tolist(), counts.tolist(), strict=True)):
         begin, end = int(ends[row]), int(ends[row + count])
         body, compression = data.slice(begin, end - begin), "none"
-        if made.block is not None:
+        if chunk.block is not None:
             body, compression = pa.py_buffer(lz4_frame([body], whole[at])), "lz4"
         head = (int(partitions[row]), count, int(times[row]), int(latest[at]))
         yield RecordBatch(*head, body, compression)

@@ -195,14 +195,14 @@ def _headers(data: Bytes, at: Int64s) -> tuple[pa.Array, Int64s]:
         rows = rows[count[rows] > step]
     view = data.data
     for row in rows.tolist():
-        here = int(p[row])
+        cursor = int(p[row])
         for index in range(int(bounds[row]) + step, int(bounds[row + 1])):
-            key, here = varint(view, here)
-            key_size[index], key_at[index] = key, here
-            value, here = varint(view, here + max(key, 0))
-            value_size[index], value_at[index] = value, here
-            here += max(value, 0)
-        p[row] = here
+            key, cursor = varint(view, cursor)
+            key_size[index], key_at[index] = key, cursor
+            value, cursor = varint(view, cursor + max(key, 0))
+            value_size[index], value_at[index] = value, cursor
+            cursor += max(value, 0)
+        p[row] = cursor
     pairs = pa.StructArray.from_arrays(
         [_text(_gathered(data, key_at, key_size)), _gathered(data, value_at, value_size)],
         fields=list(HEADERS.value_type),

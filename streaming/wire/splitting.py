@@ -36,8 +36,8 @@ def taken(batch: RecordBatch, records: pa.Table, rows: Iterable[int]) -> Iterato
     """Encode some of a batch's records as one again; as several where they are much."""
     part = records.take(pa.array(rows, pa.int64()))
     partitions = np.full(len(part), batch.partition, np.int32)
-    for made in batches(part, partitions, (), batch.first_ms):
-        yield made.compressed(batch.compression)
+    for smaller in batches(part, partitions, (), batch.first_ms):
+        yield smaller.compressed(batch.compression)
 
 
 def halves(batch: RecordBatch) -> list[RecordBatch]:
@@ -45,4 +45,4 @@ def halves(batch: RecordBatch) -> list[RecordBatch]:
     records = records_in(batch)
     middle = batch.count // 2
     spans = (range(middle), range(middle, batch.count))
-    return [made for rows in spans for made in taken(batch, records, rows)]
+    return [smaller for rows in spans for smaller in taken(batch, records, rows)]

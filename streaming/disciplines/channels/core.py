@@ -240,7 +240,7 @@ def _times(
 def _for_batch(plan: ChannelPlan, context: BatchContext) -> ChannelPlan:
     """The plan, by which a batch that is repeated after a start is not failed for a gap.
 
-    It was planned before whoever looks after the service could send the missing label.
+    It was planned before an operator could send the missing label.
     """
     if not context.repeated:
         return plan

@@ -36,10 +36,10 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[ShardRow]) -
     keys = shard_keys(after.shards, after.state_partitions)
     found, waiting = [], {}
     for number in range(after.shards) if rows else ():
-        mine = of == number
-        state = _part(whole, mine)
+        chosen = of == number
+        state = _part(whole, chosen)
         held = HeldRecords.of(
-            records.filter(pa.array(mine[whole.held.channel])),
+            records.filter(pa.array(chosen[whole.held.channel])),
             ShardFiles.of(after, keys[number]),
             made,
         )
@@ -103,15 +103,15 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
     )
 
 
-def _part(state: ShardState, mine: np.ndarray[Any, Any]) -> ShardState:
+def _part(state: ShardState, chosen: np.ndarray[Any, Any]) -> ShardState:
     """The channels of a mask, with what is theirs."""
-    row = np.cumsum(mine) - 1
-    numbers = {name: column[mine] for name, column in state.columns().items()}
-    some = state.held.take(mine[state.held.channel])
-    skipped = state.skipped.take(mine[state.skipped.channel])
-    runs = state.runs.take(mine[state.runs.channel])
+    row = np.cumsum(chosen) - 1
+    numbers = {name: column[chosen] for name, column in state.columns().items()}
+    some = state.held.take(chosen[state.held.channel])
+    skipped = state.skipped.take(chosen[state.skipped.channel])
+    runs = state.runs.take(chosen[state.runs.channel])
     return ShardState(
-        state.keys.filter(pa.array(mine)),
+        state.keys.filter(pa.array(chosen)),
         **numbers,
         held=replace(some, channel=row[some.channel]),
         skipped=replace(skipped, channel=row[skipped.channel]),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A metric: its kind ("counter", "gauge" or "histogram"), what it tells, its own labels."""
+    """A metric: its kind ("counter", "gauge" or "histogram"), what it means, its own labels."""
 
     kind: str
     meaning: str
@@ -164,13 +164,13 @@ class _Families:
 
         if name not in self._found:
             metric = METRICS[name]
-            made = {
+            metric_class = {
                 "counter": core.CounterMetricFamily,
                 "gauge": core.GaugeMetricFamily,
                 "histogram": core.HistogramMetricFamily,
             }[metric.kind]
             labels = ["service", "pipeline", *metric.labels]
-            self._found[name] = made(f"sequencer_{name}", metric.meaning, labels=labels)
+            self._found[name] = metric_class(f"sequencer_{name}", metric.meaning, labels=labels)
         return self._found[name]
 
 

@@ -1,4 +1,4 @@
-"""The lag of pipelines, looked at now and then: whoever asks for metrics does not wait."""
+"""The lag of pipelines, looked at now and then: a request for metrics does not wait."""
 
 from __future__ import annotations
 
