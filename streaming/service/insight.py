@@ -44,7 +44,7 @@ def who_waits(session: SparkSession, config: Config, name: str, most: int | None
     settings = config.pipelines[name]
     discipline = DISCIPLINES[settings.discipline]
 
-    def read(plan: Plan, rows: Iterable[Row]) -> Described:
+    def read(plan: Plan, rows: Iterable[ShardRow]) -> Described:
         text_of = discipline.all_waiting(plan, most) if discipline.all_waiting else None
         texts = [] if text_of is None else [text_of(*row) for row in rows]
         return discipline.waiting(settings, texts, most)
@@ -53,7 +53,7 @@ def who_waits(session: SparkSession, config: Config, name: str, most: int | None
 
 
 def _read(
-    session: SparkSession, config: Config, name: str, read: Callable[[Plan, list[Row]], Found]
+    session: SparkSession, config: Config, name: str, read: Callable[[Plan, list[ShardRow]], Found]
 ) -> Found:
     """Return what ``read`` makes of the shards' states."""
     checkpoint = Checkpoint.of(config, name)

@@ -15,7 +15,7 @@ from streaming.arrow.totals import Totals
 from streaming.cli import blocked
 from streaming.config import load_config
 from streaming.disciplines import discipline
-from streaming.disciplines.channels.waiting import told_waiting
+from streaming.disciplines.channels.waiting import waiting_report
 from streaming.service.checkpoint import Checkpoint
 
 SHARDS = 4
@@ -33,7 +33,7 @@ def shard(number):
         before, Arrivals(*columns, epochs, fin), 1000 + number, Rules(LinearLabels())
     ).state
     totals = Totals(held=len(after.held), blocked=CHANNELS // 10, channels=CHANNELS)
-    return totals, told_waiting(before, after)
+    return totals, waiting_report(before, after)
 
 
 @pytest.fixture

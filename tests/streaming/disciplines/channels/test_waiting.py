@@ -10,7 +10,7 @@ import pytest
 from sequencer.channels import Arrivals, ChannelCommand, Op, Rules, ShardState, Skip, step
 from sequencer.labels import LinearLabels
 from streaming.disciplines.channels import waiting
-from streaming.disciplines.channels.waiting import describe_waiting, told_waiting, whole_waiting
+from streaming.disciplines.channels.waiting import describe_waiting, waiting_report, whole_waiting
 
 LABELS = LinearLabels(start=100)
 
@@ -46,12 +46,12 @@ def test_what_was_told_last_is_how_it_is(seed):
         ]
         commands = [ChannelCommand(Op.RESET, b"k0")] if rng.random() < 0.1 else []
         after = step(state, arrivals(rows), 1000 + 40 * batch, rules, commands).state
-        text = told_waiting(state, after)
+        text = waiting_report(state, after)
         changes += text is not None
         told = told if text is None else text
         listed = [] if told is None else describe_waiting([told], Rules(LABELS))
         assert [(e["channel"], e["next"], e["held"]) for e in listed] == as_it_is(after)
-        assert told_waiting(after, after) is None
+        assert waiting_report(after, after) is None
         state = after
     assert 10 < changes < 60
 
@@ -61,7 +61,7 @@ def test_how_often_a_channel_was_asked_for_and_when_it_is_next():
     state, told = ShardState.empty(), []
     for now, rows in ((1000, [(b"k", 3)]), (1050, []), (1100, []), (1150, []), (1200, [])):
         after = step(state, arrivals(rows), now, rules).state
-        text = told_waiting(state, after)
+        text = waiting_report(state, after)
         if text is not None:
             (one,) = describe_waiting([text], rules)
             told.append((one["asked"], one["ask_next"][17:-1]))
@@ -76,7 +76,7 @@ def test_the_longest_are_told_where_they_are_too_many(monkeypatch):
     state, told = ShardState.empty(), None
     for batch in range(6):
         after = step(state, arrivals([(b"k%d" % (5 - batch), 2)]), 1000 + batch, rules).state
-        told = told_waiting(state, after) or told
+        told = waiting_report(state, after) or told
         state = after
     listed = describe_waiting([told], Rules(LABELS))
     assert [each["channel"] for each in listed] == ["k5", "k4", "k3"]
@@ -98,7 +98,7 @@ def test_who_waits_is_listed_with_the_rule_of_the_channel():
     after = step(
         ShardState.empty(), arrivals([(b"vip.a", 2), (b"k", 2), (b"kk", 2)]), 5, rules
     ).state
-    listed = describe_waiting([told_waiting(ShardState.empty(), after)], rules)
+    listed = describe_waiting([waiting_report(ShardState.empty(), after)], rules)
     assert [(each["channel"], each["rule"]) for each in listed] == [
         ("k", "?"),
         ("kk", None),
