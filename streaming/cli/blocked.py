@@ -25,7 +25,7 @@ SECONDS = len("2026-01-01T00:00:00")
 def who_waits(config: Config, blocked: Mapping[str, int], most: int) -> dict[str, Described]:
     """Return the channels of each pipeline that wait, the ``most`` longest, longest first.
 
-    ``blocked``: how many wait. Batches report so many of each shard (LISTED_MAX); where these are
+    ``blocked``: how many wait. Batches report LISTED_MAX of each shard; where these are
     not enough to know the longest, Spark reads the state.
     """
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415  (a quick --help)
@@ -81,8 +81,8 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
         columns = ["channel", "waits for", "epoch", "held", "since", "waited"]
         columns += [*(["asked", "asks next"] if asks else []), *(["rule"] if ruled else [])]
         for column in columns:
-            left = column in ("channel", "rule")
-            table.add_column(column, justify="left" if left else "right")
+            is_text = column in ("channel", "rule")
+            table.add_column(column, justify="left" if is_text else "right")
         for each in waiting:
             waited = now - datetime.fromisoformat(each["since"]).timestamp()
             table.add_row(

@@ -38,7 +38,7 @@ def look(session: SparkSession, config: Config, name: str) -> Described:
 def who_waits(session: SparkSession, config: Config, name: str, most: int | None) -> Described:
     """Return which channels wait, by the state: all of them, or the ``most`` longest.
 
-    As `waiting` of the disciplines has it, which lists only so many of each shard. Raises what
+    As `waiting` of the disciplines has it, which lists only LISTED_MAX of each shard. Raises what
     :func:`look` raises.
     """
     settings = config.pipelines[name]

@@ -2,7 +2,7 @@
 
 An event `gap` with the reason `timeout` says how long the longest of the held messages had waited.
 That was no shorter than the gap time of the channel's rule. One that sets itself lies between its
-bounds, and is the longest until so many messages came as it takes. Nothing says when a rule was
+bounds, and is the longest until enough messages came. Nothing says when a rule was
 changed: gaps are judged by the rules of today.
 """
 
