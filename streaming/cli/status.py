@@ -58,7 +58,7 @@ def status(
         typer.Option(
             "--max",
             min=1,
-            help=f"At most this many of these channels; {SHOWN_MAX} by default, with --json {READ_MAX:,}.",
+            help=f"At most this many of them; {SHOWN_MAX} by default, with --json {READ_MAX:,}.",
         ),
     ] = None,
     lag: Annotated[

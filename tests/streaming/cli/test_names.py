@@ -12,8 +12,8 @@ from rich.console import Console
 
 from streaming.arrow.key_text import escaped, key_to_json, unescaped, word, word_of
 from streaming.cli.asking import channel_named, tell
+from streaming.cli.blocked import list_waiting
 from streaming.cli.inspect import _details, _table
-from streaming.cli.status import _list_waiting
 
 HOSTILE = [
     b"[/foo]",
@@ -71,7 +71,7 @@ def test_so_does_the_list_of_who_waits():
         for key in HOSTILE
     ]
     figures = {"p": {"blocked": len(HOSTILE), "held": 9, "waiting": waiting, "age_seconds": 1.0}}
-    _list_waiting(Console(file=output, width=120), figures)
+    list_waiting(Console(file=output, width=120), figures)
     assert "\x1b" not in output.getvalue()
     for key in HOSTILE:
         assert word(key) in output.getvalue()
@@ -80,7 +80,7 @@ def test_so_does_the_list_of_who_waits():
 def test_who_waits_in_protocols_between_shards_is_listed_elsewhere():
     output = io.StringIO()
     figures = {"bus": {"blocked": 2, "held": 9, "waiting": [], "age_seconds": 1.0}}
-    _list_waiting(Console(file=output, width=120), figures)
+    list_waiting(Console(file=output, width=120), figures)
     assert "sequencer inspect CONFIG --pipeline bus" in output.getvalue()
 
 

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.clients import Limits, Retry
 from streaming.clients.deliveries import read
 from streaming.clients.followed import FollowedLines
-from streaming.clients.parallel import ParallelConsumer, Source
+from streaming.clients.parallel import Lent, ParallelConsumer
 from tests.seeds import seeds
 from tests.streaming.clients.parallel_readers import Handled
 
@@ -84,7 +84,7 @@ class PretendedConsumer:
             commit_s=0.003,
         )
         retry = Retry(first_s=0.001, longest_s=0.01)
-        source = Source(self, self.lines, self.read, self.leave)
+        source = Lent(self, self.lines, self.read, self.leave)
         self.parallel = ParallelConsumer(source, rng.choice([1, 3, 6]), limits, retry, None)
         self.error = None
         self.thread = threading.Thread(target=self.work)
