@@ -118,8 +118,9 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
             continue
         added = _added(record, settings)
         if added is None:
-            names = ", ".join(settings.added)
-            verdict.find("bad-output", f"{record} has not {names} as its last headers")
+            verdict.find(
+                "bad-output", f"{record} has not {', '.join(settings.added)} as last headers"
+            )
             continue
         if reading.reason is not None or reading.channel is None:
             verdict.find("bad-delivered", f"{record} had to be rejected: {reading.reason}")
@@ -147,7 +148,7 @@ def _note_notice(work: Judging, record: Record, notice: Notice, notices: Notices
 def _once(work: Judging, record: Record, channel: bytes, added: tuple[int, int]) -> bool:
     """Whether this (channel, incarnation, sequence) comes for the first time."""
     sequence, incarnation = added
-    name = (channel, incarnation, sequence)
+    name = channel, incarnation, sequence
     before = work.once.get(name)
     if before is None:
         work.once[name] = hash(record.content)
