@@ -118,9 +118,7 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
             continue
         added = _added(record, settings)
         if added is None:
-            verdict.find(
-                "bad-output", f"{record} has not {', '.join(settings.added)} as last headers"
-            )
+            verdict.find("bad-output", f"{record} does not end with {', '.join(settings.added)}")
             continue
         if reading.reason is not None or reading.channel is None:
             verdict.find("bad-delivered", f"{record} had to be rejected: {reading.reason}")
