@@ -17,7 +17,8 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 class Stopping(threading.Event):
     """Set by the first SIGTERM or Ctrl-C; further ones change nothing.
 
-    ``busy``: whether there may be a batch that is finished first.
+    ``busy``: whether there may be a batch that is finished first. The main thread gets the signals
+    and reads; a new thread for each signal sets it, one at a time.
     """
 
     def __init__(self) -> None:

@@ -246,6 +246,22 @@ def test_names_in_docstrings_are_those_of_the_code():
     assert not stale, f"renamed, or of another place (then write `it` so): {stale}"
 
 
+THREADED = re.compile(r"threading\.(Thread|Lock|Condition)\b|ThreadPoolExecutor\(|\bThread\(")
+
+
+def test_what_several_threads_touch_says_which():
+    """A class with a thread or a lock of its own says in its docstring who touches what."""
+    silent = [
+        f"{name(path)}:{node.name}"
+        for path in both_packages()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and THREADED.search(ast.unparse(node))
+        and "thread" not in (ast.get_docstring(node) or "").lower()
+    ]
+    assert not silent, f"which thread calls these, and when? {silent}"
+
+
 def links(page):
     """(text, target) of each link to a file of the repository."""
     for text, target in re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", page.read_text()):

@@ -19,7 +19,8 @@ class Word(Protocol):
 class AtomicWord:
     """A :class:`Word` of this process.
 
-    CPython has no compare-and-swap: a lock around one comparison and one store stands in for it.
+    CPython has no compare-and-swap: a lock around one comparison and one store stands in for it,
+    for any number of threads; one load is atomic by itself.
     """
 
     __slots__ = ("_lock", "_value")

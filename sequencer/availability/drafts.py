@@ -15,7 +15,10 @@ class DraftSettled(Exception):  # noqa: N818  (names the state that the caller m
 
 
 class Tree:
-    """A topic without '/' and all the topics below it: their rings, and one thing to wait for."""
+    """A topic without '/' and all the topics below it: their rings, and one thing to wait for.
+
+    Every thread may notify; ``changed`` has no other use than to wake those that wait.
+    """
 
     def __init__(self, *, closed: bool) -> None:
         self.changed = threading.Condition()

@@ -113,6 +113,8 @@ def measure(wanted: Wanted, say: Callable[[str], None]) -> Measured:
 
 
 class _Bench:
+    """One run: while latency is measured, a second thread sends, with a producer of its own."""
+
     def __init__(
         self, folder: Path, bootstrap: str, wanted: Wanted, say: Callable[[str], None]
     ) -> None:

@@ -33,6 +33,8 @@ class Listener:
     Requests from before it began to listen are not read: they are repeated if they still matter. A
     topic that does not exist yet is waited for; a broker that is away, too. ``failure`` is why it
     cannot listen, where waiting does not help.
+
+    ``answer`` is called by the listener's own thread, which has the consumer to itself.
     """
 
     def __init__(self, kafka: Mapping[str, Any], topic: str, answer: Answer) -> None:

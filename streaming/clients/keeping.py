@@ -45,7 +45,10 @@ class Sent:
 
 @dataclass(slots=True)
 class Kept:
-    """The last messages of each channel: ``each`` of them at most, and ``bytes_max`` in all."""
+    """The last messages of each channel: ``each`` of them at most, and ``bytes_max`` in all.
+
+    Has no lock: its owner holds one (`LabelledProducer`).
+    """
 
     each: int
     bytes_max: int = KEPT_BYTES_MAX

@@ -43,6 +43,9 @@ class LabelledProducer(Sender):
     Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not
     taken: its label is then missing, and the channel waits for it, so make a new instance (a new
     epoch) and send again; with ``keep`` it is sent again when it is asked for.
+
+    Call it from one thread. With ``keep``, that thread, librdkafka's answers and the listener share
+    ``_kept``, under ``_lock``; the listener only reads ``_following``.
     """
 
     lost = (

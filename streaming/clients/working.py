@@ -42,7 +42,8 @@ class Work(Generic[D]):
 class Workers(Generic[D]):
     """Takes deliveries from the schedule, which is only touched under ``lock``.
 
-    ``changed`` wakes workers: there is something to do; ``ended``: a handler has returned.
+    ``changed`` wakes workers: there is something to do; ``ended``: a handler has returned. Handlers
+    run without the lock, in the workers' threads; the reading thread adds deliveries and commits.
     """
 
     def __init__(

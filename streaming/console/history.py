@@ -83,7 +83,11 @@ class Pipeline:
 
 
 class Recorder:
-    """Reads the figures of all pipelines until it is stopped."""
+    """Reads the figures of all pipelines until it is stopped.
+
+    Two threads write, each its own fields of a `Pipeline`: `_read` the figures, `_ask` the rest.
+    Request threads only read.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -25,7 +25,10 @@ QUERIES = {
 
 @dataclass
 class Prometheus:
-    """One server, asked over HTTP; ``address``: http://HOST:PORT, perhaps with a path."""
+    """One server, asked over HTTP; ``address``: http://HOST:PORT, perhaps with a path.
+
+    Request threads share ``_kept``, under ``_lock``; nobody waits for the server with it.
+    """
 
     address: str
     _kept: dict[tuple[str, str, str, int], tuple[float, list[float] | None]] = field(

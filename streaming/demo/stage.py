@@ -49,6 +49,9 @@ class Stage(ABC):
 
     A demo says in ``pipelines`` what is configured below SERVICE; ``{topic}`` begins the names of
     its topics. ``watched`` is the pipeline whose figures are shown.
+
+    Each job has a thread of its own; they share ``began``, ``stopping`` and ``failures`` (appended
+    to).
     """
 
     watched: str

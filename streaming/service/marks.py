@@ -104,7 +104,11 @@ def marks(done: Done, ends: Bounds, output: str, now_ms: int) -> dict[str, dict[
 
 
 class MarksWriter:
-    """Writes a pipeline's marks, in a thread of its own: no batch waits for them."""
+    """Writes a pipeline's marks, in a thread of its own: no batch waits for them.
+
+    The query's thread sets ``_done`` (:meth:`note`), one reference at a time; this one's thread
+    takes the latest, and has producer and bounds to itself.
+    """
 
     def __init__(
         self, plan: Plan, checkpoint: SparkFiles, progress: Progress, say: Callable[..., None]

@@ -50,6 +50,9 @@ class Pipeline:
     ``runs`` and ``last_report`` (Spark's, of the last batch) are as of the last :meth:`observe`:
     a request for metrics asks no JVM, which may hang, or end. ``worked``: when the last batch
     ended, a source was asked for what is new, or the query was started since (Unix time).
+
+    All methods are for the run loop's thread; the query's thread calls back after each batch
+    (`_note`), request threads only read.
     """
 
     def __init__(

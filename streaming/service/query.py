@@ -53,6 +53,9 @@ class Progress:
     time of what shards have sent each other and not taken yet, None where there is nothing such; 0
     where it is not known. ``timers``: when each shard's timer is due that has said so since the
     start (batch time; None: never). ``waits_for``: what a batch cannot go on without.
+
+    The query's thread changes it, within a batch; other threads (run loop, metrics) only read, and
+    may see a batch half noted.
     """
 
     query: str = ""
@@ -130,7 +133,10 @@ def build(source: Source, plan: Plan) -> DataFrame:
 
 
 class Carrier:
-    """What foreachBatch does: run the sink over a batch, then note what it reports."""
+    """What foreachBatch does: run the sink over a batch, then note what it reports.
+
+    Called by the query's thread; the run loop sets ``stopping`` and reads ``failure``.
+    """
 
     def __init__(
         self,

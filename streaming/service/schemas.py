@@ -35,6 +35,8 @@ class SchemaKeeper:
     """What the driver knows of schemas; asks the registry, and waits for it.
 
     ``waits`` is called with what is waited for, and with nothing when that is over.
+
+    Called by the query's thread; the run loop sets ``stopping``, which ends a wait.
     """
 
     def __init__(

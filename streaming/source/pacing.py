@@ -31,6 +31,9 @@ class Pace:
     first timer is due, None where there is none; without it, sources do not wait. ``looked``: when
     a source was asked last (Unix time). ``readers``: how many of its sources wait. ``ticks``:
     whether it has `reader.Ticks`; ``is_waking``: whether these are to come without a timer, too.
+
+    The sources of a query are asked by its one thread; the run loop sets ``ended`` and reads
+    ``looked``.
     """
 
     def __init__(self, every_ms: int = 0, due_ms: Callable[[], int | None] | None = None) -> None:

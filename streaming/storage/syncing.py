@@ -33,7 +33,10 @@ THREADS = 8
 
 
 class Syncing:
-    """Syncs what is new in a checkpoint's folder since it last did; all of it at first."""
+    """Syncs what is new in a checkpoint's folder since it last did; all of it at first.
+
+    Called by the query's thread alone; ``_pool`` only syncs files that it names.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)

@@ -60,6 +60,8 @@ def serving(host: str, port: int, pages: Mapping[str, Page]) -> Iterator[int]:
 
 
 class _Server(ThreadingHTTPServer):
+    """Connections by age. Their threads and the server's share ``_begun``, under ``_lock``."""
+
     block_on_close = False
     request_queue_size = CONNECTIONS_MAX
 

@@ -27,6 +27,8 @@ class Backlog:
     """Ends of a pipeline's partitions, and when each was first seen.
 
     It grows old by itself: what it says is true also while nothing is read, and nobody looks.
+
+    The watching thread writes, request threads read, both under ``_lock``.
     """
 
     def __init__(self) -> None:
@@ -72,7 +74,10 @@ class Backlog:
 
 
 class LagWatch(threading.Thread):
-    """Keeps the lag of each pipeline: that of the last look where Kafka does not answer."""
+    """Keeps the lag of each pipeline: that of the last look where Kafka does not answer.
+
+    Only this thread adds to ``_backlogs``; request threads read it.
+    """
 
     def __init__(self, pipelines: list[Pipeline]) -> None:
         super().__init__(daemon=True)
