@@ -71,13 +71,12 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
     now = time.time()
     for name, figures in found.items():
         waiting = figures["waiting"]
-        console.print(
-            f"{name}: {figures['blocked']:,} blocked, {figures['held']:,} held, "
-            f"{figures['age_seconds']:,.0f} s ago"
-        )
+        asks = any("asked" in each for each in waiting)
+        counts = ["blocked", "held", *(["asked", "answered"] if asks else [])]
+        told = ", ".join(f"{figures[count]:,} {count}" for count in counts)
+        console.print(f"{name}: {told}, {figures['age_seconds']:,.0f} s ago")
         table = Table(box=None, pad_edge=False)
         ruled = any("rule" in each for each in waiting)
-        asks = any("asked" in each for each in waiting)
         columns = ["channel", "waits for", "epoch", "held", "since", "waited"]
         columns += [*(["asked", "asks next"] if asks else []), *(["rule"] if ruled else [])]
         for column in columns:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
+from streaming.kafka import connection
+from streaming.kafka.newest import FETCH
+from streaming.kafka.reading import End, TopicReader
 from streaming.verify.added import Place
-from streaming.verify.records import Record, Topics, as_record
+from streaming.verify.records import Record
 
 CHUNK = 5_000
 """Offsets that are read at a time, where the newest come first."""
-POLLS_MAX = 120
+TAKE_SECONDS = 0.1
+ANSWER_SECONDS_MAX = 60
+QUIET_SECONDS_MAX = 60
 
 
 @dataclass(slots=True)
@@ -39,17 +45,28 @@ class Span:
         return {"topic": self.topic, "partition": self.partition, "from": first, "to": stop}
 
 
-class Seeker(Topics):
-    """A reader of parts of topics; a context manager. ``spans``: all that was looked at."""
+class Seeker:
+    """A reader of parts of topics; a context manager. ``spans``: all that was looked at.
+
+    It judges nothing, so it reads as the other commands do, which is the quickest way.
+    """
 
     def __init__(self, config: Config, progress: Callable[[str, int], None]) -> None:
-        super().__init__(config, progress)
+        self.progress = progress
         self.spans: list[Span] = []
+        self._partitions = connection.wait_for_kafka(config).topics
+        self._reader = TopicReader(config, "why", settings=FETCH)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.close()
 
     def one(self, place: Place) -> Record | None:
         """The record at a place; None where there is none (any more)."""
         topic, partition, offset = place
-        if partition >= self.partitions(topic):
+        if partition >= self._partitions.get(topic, 0):
             return None
         first, stop = self._bounds(topic, partition)
         if not first <= offset < stop:
@@ -59,18 +76,15 @@ class Seeker(Topics):
 
     def behind(self, topic: str, time_ms: int) -> list[Span]:
         """What may have records of a time or later, of each partition."""
-        from kafka import TopicPartition  # noqa: PLC0415  (a quick --help)
-
-        numbers = range(self.partitions(topic))
-        wanted = {TopicPartition(topic, number): max(0, time_ms) for number in numbers}
-        found = self._consumer.offsets_for_times(wanted) if wanted else {}
+        places = [(topic, number) for number in range(self._partitions.get(topic, 0))]
+        begins = self._reader.since(places, max(0, time_ms)) if places else {}
         spans = []
-        for place, there in found.items():
-            first, stop = self._bounds(topic, place.partition)
-            begin = stop if there is None else max(first, there.offset)
-            spans.append(Span(topic, place.partition, begin, stop))
+        for place in places:
+            first, stop = self._bounds(*place)
+            begin = max(first, begins[place]) if begins[place] >= 0 else stop
+            spans.append(Span(*place, begin, stop))
         self.spans += spans
-        return sorted(spans, key=lambda span: span.partition)
+        return spans
 
     def oldest_first(self, span: Span) -> Iterator[Record]:
         """The records of a span."""
@@ -95,27 +109,29 @@ class Seeker(Topics):
             stop = first
 
     def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        from kafka import TopicPartition  # noqa: PLC0415
-
-        place = TopicPartition(topic, partition)
-        first = self._consumer.beginning_offsets([place])[place]
-        return int(first), int(self._consumer.end_offsets([place])[place])
+        return self._reader.bounds((topic, partition), ANSWER_SECONDS_MAX)
 
     def _records(self, topic: str, partition: int, first: int, stop: int) -> Iterator[Record]:
-        from kafka import TopicPartition  # noqa: PLC0415
-
         if first >= stop:
             return
-        place = TopicPartition(topic, partition)
-        self._consumer.assign([place])
-        self._consumer.seek(place, first)
-        silent = 0
-        while self._consumer.position(place) < stop:
-            polled = self._consumer.poll(timeout_ms=500).get(place, [])
-            silent = 0 if polled else silent + 1
-            if silent > POLLS_MAX:
+        self._reader.assign({(topic, partition): first})
+        moved, left = time.monotonic(), stop - first
+        while left > 0:
+            taken = self._reader.take(TAKE_SECONDS, min(left, CHUNK))
+            now = time.monotonic()
+            moved = now if taken else moved
+            if now - moved > QUIET_SECONDS_MAX:
                 raise KafkaUnavailable(f"{topic} could not be read: nothing comes.")
-            for message in polled:
-                if message.offset >= stop:
+            for each in taken:
+                if isinstance(each, End) or each.offset >= stop:
                     return
-                yield as_record(message)
+                left = stop - each.offset - 1
+                yield Record(
+                    each.topic,
+                    each.partition,
+                    each.offset,
+                    each.timestamp,
+                    each.key,
+                    each.value,
+                    each.headers,
+                )

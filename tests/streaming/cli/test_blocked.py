@@ -1,5 +1,6 @@
 """`sequencer status --blocked` on what a service left in its checkpoint."""
 
+import io
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from sequencer.channels import Arrivals, Rules, ShardState, step
 from sequencer.labels import LinearLabels
@@ -104,3 +106,16 @@ def test_people_get_the_first_and_how_many_more(config):
     assert "s0-0500" not in out
     assert "… and 350 more: --max, or --json for all" in out
     assert "s0-0500" in status(config, "--max", "60")
+
+
+def test_who_was_asked_how_often_is_shown():
+    since = "2026-11-24T03:00:00.000Z"
+    row = {"channel": "IBM", "epoch": 0, "next": 41, "since": since, "held": 5}
+    rows = [{**row, "asked": 3, "ask_next": since}, {**row, "asked": 8, "ask_next": None}]
+    counts = {"blocked": 2, "held": 10, "asked": 11, "answered": 4, "age_seconds": 1.0}
+    console = Console(width=200, record=True, file=io.StringIO())
+    blocked.list_waiting(console, {"p": {**counts, "waiting": rows}})
+    head, columns, *cells = [line.split() for line in console.export_text().splitlines()]
+    assert " ".join(head) == "p: 2 blocked, 10 held, 11 asked, 4 answered, 1 s ago"
+    assert columns[-3:] == ["asked", "asks", "next"]
+    assert [each[7:] for each in cells] == [["3", "2026-11-24T03:00:00Z"], ["8", "not", "again"]]
