@@ -1,0 +1,208 @@
+"""Rates of `sequencer run --once`, as users run it, of several cases in turns.
+
+A topic is worked through from its beginning with the defaults; counted are the records read after
+the first quarter, from the batches' times in the checkpoint. Ratios of one run only.
+
+    python bench/once.py --trees ../old . --turns 3      # two states of this project
+    python bench/once.py --values                        # labels in values beside those in headers
+"""
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+from harness import create, remove, say, warm_broker
+from values import AVRO, LINES, PROTOBUF, WRITERS
+
+HERE = Path(__file__).parent.parent
+CHANNELS = 10_000
+VARIANTS = 50
+RECORDS = {100: 1_200_000, 1000: 400_000}
+ROLES = ("", ".rejects", ".events", ".commands")
+RUN_SECONDS_MAX = 240
+SCHEMAS = {1: ("AVRO", json.dumps(AVRO)), 2: ("PROTOBUF", PROTOBUF)}
+
+
+class Case(NamedTuple):
+    """A line of the table: what is compared, and how it is run."""
+
+    topic: str
+    name: str
+    tree: Path = HERE
+    label: str = ""
+
+
+class Registry(BaseHTTPRequestHandler):
+    """A schema registry, as far as it is asked."""
+
+    def do_GET(self):
+        number = self.path.partition("?")[0].rpartition("/")[2]
+        kind, schema = SCHEMAS[int(number)]
+        body = json.dumps({"schemaType": kind, "schema": schema}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--trees", nargs="+", type=Path, default=[])
+    parser.add_argument("--values", action="store_true")
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages")
+    parser.add_argument("--seconds", type=float, default=10_000, help="no case begins after that")
+    given = parser.parse_args()
+    began, rates = time.monotonic(), {}
+    with warm_broker() as broker, ThreadingHTTPServer(("127.0.0.1", 0), Registry) as registry:
+        threading.Thread(target=registry.serve_forever, daemon=True).start()
+        cases = list(cases_of(given, broker.bootstrap))
+        for turn in range(given.turns):
+            for case in cases if turn % 2 == 0 else reversed(cases):
+                if time.monotonic() - began < given.seconds:
+                    rate = one(broker.bootstrap, case, turn, registry.server_port)
+                    say(f"{case.topic}, {case.name}: {rate:,.0f} records/s")
+                    rates.setdefault(case.topic, {}).setdefault(case.name, []).append(rate)
+        registry.shutdown()
+    print("\n".join(table(rates)))
+
+
+def cases_of(given, bootstrap):
+    """What is compared; their topics are written."""
+    if given.trees:
+        filled(bootstrap, "channels", "json", 100, given.scale)
+        for tree in given.trees:
+            yield Case("channels", tree.absolute().name, tree.absolute())
+    for size, encoding in itertools.product(LINES, WRITERS) if given.values else ():
+        topic = f"{encoding}-{size}"
+        filled(bootstrap, topic, encoding, size, given.scale)
+        path = "$.seq" if encoding == "json" else "seq"
+        yield Case(topic, "header")
+        yield Case(topic, "value", label=f'label = {{ {encoding} = "{path}" }}')
+
+
+def filled(bootstrap, topic, encoding, size, scale):
+    """Write trades of this size, whose headers have the label, too; each channel's in order."""
+    rng, write = random.Random(1), WRITERS[encoding]
+    lines = [{"sku": f"item-{n}", "count": n, "price": 1.5 * n} for n in range(LINES[size])]
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+        }
+    )
+    create(bootstrap, topic)
+    keys = [b"K%d" % channel for channel in range(CHANNELS)]
+    for label in range(max(1, round(RECORDS[size] * scale / CHANNELS))):
+        trade = {"id": "K", "seq": label, "note": "", "lines": lines, "last": label}
+        room = max(8, size - len(write(trade)))
+        values = [write({**trade, "note": rng.randbytes(room // 2).hex()}) for _ in range(VARIANTS)]
+        headers = [("label", b"%d" % label)]
+        for channel, key in enumerate(keys):
+            while True:
+                try:
+                    producer.produce(topic, values[channel % VARIANTS], key, headers=headers)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+    assert producer.flush(120) == 0
+
+
+def one(bootstrap, case, turn, registry):
+    """Records a second of one run."""
+    output = f"{case.topic}-{case.name}-{turn}"
+    topics = [f"{output}{role}" for role in ROLES]
+    create(bootstrap, *topics)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        config = Path(folder, "service.toml")
+        config.write_text(
+            f'[service]\nname = "{output}"\ncheckpoint = "{folder}/checkpoints"\n'
+            f'[kafka]\nbootstrap_servers = "{bootstrap}"\n'
+            + (f'schema_registry = "http://127.0.0.1:{registry}"\n' if case.label else "")
+            + f'[pipelines.p]\ndiscipline = "channel"\ninput = ["{case.topic}"]\n{case.label}\n'
+            + "".join(
+                f'{name} = "{topic}"\n'
+                for name, topic in zip(
+                    ("output", "rejects", "events", "commands"), topics, strict=True
+                )
+            )
+        )
+        python = case.tree / ".venv/bin/python"
+        words = [str(python), "-m", "streaming.cli", "run", str(config), "--once"]
+        ran = subprocess.run(
+            words,
+            cwd=case.tree,
+            env={"PYTHONPATH": str(case.tree), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=RUN_SECONDS_MAX,
+            check=False,
+        )
+        if ran.returncode:
+            raise SystemExit(f"{output} failed\n{ran.stderr[-2000:]}")
+        rate = rate_of(Path(folder, "checkpoints", "p"), case.topic)
+    remove(bootstrap, *topics)
+    return rate
+
+
+def rate_of(checkpoint, topic):
+    """Records a second after the first quarter, by the times of Spark's logs."""
+    read = [(0, 0.0)]
+    for file in sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda each: int(each.name)):
+        lines = Path(checkpoint, "offsets", file.name).read_text().splitlines()
+        read.append((max(map(positions, lines[2:], itertools.repeat(topic))), file.stat().st_mtime))
+    total, ended = read[-1]
+    first = next(n for n, (count, _) in enumerate(read) if count >= total / 4)
+    count, began = read[min(first, len(read) - 2)]
+    return (total - count) / (ended - began)
+
+
+def positions(line, topic):
+    """How many records of a topic lie before the offsets in a line of Spark's log."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return 0
+    rest, count = [said], 0
+    while rest:
+        one = rest.pop()
+        for name, value in one.items() if isinstance(one, dict) else ():
+            if name == topic and isinstance(value, dict):
+                count += sum(each for each in value.values() if isinstance(each, int))
+            else:
+                rest.append(value)
+    return count
+
+
+def table(rates):
+    """Lines of Markdown: each case beside the first one of its topic, turn by turn."""
+    yield "| topic | case | records/s | beside the first |\n| --- | --- | --- | --- |"
+    for topic, cases in rates.items():
+        first = next(iter(cases.values()))
+        for name, found in cases.items():
+            ratios = [mine / other for mine, other in zip(found, first, strict=False)]
+            told = ", ".join(f"{each:.2f}" for each in ratios)
+            ratio = f"{statistics.median(ratios):.2f} ({told})" if ratios else ""
+            yield f"| {topic} | {name} | {statistics.median(found):,.0f} | {ratio} |"
+
+
+if __name__ == "__main__":
+    main()
