@@ -1,4 +1,4 @@
-"""Kill -9 of a service whose gap time sets itself: the delays that it goes by outlive it."""
+"""Kill -9 of a service with a rule whose gap time sets itself: what it goes by outlives it."""
 
 import json
 import random
@@ -17,6 +17,9 @@ SLOW, LATE, PROMPT = (b"slow", 330, 33), (b"late", 500, 110), (b"prompt", 270, 0
 """A channel, how many messages it has, and how many of them come late: 13 % of all of them, which
 are more than the 1,000 that a gap time takes; without the prompt ones they are fewer."""
 
+OTHER = b"\xff"
+"""A channel that the rule does not match, as it is no UTF-8: it waits for its first label."""
+
 
 def message(key, label):
     return Record(key, b"%d" % label, [("label", b"%d" % label)])
@@ -33,7 +36,10 @@ def parts_of(channel):
 
 
 def gap_time(config):
-    (found,) = {each["gap_after_ms"] for each in inspect(config)["channels"]}
+    """That of the rule's channels, all of one."""
+    channels = inspect(config)["channels"]
+    assert {each["gap_after_ms"] for each in channels if each["rule"] is None} == {None}
+    (found,) = {each["gap_after_ms"] for each in channels if each["rule"] == "*"}
     return found
 
 
@@ -43,8 +49,8 @@ def test_a_gap_time_that_has_set_itself_outlives_kills(broker, topic_prefix, tmp
     topics = channel_topics(topic_prefix)
     create_topics(broker.bootstrap, {topics["input"]: 1})
     after = {"quantile": SHARE, "least": f"{LEAST_MS} ms", "most": f"{MOST_MS} ms"}
-    gap = {"policy": "skip", "after": after}
-    config = write_config(tmp_path, broker.bootstrap, {"p": {**topics, "gap": gap}}, shards=1)
+    rules = [{"channel": "*", "gap": {"policy": "skip", "after": after}}]
+    config = write_config(tmp_path, broker.bootstrap, {"p": {**topics, "rules": rules}}, shards=1)
     rng, count = random.Random(5), 0
 
     def send(service, records):
@@ -55,7 +61,7 @@ def test_a_gap_time_that_has_set_itself_outlives_kills(broker, topic_prefix, tmp
 
     first, late = parts_of(SLOW)
     with Service(config) as service:
-        send(service, first)
+        send(service, [message(OTHER, 1), *first])
         service.kill()  # what is held has waited since before
     with Service(config) as service:
         send(service, late)
@@ -69,7 +75,7 @@ def test_a_gap_time_that_has_set_itself_outlives_kills(broker, topic_prefix, tmp
         wait_at_random(service, rng, 2)
         service.kill()
     with Service(config) as service:
-        service.until(lambda: status(config)["p"]["delivered"] == count)
+        service.until(lambda: status(config)["p"]["delivered"] == count - 1)
         before = gap_time(config)
         assert LATE_MS <= before < MOST_MS
         service.kill()
@@ -77,11 +83,18 @@ def test_a_gap_time_that_has_set_itself_outlives_kills(broker, topic_prefix, tmp
     lost = LATE[1]
     with Service(config) as service:
         send(service, [message(b"late", lost + 1)])
-        service.until(lambda: status(config)["p"]["delivered"] == count)
+        service.until(lambda: status(config)["p"]["delivered"] == count - 1)
+        service.kill()
+    with Service(config) as service:
+        send(service, [message(b"late", lost)])
         assert service.stop() == 0
     events = [json.loads(each.value) for each in read_all(broker.bootstrap, topics["events"])]
     (event,) = [each for each in events if each["event"] == "gap"]
     assert (event["channel"], event["from"], event["to"]) == ("late", lost, lost + 1)
     assert (event["reason"], event["waited_ms"] >= LATE_MS) == ("timeout", True)
-    assert read_all(broker.bootstrap, topics["rejects"]) == []
+    (reject,) = read_all(broker.bootstrap, topics["rejects"])
+    assert reject.header("reject-reason") == b"late"
+    assert reject.header("reject-gap").decode() == event["id"]
+    assert reject.header("reject-after") == b"%d/%d" % (event["incarnation"], lost)
+    assert status(config)["p"]["held"] == 1
     assert verify(config)[0] == 0
