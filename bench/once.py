@@ -177,19 +177,8 @@ def rate_of(checkpoint, topic):
 
 def positions(line, topic):
     """How many records of a topic lie before the offsets in a line of Spark's log."""
-    try:
-        said = json.loads(line)
-    except ValueError:
-        return 0
-    rest, count = [said], 0
-    while rest:
-        one = rest.pop()
-        for name, value in one.items() if isinstance(one, dict) else ():
-            if name == topic and isinstance(value, dict):
-                count += sum(each for each in value.values() if isinstance(each, int))
-            else:
-                rest.append(value)
-    return count
+    offsets = json.loads(line) if line.startswith("{") else {}
+    return sum(offsets.get(topic, {}).values())
 
 
 def table(rates):

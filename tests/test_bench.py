@@ -1,6 +1,8 @@
 """What the benchmarks reckon; the measuring itself is `make bench`."""
 
 import importlib
+import json
+import os
 import shutil
 import statistics
 import sys
@@ -26,6 +28,8 @@ def bench(monkeypatch):
         "rivals",
         "peers",
         "peers.check",
+        "once",
+        "values",
     )
     for name in named:
         sys.modules.pop(name, None)
@@ -161,3 +165,19 @@ def test_figures_of_peers_are_of_what_is_readable(bench):
     assert found["records_per_second"] == pytest.approx(60 / 2)
     assert (found["first_output_s"], found["all_s"]) == (1.5, 8.5)
     assert found["cpu_us"] == pytest.approx(2 / 60 * 1e6)
+
+
+def test_rates_of_a_service_are_those_of_its_batches(bench, tmp_path):
+    once = bench("once")
+    for batch, (read, ended) in enumerate([(10, 100), (30, 104), (60, 109), (100, 119)]):
+        for log in ("offsets", "commits"):
+            (tmp_path / log).mkdir(exist_ok=True)
+        offsets = {"p.in": {"0": read - 4, "1": 4}, "#p.in": {"epochs": {"0": 7}}, "q": {"0": 9}}
+        lines = ["v1", "{}", json.dumps(offsets), "-"]
+        (tmp_path / "offsets" / str(batch)).write_text("\n".join(lines))
+        commit = tmp_path / "commits" / str(batch)
+        commit.touch()
+        os.utime(commit, (ended, ended))
+    assert once.rate_of(tmp_path, "p.in") == 70 / 15
+    lines = list(once.table({"t": {"header": [4.0, 5.0], "value": [2.0, 3.0]}}))
+    assert lines[-1] == "| t | value | 2 | 0.55 (0.50, 0.60) |"
