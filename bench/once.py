@@ -165,7 +165,7 @@ def one(bootstrap, case, turn, registry):
 
 def rate_of(checkpoint, topic):
     """Records a second after the first quarter, by the times of Spark's logs."""
-    read = [(0, 0.0)]
+    read = [(0, (checkpoint / "offsets" / "0").stat().st_mtime)]
     for file in sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda each: int(each.name)):
         lines = Path(checkpoint, "offsets", file.name).read_text().splitlines()
         read.append((max(map(positions, lines[2:], itertools.repeat(topic))), file.stat().st_mtime))

@@ -179,5 +179,9 @@ def test_rates_of_a_service_are_those_of_its_batches(bench, tmp_path):
         commit.touch()
         os.utime(commit, (ended, ended))
     assert once.rate_of(tmp_path, "p.in") == 70 / 15
+    os.utime(tmp_path / "offsets" / "0", (90, 90))
+    for batch in (1, 2, 3):
+        (tmp_path / "commits" / str(batch)).unlink()
+    assert once.rate_of(tmp_path, "p.in") == 10 / 10, "one batch"
     lines = list(once.table({"t": {"header": [4.0, 5.0], "value": [2.0, 3.0]}}))
     assert lines[-1] == "| t | value | 2 | 0.55 (0.50, 0.60) |"
