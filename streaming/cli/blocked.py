@@ -73,8 +73,8 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
         waiting = figures["waiting"]
         asks = any("asked" in each for each in waiting)
         counts = ["blocked", "held", *(["asked", "answered"] if asks else [])]
-        told = ", ".join(f"{figures[count]:,} {count}" for count in counts)
-        console.print(f"{name}: {told}, {figures['age_seconds']:,.0f} s ago")
+        counted = ", ".join(f"{figures[count]:,} {count}" for count in counts)
+        console.print(f"{name}: {counted}, {figures['age_seconds']:,.0f} s ago")
         table = Table(box=None, pad_edge=False)
         ruled = any("rule" in each for each in waiting)
         columns = ["channel", "waits for", "epoch", "held", "since", "waited"]

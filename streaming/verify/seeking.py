@@ -115,9 +115,9 @@ class Seeker:
         if first >= stop:
             return
         self._reader.assign({(topic, partition): first})
-        moved, left = time.monotonic(), stop - first
-        while left > 0:
-            taken = self._reader.take(TAKE_SECONDS, min(left, CHUNK))
+        moved, remaining = time.monotonic(), stop - first
+        while remaining > 0:
+            taken = self._reader.take(TAKE_SECONDS, min(remaining, CHUNK))
             now = time.monotonic()
             moved = now if taken else moved
             if now - moved > QUIET_SECONDS_MAX:
@@ -125,7 +125,7 @@ class Seeker:
             for each in taken:
                 if isinstance(each, End) or each.offset >= stop:
                     return
-                left = stop - each.offset - 1
+                remaining = stop - each.offset - 1
                 yield Record(
                     each.topic,
                     each.partition,
