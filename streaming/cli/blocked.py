@@ -1,4 +1,4 @@
-"""The channels that wait (`sequencer status --blocked`): by reports of batches, or by the state."""
+"""Who waits for what (`sequencer status --blocked`): by reports of batches, or by the state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def who_waits(config: Config, blocked: Mapping[str, int], most: int) -> dict[str
             texts = Checkpoint.of(config, name).waiting().values()
             reported = discipline.waiting(settings, texts, None if most > LISTED_MAX else most)
         found[name] = reported[:most]
-        if most > LISTED_MAX and LISTED_MAX <= len(reported) < count:
+        if discipline.all_waiting and most > LISTED_MAX and LISTED_MAX <= len(reported) < count:
             unknown.append(name)
     if unknown:
         found |= _from_state(config, unknown, most)
@@ -62,11 +62,12 @@ def short_utc(at: str) -> str:
 
 
 def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
-    """Print a table for each pipeline in which a channel waits."""
+    """Print a table for each pipeline in which a channel, subscriber or peer waits."""
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     from streaming.arrow.key_text import word_of  # noqa: PLC0415
+    from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
 
     now = time.time()
     for name, figures in found.items():
@@ -77,17 +78,19 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
         console.print(f"{name}: {counted}, {figures['age_seconds']:,.0f} s ago")
         table = Table(box=None, pad_edge=False)
         ruled = any("rule" in each for each in waiting)
-        columns = ["channel", "waits for", "epoch", "held", "since", "waited"]
+        discipline = DISCIPLINES[figures["discipline"]]
+        key, epochs = discipline.key, any("epoch" in each for each in waiting)
+        columns = [key, "waits for", *(["epoch"] if epochs else []), "held", "since", "waited"]
         columns += [*(["asked", "asks next"] if asks else []), *(["rule"] if ruled else [])]
         for column in columns:
-            is_text = column in ("channel", "rule")
+            is_text = column in (key, "rule")
             table.add_column(column, justify="left" if is_text else "right")
         for each in waiting:
             waited = now - datetime.fromisoformat(each["since"]).timestamp()
             table.add_row(
-                Text(word_of(each["channel"]), overflow="fold"),
-                "its start" if each["next"] is None else str(each["next"]),
-                str(each["epoch"]),
+                Text(word_of(each[key]), overflow="fold"),
+                "its start" if each["next"] is None else printable(str(each["next"])),
+                *([str(each["epoch"])] if epochs else []),
                 f"{each['held']:,}",
                 short_utc(each["since"]),
                 f"{max(0, waited):,.0f} s",
@@ -100,7 +103,8 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
             console.print(f"who waits is listed by: sequencer inspect CONFIG --pipeline {name}")
         if waiting and len(waiting) < figures["blocked"]:
             more = figures["blocked"] - len(waiting)
-            console.print(f"… and {more:,} more: --max, or --json for all")
+            others = ": --max, or --json for all" if discipline.all_waiting else ""
+            console.print(f"… and {more:,} more{others}")
     if not found:
         console.print("nothing waits")
 

@@ -19,6 +19,13 @@ class Scene(StrEnum):
     MULTICAST = "multicast"
 
 
+ORDERS = {
+    Scene.CHANNELS: ("batch",),
+    Scene.GROUPS: ("batch", "network"),
+    Scene.MULTICAST: ("batch", "clock", "counter"),
+}
+
+
 def demo(
     scene: Annotated[Scene, typer.Argument(help="What to show.")] = Scene.CHANNELS,
     flights: Annotated[
@@ -34,6 +41,12 @@ def demo(
             help="How fast they are published. [default: 4,000; groups: 200; multicast: 50]"
         ),
     ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            help="What makes the order: batch; groups: or network; multicast: or clock, counter."
+        ),
+    ] = "batch",
     seed: Annotated[int, typer.Option(help="Of the disorder; one seed gives one disorder.")] = 1,
     keep: Annotated[
         Path | None, typer.Option(help="Folder to keep: configuration, log, broker's data.")
@@ -53,6 +66,9 @@ def demo(
     An order makes a payment; some payments make a refund, sent by somebody who heard of the payment
     by telephone. Nobody reads a refund before its payment.
 
+    Groups and multicasts are in the order of the batch; with --order by the other protocols: on a
+    network of sequencing nodes, by clocks or by a counter.
+
     At the end the order is judged from the topics alone. Starts a Kafka broker of its own;
     SEQUENCER_BOOTSTRAP_SERVERS uses another.
 
@@ -60,30 +76,50 @@ def demo(
 
     Example: sequencer demo groups --flights 10000 --keep var/demo
     """
-    from streaming.demo import channels, groups, shop  # noqa: PLC0415  (a quick --help)
-    from streaming.demo.stage import announce  # noqa: PLC0415
-
-    if scene is Scene.MULTICAST:
-        if flights == 0:
-            raise ConfigError(
-                "The shop has no whole year of orders: --flights 0 is for flights.",
-                "Nothing was started.",
-                "Say how many: --flights 1000.",
-            )
-        count, rate = flights or 1_000, per_second or 50.0
-        good = shop.Demo(count, rate, seed, keep).run()
-        page = "docs/multicast.md"
-    elif scene is Scene.GROUPS:
-        count, rate = 5_000 if flights is None else flights, per_second or 200.0
-        good = groups.Demo(count, rate, seed, keep).run()
-        page = "docs/groups.md"
-    else:
-        count, rate = 40_000 if flights is None else flights, per_second or 4000.0
-        good = channels.Demo(count, rate, seed, keep).run()
-        page = "docs/channels.md"
+    _require(scene, order, flights)
+    good, page = _shown(scene, flights, per_second, seed, keep, order)
     if not good:
         raise typer.Exit(1)
+    from streaming.demo.stage import announce  # noqa: PLC0415  (a quick --help)
+
     announce(
         "Where next: sequencer demo --keep var/demo keeps the configuration and the data to look "
         f"at; README.md has a configuration of your own, {page} the rules."
     )
+
+
+def _require(scene: Scene, order: str, flights: int | None) -> None:
+    """Raise ConfigError where a scene has no such order, or not as many."""
+    if order not in ORDERS[scene]:
+        raise ConfigError(
+            f"The demo of {scene.value} has no order {order!r}.",
+            "Nothing was started.",
+            f"Take one of: {', '.join(ORDERS[scene])}.",
+        )
+    if scene is Scene.MULTICAST and flights == 0:
+        raise ConfigError(
+            "The shop has no whole year of orders: --flights 0 is for flights.",
+            "Nothing was started.",
+            "Say how many: --flights 1000.",
+        )
+
+
+def _shown(
+    scene: Scene,
+    flights: int | None,
+    per_second: float | None,
+    seed: int,
+    keep: Path | None,
+    order: str,
+) -> tuple[bool, str]:
+    """Show a scene; whether everything was in order, and the page of its rules."""
+    from streaming.demo import channels, groups, shop  # noqa: PLC0415  (a quick --help)
+
+    if scene is Scene.MULTICAST:
+        count, rate = flights or 1_000, per_second or 50.0
+        return shop.Demo(count, rate, seed, keep, order).run(), "docs/multicast.md"
+    if scene is Scene.GROUPS:
+        count, rate = 5_000 if flights is None else flights, per_second or 200.0
+        return groups.Demo(count, rate, seed, keep, order).run(), "docs/groups.md"
+    count, rate = 40_000 if flights is None else flights, per_second or 4000.0
+    return channels.Demo(count, rate, seed, keep).run(), "docs/channels.md"

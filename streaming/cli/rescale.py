@@ -23,8 +23,9 @@ def rescale(
     What is held, given up, counted and remembered goes on, and nothing is delivered twice or lost.
     The new checkpoint is read back and compared before the old one is closed; until then the old
     one is untouched. If it is interrupted, the same command goes on. Pipelines whose shards send
-    each other messages (sequencing = "network", order = "clock" or "counter") keep as many shards
-    as they have. All state is in this machine's memory for a moment.
+    each other messages (sequencing = "network", order = "clock" or "counter") keep their state
+    partitions while some are on their way; let them finish first (run CONFIG --once). All state is
+    in this machine's memory for a moment.
 
     Exit status: 0 moved; 1 the service runs, its last batch is not done, or what was moved is not
     what was there; 2 the configuration cannot work.

@@ -51,7 +51,7 @@ def status(
     config: Annotated[Path, typer.Argument(help="The service's TOML file.")],
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="The channels that wait for a label, longest first.")
+        bool, typer.Option("--blocked", help="Who waits for what and since when, longest first.")
     ] = False,
     most: Annotated[
         int | None,
@@ -86,7 +86,10 @@ def status(
     since when (and how often the sender was asked for it). To release one: sequencer skip CONFIG
     --channel K. Batches report the 1,000 of each shard that have waited longest; where --max or
     --json asks for more and more wait, Spark reads them from the checkpoint (a quarter of a
-    minute).
+    minute). Likewise the subscribers of groups on a network (which message of a group, or of an
+    overlap, comes next) and the peers of multicasts by clocks or the counter (whose message they
+    wait for), of each shard the 200 that have waited longest; nobody can release these, and nobody
+    has to.
 
     Exit status: 0; 1 Kafka does not answer (--lag); 2 the configuration cannot work.
 

@@ -122,8 +122,6 @@ def _state(config: Config, pipeline: Pipeline, age: float | None) -> str:
 
 
 def _oldest_wait(config: Config, name: str, now: float) -> float | None:
-    if config.pipelines[name].discipline != "channel":
-        return None
     rows = waiting(config, name, 1)
     return _waited(rows[0]["since"], now) if rows else None
 

@@ -24,13 +24,16 @@ REACT_UNTIL = 0.8
 
 
 class Demo(Stage):
-    """One run of the demo; ``count`` flights, ``per_second`` messages."""
+    """One run of the demo; ``count`` flights, ``per_second`` messages; ``order``: `sequencing`."""
 
     watched = "airports"
     pipelines = ""
 
-    def __init__(self, count: int, per_second: float, seed: int, keep: Path | None) -> None:
+    def __init__(
+        self, count: int, per_second: float, seed: int, keep: Path | None, order: str = "batch"
+    ) -> None:
         super().__init__(count, per_second, seed, keep)
+        self.order = order
         self.scene = airports.Scene({}, {}, [])
         self.by_desk = dict.fromkeys(flights.AIRPORTS, 0)
         self.answers = 0
@@ -73,6 +76,8 @@ events = "{{topic}}.events"
 commands = "{{topic}}.commands"
 groups = {{ {groups} }}
 """
+        if self.order != "batch":
+            self.pipelines += f'sequencing = "{self.order}"\ntransit = "{{topic}}.transit"\n'
 
     def expected(self) -> int:
         """All messages of the desks, and what airlines answered."""

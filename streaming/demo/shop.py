@@ -26,7 +26,7 @@ TO = {
 
 
 class Demo(Stage):
-    """One run of the demo; ``count`` orders at ``per_second``."""
+    """One run of the demo; ``count`` orders at ``per_second``; ``order`` as in the file."""
 
     watched = "shop"
     pipelines = """\
@@ -39,8 +39,12 @@ events = "{topic}.events"
 commands = "{topic}.commands"
 """
 
-    def __init__(self, count: int, per_second: float, seed: int, keep: Path | None) -> None:
+    def __init__(
+        self, count: int, per_second: float, seed: int, keep: Path | None, order: str = "batch"
+    ) -> None:
         super().__init__(count, per_second, seed, keep)
+        if order != "batch":
+            self.pipelines += f'order = "{order}"\ntransit = "{{topic}}.transit"\n'
         self.published: collections.Counter[str] = collections.Counter()
         self.got: dict[str, collections.Counter[str]] = {}
         self.last: dict[str, collections.deque[str]] = {}

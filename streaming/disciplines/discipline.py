@@ -57,8 +57,8 @@ class Pace:
 class StateMove:
     """How a pipeline's state is moved to other shards (`sequencer rescale`).
 
-    ``timed``: whether shards have timers. ``exchanges``: whether shards send each other messages,
-    so that there must stay as many of them.
+    ``timed``: whether shards have timers. ``exchanges``: whether shards send each other messages:
+    where some are on their way, there must stay as many of them.
     """
 
     reshard: Reshard = rekeyed

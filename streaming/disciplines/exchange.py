@@ -33,9 +33,11 @@ from streaming.arrow.schemas import HEADERS, RECORD
 from streaming.arrow.times import newest_read
 from streaming.arrow.totals import Totals
 from streaming.disciplines.commands import asked_in
+from streaming.disciplines.inquiries import Answering, Decider, Inquiries
 from streaming.disciplines.plan import ExchangePlan, batch_context
 from streaming.disciplines.shards import Core, ShardOperator, state_keys
 from streaming.disciplines.state_row import STATE, StateRow
+from streaming.disciplines.undelivered import LeavingOut
 from streaming.errors import InputLost, StateFormatError
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ Route = Callable[[pa.Table], NDArray[np.integer]]
 """The shard of each row of a table of input records."""
 
 CHUNK_FORMAT = 2
+SAID_FORMAT = 3
+"""Of what shards say to each other about messages that Kafka refused; see `inquiries`."""
 _FORMAT = struct.Struct(">H")
 _ENVELOPE = struct.Struct(">HIQQQ")
 """The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
@@ -58,13 +62,14 @@ class ShardWork:
     """What a shard gets of a batch, each in order of arrival.
 
     ``records`` and ``commands`` have the columns of RECORD; ``arrived`` are the sending shards and
-    their chunks. ``now_ms`` never falls.
+    their chunks, ``statements`` what those say about refused messages. ``now_ms`` never falls.
     """
 
     records: pa.Table
     commands: pa.Table
     arrived: Sequence[tuple[int, bytes]]
     now_ms: int
+    statements: Sequence[tuple[int, bytes]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +103,19 @@ class Links:
         """Equal links give equal text."""
         return json.dumps([sorted(self.sent.items()), sorted(self.taken.items())])
 
-    @classmethod
-    def from_json(cls, text: str) -> Links:
-        """The inverse of :meth:`to_json`."""
-        sent, taken = json.loads(text)
-        return cls(dict(map(tuple, sent)), dict(map(tuple, taken)))
-
-    def seal(self, shard: int, target: int, chunk: bytes) -> bytes:
+    def seal(self, shard: int, target: int, chunk: bytes, form: int = CHUNK_FORMAT) -> bytes:
         """A chunk with its sender, its number on the link, its history and its batch."""
         number = self.sent.get(target, 0)
         self.sent[target] = number + 1
         since_ms = max((at_ms for at_ms, _ in self.renewals), default=0)
-        return _ENVELOPE.pack(CHUNK_FORMAT, shard, number, since_ms, self.batch) + chunk
+        return _ENVELOPE.pack(form, shard, number, since_ms, self.batch) + chunk
 
-    def take(self, values: Sequence[bytes]) -> list[tuple[int, bytes]]:
-        """Senders and chunks without repeats. InputLost where one is missing."""
-        arrived = []
+    def take(self, values: Sequence[bytes]) -> dict[int, list[tuple[int, bytes]]]:
+        """For each format senders and chunks without repeats. InputLost where one is missing."""
+        arrived: dict[int, list[tuple[int, bytes]]] = {CHUNK_FORMAT: [], SAID_FORMAT: []}
         for value in values:
             (form,) = _FORMAT.unpack_from(value)
-            if form != CHUNK_FORMAT:
+            if form not in arrived:
                 raise StateFormatError("A chunk in the transit topic", form, CHUNK_FORMAT)
             _, source, number, since_ms, batch = _ENVELOPE.unpack_from(value)
             if self._is_lost(since_ms, batch):
@@ -131,7 +130,7 @@ class Links:
                 )
             if number == expected:
                 self.taken[source] = number + 1
-                arrived.append((source, value[_ENVELOPE.size :]))
+                arrived[form].append((source, value[_ENVELOPE.size :]))
         return arrived
 
     def _is_lost(self, since_ms: int, batch: int) -> bool:
@@ -140,11 +139,19 @@ class Links:
 
 
 class ExchangeCore(Core):
-    """One shard of a protocol between shards; ``links``: those to the others."""
+    """One shard of a protocol between shards; ``links``: those to the others.
+
+    ``inquiries``: about messages that Kafka refused; ``refusals`` answers them. ``names_rows``:
+    whether deliveries of the batch have a column `undelivered.ROW`, for it.
+    """
+
+    refusals: Answering
 
     def __init__(self) -> None:
         super().__init__()
         self.links = Links()
+        self.inquiries = Inquiries()
+        self.names_rows = False
 
     @abstractmethod
     def step(self, work: ShardWork) -> ShardOutcome:
@@ -161,7 +168,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         """See `ShardOperator.take`."""
         links, _, text = row.core.partition("\n")
         core = super().take(key, row._replace(core=text))
-        core.links = Links.from_json(links or "[[],[]]")
+        core.links, core.inquiries = _read_links(links)
         core.links.renewals, core.links.batch = self.plan.renewals, self.context.batch
         return core
 
@@ -172,19 +179,39 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
     def keep(self, key: int, core: ExchangeCore) -> StateRow:
         """See `ShardOperator.keep`."""
         row = super().keep(key, core)
-        return row._replace(core=f"{core.links.to_json()}\n{row.core}")
+        links = core.links.to_json()
+        if inquiries := core.inquiries.fields():
+            links = json.dumps([*json.loads(links), inquiries])
+        return row._replace(core=f"{links}\n{row.core}")
 
     def rows(self, key: int, core: ExchangeCore, packs: Sequence[bytes]) -> Iterator[pd.DataFrame]:
         """See `ShardOperator.rows`."""
-        work = self._work(packs, core)
+        work, shard = self._work(packs, core), self.shards[key]
+        core.names_rows = bool(self.refused.deliveries)
         outcome = core.step(work)
         self._note_times(core.totals, work, outcome)
+        left_out = LeavingOut(self.refused, self.plan)
+        writes = [(topic, left_out.kept(topic, table)) for topic, table in outcome.writes]
+        said = core.inquiries.step(
+            work.statements, left_out, Decider(core.refusals, shard, core.totals, work.now_ms)
+        )
+        core.totals.transit += len(said.outgoing) - len(work.statements)
+        writes = [
+            (topic, self.refused.stripped(table, work.now_ms))
+            if topic == self.plan.rejects
+            else (topic, table)
+            for topic, table in (*writes, *said.writes)
+        ]
         sealed = [
-            (target, core.links.seal(self.shards[key], target, chunk))
+            (target, core.links.seal(shard, target, chunk))
             for target, chunks in sorted(outcome.outgoing.items())
             for chunk in chunks
         ]
-        writes = [*outcome.writes, (self.plan.transit, self._transit(sealed))]
+        sealed += [
+            (target, core.links.seal(shard, target, words, SAID_FORMAT))
+            for target, words in said.outgoing
+        ]
+        writes.append((self.plan.transit, self._transit(sealed)))
         yield output_rows(key, writes, core.totals)
 
     def _note_times(self, totals: Totals, work: ShardWork, outcome: ShardOutcome) -> None:
@@ -206,7 +233,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             table.slice(a, b - a) for a, b in pairwise([0, *bounds.tolist(), len(table)])
         )
         arrived = core.links.take(transit["value"].to_pylist())
-        return ShardWork(records, commands, arrived, core.clock_ms)
+        statements = arrived[SAID_FORMAT]
+        return ShardWork(records, commands, arrived[CHUNK_FORMAT], core.clock_ms, statements)
 
     def _transit(self, sealed: Sequence[tuple[int, bytes]]) -> pa.Table:
         count = self.plan.partitions[self.plan.transit]
@@ -218,6 +246,24 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
                 "partition": pa.array([target % count for target, _ in sealed], pa.int32()),
             }
         )
+
+
+def _read_links(text: str) -> tuple[Links, Inquiries]:
+    """What stands before a core's state: its links, and inquiries if there are any."""
+    sent, taken, *inquiries = json.loads(text or "[[],[]]")
+    links = Links(dict(map(tuple, sent)), dict(map(tuple, taken)))
+    return links, Inquiries.of(inquiries[0] if inquiries else [])
+
+
+def is_deciding(row: StateRow) -> bool:
+    """Whether a shard's inquiries about refused messages go on."""
+    _, inquiries = _read_links(row.core.partition("\n")[0])
+    return bool(inquiries.cases or inquiries.asked)
+
+
+def with_new_links(core: str) -> str:
+    """A core's state as a row has it, where nothing went from shard to shard yet."""
+    return f"{Links().to_json()}\n{core}"
 
 
 def exchange(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
-from streaming.arrow.schemas import PAYLOAD, RECORD
+from streaming.arrow.schemas import RECORD
 
 CONTEXT = "sequencer.batch"
 """Spark's property of a job in which its tasks find the `BatchContext`, as JSON. The functions that
@@ -162,8 +162,8 @@ class ExchangePlan(Plan):
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The columns of records that travel between shards: with their place if that is named."""
-        return tuple(RECORD.names if self.origin else PAYLOAD.names)
+        """The columns of records that travel between shards."""
+        return tuple(RECORD.names)
 
     def delivers_to(self, topic: str) -> bool:
         """What is in transit is not delivered yet."""

@@ -40,6 +40,15 @@ def counts_of(parts: Iterable[Totals]) -> Totals:
     return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0, oldest_ms=None)
 
 
+def require_rest(rows: Sequence[ShardRow], waiting: int) -> None:
+    """ValueError where something is on its way between shards, or waits (``waiting``)."""
+    transit = sum(Totals.from_json(state.totals).transit for _, state in rows)
+    if transit or waiting:
+        raise ValueError(
+            f"{transit} messages are on their way between its shards, and {waiting} wait there"
+        )
+
+
 def rekeyed(before: Plan, after: Plan, rows: Sequence[ShardRow]) -> Resharded:
     """The same shards under other keys; ValueError where there would be more or fewer of them.
 

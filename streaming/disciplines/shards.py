@@ -12,8 +12,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from sequencer.sorting import ranks
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Reader
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
@@ -40,6 +43,25 @@ class Count:
         """Begin anew, if this began before ``since_ms``."""
         if self.incarnation < since_ms:
             self.sequence, self.incarnation = 0, since_ms
+
+
+def next_numbers(
+    known: dict[str, Count], who: NDArray[np.int64], names: Sequence[str], now_ms: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `sequence` and `incarnation` of deliveries; the counts go on, new ones begin.
+
+    ``who``: for each delivery the place of its key in ``names``.
+    """
+    rank, distinct, counts = ranks(who)
+    first = np.zeros(len(distinct), dtype=np.int64)
+    born = np.zeros(len(distinct), dtype=np.int64)
+    for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
+        of_key = known.setdefault(names[place], Count(0, now_ms, now_ms))
+        first[at], born[at] = of_key.sequence, of_key.incarnation
+        of_key.sequence += count
+        of_key.last_ms = now_ms
+    inverse = np.searchsorted(distinct, who)
+    return first[inverse] + rank, born[inverse]
 
 
 class Core(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-STATE_FORMAT = 10
+STATE_FORMAT = 11
 """The format of every discipline's state. A checkpoint has it in its identity, and is refused where
 it is another (`streaming.service.checkpoint`); whoever changes what a state's text means takes the
 next number. Numbers below 10 were used before the first release."""

@@ -1,10 +1,13 @@
-"""Deliveries that Kafka refuses for good, of groups and multicasts in the order of the batch.
+"""Deliveries that Kafka refuses for good, of groups and multicasts.
 
-They are left out of what a shard writes, and the numbers of those behind them are lower. Others get
-the message all the same: an event `undelivered` says who does not. Where nobody does, the message
-is rejected, by the shard of its first destination: that one wrote nothing of the batch before. Only
-the run of the batch in which a message was first refused decides whether that is so: later ones
-find shards that have written their events.
+They are left out of what a shard writes (`LeavingOut`), and the numbers of those behind them are
+lower. Others get the message all the same: an event `undelivered` says who does not. Where nobody
+does, the message is rejected.
+
+In the order of the batch (`Dropping`) it is rejected by the shard of its first destination: that
+one wrote nothing of the batch before. Only the run of the batch in which a message was first
+refused decides whether that is so: later ones find shards that have written their events. Shards
+that send each other messages ask each other (`streaming.disciplines.inquiries`).
 """
 
 from __future__ import annotations
@@ -43,13 +46,17 @@ class Work(Protocol):
         """The batch's time."""
 
 
-class Counting(Protocol):
-    """A shard that has taken a batch."""
-
-    totals: Totals
+class Spending(Protocol):
+    """A shard that has taken a batch, and numbered its deliveries."""
 
     def unspend(self, counts: Mapping[bytes, int]) -> None:
         """Take back this many of the last sequence numbers of these keys."""
+
+
+class Counting(Spending, Protocol):
+    """A shard that sees every record."""
+
+    totals: Totals
 
     def origin(self, work: Any, name: Name) -> int:
         """Return the record that a delivery is of; below 0 a command, counted from their end."""
@@ -61,15 +68,23 @@ class Counting(Protocol):
         """Return who had to get a record."""
 
 
-class Dropping:
-    """Leaves refused deliveries out; see above."""
+ROW = "input row"
+"""A column of deliveries that is no header: the row of their record, in a table of the core's."""
 
-    def __init__(self, refused: Refused, plan: Plan, core: Counting) -> None:
-        self.refused, self.plan, self.core = refused, plan, core
+
+class LeavingOut:
+    """Leaves refused deliveries out of what is written; see above.
+
+    ``dropped``: their names. ``rows``: of those from tables that have ROW, what it says.
+    """
+
+    def __init__(self, refused: Refused, plan: Plan) -> None:
+        self.refused, self.plan = refused, plan
         self.named: Mapping[Name, Why] = refused.deliveries
         self.keys = pa.array({_key(name) for name in self.named}, pa.binary())
         self.counts: Counter[bytes] = Counter()
         self.dropped: list[Name] = []
+        self.rows: list[int | None] = []
 
     def kept(self, topic: str, table: pa.Table) -> pa.Table:
         """Return what is left of a table that is to be written to a topic."""
@@ -79,16 +94,20 @@ class Dropping:
         rows = np.flatnonzero(pc.is_in(keys, value_set=self.keys).to_numpy(zero_copy_only=False))
         sequence = np.array(plain(flat(table["sequence"])))
         keep = np.ones(len(table), np.bool_)
+        given = flat(table[ROW]).to_pylist() if ROW in table.column_names else [None] * len(table)
         for row, name in zip(rows.tolist(), self._names(table, rows), strict=True):
             key = _key(name)
             if name in self.named:
                 keep[row] = False
                 self.counts[key] += 1
                 self.dropped.append(name)
+                self.rows.append(given[row])
             else:
                 sequence[row] -= self.counts[key]
         at = table.schema.get_field_index("sequence")
         table = table.set_column(at, "sequence", pa.array(sequence))
+        if ROW in table.column_names:
+            table = table.drop_columns([ROW])
         return table if keep.all() else table.take(pa.array(np.flatnonzero(keep)))
 
     def _names(self, table: pa.Table, rows: np.ndarray[Any, Any]) -> Iterator[Name]:
@@ -105,6 +124,14 @@ class Dropping:
                 values = last_headers(headers, [full])[0][0].to_pylist()
             columns.append([_text(value) for value in values])
         return zip(*columns, strict=True)
+
+
+class Dropping(LeavingOut):
+    """Leaves refused deliveries out where every shard sees every record."""
+
+    def __init__(self, refused: Refused, plan: Plan, core: Counting) -> None:
+        super().__init__(refused, plan)
+        self.core = core
 
     def close(self, work: Work) -> Iterator[output.Write]:
         """Say what became of what was left out; the shard has taken the batch."""
@@ -130,7 +157,7 @@ class Dropping:
                     totals.reject(why[0])
                 continue
             totals.undelivered += 1
-            events.append(_undelivered(plan, row.to_pylist()[0], to, why, work.now_ms))
+            events.append(undelivered(plan, row.to_pylist()[0], to, why, work.now_ms))
         if rejected:
             rejected.sort()
             rows = work.records.take(pa.array([record for record, _ in rejected])).combine_chunks()
@@ -150,13 +177,18 @@ class Dropping:
         return False
 
 
-def _undelivered(
-    plan: Plan, row: Mapping[str, Any], to: str, why: Why, now_ms: int
+def undelivered(plan: Plan, row: Mapping[str, Any], to: str, why: Why, now_ms: int) -> output.Event:
+    """Return the event of a destination that does not get the record in a row of RECORD."""
+    return not_delivered(plan, place_of(row, plan), row["key"], to, why, now_ms)
+
+
+def not_delivered(
+    plan: Plan, place: Mapping[str, Any], key: bytes | None, to: str, why: Why, now_ms: int
 ) -> output.Event:
-    place = place_of(row, plan)
+    """Return the event of a destination that does not get the record of a key, at a place."""
     begin = output.event(plan.pipeline, "undelivered", place, now_ms)
     to = to.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    return row["key"] or b"", {
+    return key or b"", {
         **begin,
         "id": f"{begin['id']}:{to}",
         **place,

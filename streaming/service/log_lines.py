@@ -40,8 +40,10 @@ def say_commands(pipeline: str, answers: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def say_waiting(pipeline: str, waiting: Iterable[Mapping[str, Any]], blocked: int) -> None:
-    """Say which channels have waited longest, where one has for a minute.
+def say_waiting(
+    pipeline: str, key: str, waiting: Iterable[Mapping[str, Any]], blocked: int
+) -> None:
+    """Say which channels, subscribers or peers (``key``) have waited longest, if for a minute.
 
     ``waiting``: as `status --blocked --json` has it, longest first; ``blocked``: how many wait.
     """
@@ -51,13 +53,13 @@ def say_waiting(pipeline: str, waiting: Iterable[Mapping[str, Any]], blocked: in
         waited_s = now - datetime.fromisoformat(each["since"]).timestamp()
         if waited_s >= WAITED_SECONDS_MIN and len(longest) < WAITING_MAX:
             longest.append(
-                f"{word_of(each['channel'])} for {_text(each['next'])} ({waited_s:,.0f} s, "
+                f"{word_of(each[key])} for {_text(each['next'])} ({waited_s:,.0f} s, "
                 f"{each['held']:,} held)"
             )
     if longest:
         waits = "waits" if blocked == 1 else "wait"
         say(
-            f"{pipeline}: {count(blocked, 'channel')} {waits}, longest {'; '.join(longest)}",
+            f"{pipeline}: {count(blocked, key)} {waits}, longest {'; '.join(longest)}",
             event="waiting",
             level="warning",
             pipeline=pipeline,

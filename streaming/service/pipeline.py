@@ -312,7 +312,8 @@ class Pipeline:
         if blocked and now - self._waiting_said >= WAITING_SECONDS:
             self._waiting_said = now
             settings, texts = self.config.pipelines[self.name], [*self.progress.waiting.values()]
-            say_waiting(self.name, self.discipline.waiting(settings, texts, WAITING_MAX), blocked)
+            waiting = self.discipline.waiting(settings, texts, WAITING_MAX)
+            say_waiting(self.name, self.discipline.key, waiting, blocked)
 
     def _note(self, progress: Progress) -> None:
         self.worked = time.time()

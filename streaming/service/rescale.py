@@ -141,16 +141,20 @@ def _move(
     identity = old.identity()
     assert identity is not None  # noqa: S101  (asked before)
     move = DISCIPLINES[identity.discipline].reshard(config.pipelines[name])
-    partitions = identity.state_partitions if move.exchanges else target.state_partitions
-    wanted = replace(
-        identity, shards=target.shards, state_partitions=min(partitions, target.shards)
-    )
     before = _plan(config, name, identity)
-    after = _plan(config, name, wanted, target.root)
     _require_done(old, before)
     rows = shard_states(session, old.location)
+
+    def to(partitions: int) -> tuple[Identity, Plan, Resharded]:
+        """The new identity and plan, and the state there; ValueError where it cannot be."""
+        wanted = replace(
+            identity, shards=target.shards, state_partitions=min(partitions, target.shards)
+        )
+        after = _plan(config, name, wanted, target.root)
+        return wanted, after, move.reshard(before, after, rows)
+
     try:
-        moved = move.reshard(before, after, rows)
+        wanted, after, moved = _moved(to, name, identity, target, say, stays=move.exchanges)
     except ValueError as error:
         raise ConfigError(
             f"Pipeline {name} cannot be moved: {error}.",
@@ -172,6 +176,31 @@ def _move(
         f"{name}: {identity.shards} → {wanted.shards} shards, {identity.state_partitions} → "
         f"{wanted.state_partitions} state partitions"
     )
+
+
+def _moved(
+    to: Callable[[int], tuple[Identity, Plan, Resharded]],
+    name: str,
+    identity: Identity,
+    target: Target,
+    say: Say,
+    *,
+    stays: bool,
+) -> tuple[Identity, Plan, Resharded]:
+    """What ``to`` gives for the target's state partitions.
+
+    For its own where the pipeline ``stays`` in them while something is on its way between shards.
+    """
+    try:
+        return to(target.state_partitions)
+    except ValueError as error:
+        if not stays or identity.state_partitions == target.state_partitions:
+            raise
+        say(
+            f"{name}: stays in {identity.state_partitions} state partitions, as {error}; to move "
+            "it, let it finish first (sequencer run CONFIG --once), then rescale"
+        )
+        return to(identity.state_partitions)
 
 
 def _require_done(old: Checkpoint, plan: Plan) -> None:

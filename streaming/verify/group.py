@@ -45,7 +45,7 @@ from streaming.verify.evidence import Evidence, histories_of
 from streaming.verify.faults import Verdict
 from streaming.verify.group_deliveries import GroupDeliveries
 from streaming.verify.group_notices import CHANGED, judge_notices
-from streaming.verify.group_places import judge_places
+from streaming.verify.group_places import judge_places, judge_removals
 from streaming.verify.group_stamps import StampJudge
 from streaming.verify.histories import History, text
 from streaming.verify.inputs import is_due
@@ -94,6 +94,10 @@ def judge(
     return verdict
 
 
+ABSENT = ("unknown-group", "removed-group")
+"""Reasons of rejects: there is no such group."""
+
+
 class _Judge(Evidence):
     def __init__(self, settings: GroupSettings, verdict: Verdict, material: Material) -> None:
         self.settings = settings
@@ -119,7 +123,11 @@ class _Judge(Evidence):
         self.of, unsure = match(verdict, self.inputs, order, messages, self.histories)
         self.undelivered = refused_copies(verdict, self.inputs, self.events, self.histories)
         of = [-1 if message in unsure else record for message, record in enumerate(self.of)]
-        judge_places(verdict, self.commands, self._versions(), deliveries.names, self.inputs, of)
+        begun = self._versions()
+        judge_places(verdict, self.commands, begun, deliveries.names, self.inputs, of)
+        places = (each.origin for each in self.rejects if each.reason in ABSENT)
+        absent = [found for place in places if (found := self.inputs.find(place)) is not None]
+        judge_removals(verdict, self.groups, begun, deliveries.names, self.inputs, of, absent)
         lines = SenderLines(verdict, self.inputs, self.of, unsure)
         lines.judge(
             order,

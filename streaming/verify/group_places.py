@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from streaming.verify.added import Place
 from streaming.verify.commands import DONE, Command
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs
+from streaming.verify.memberships import Group
 
 Names = Sequence[tuple[bytes, int, int]]
 """Group, version and number of each message."""
@@ -55,3 +58,104 @@ def _judge_line(verdict: Verdict, line: Iterable[tuple[int, int, str]]) -> None:
         highest = max(highest, version)
         if place:
             begun, change = version, place
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A removal that is a record of an input.
+
+    ``since``: where the life that it ends began, None for before all commands; ``next_version``:
+    the first one of the group's next life, None where there is none.
+    """
+
+    command: Command
+    since: Place | None
+    next_version: int | None
+
+    def had_ended(self, version: int) -> bool:
+        """Whether a version is one of the life that ends here, or of an earlier one."""
+        return self.next_version is None or version < self.next_version
+
+    def had_begun(self, inputs: Inputs, record: int) -> bool:
+        """Whether the life that ends here had begun before a record of the same partition."""
+        same = self.since is None or self.since[:2] == self.command.place[:2]
+        return same and (self.since is None or self.since[2] < inputs.offset[record])
+
+
+def judge_removals(
+    verdict: Verdict,
+    groups: Mapping[bytes, Group],
+    events: Mapping[Place, int],
+    names: Names,
+    inputs: Inputs,
+    of: Sequence[int],
+    absent: Iterable[int],
+) -> None:
+    """What a partition has before a removal finds the group there, and what is behind it does not.
+
+    ``absent``: the inputs that were rejected as their group was not there.
+
+    As far as the topics show: a life that began in another partition may have begun too late, and
+    who removed a group among others in one batch is not known. See `judge_places`.
+    """
+    ends: dict[tuple[str, int, bytes], list[_End]] = defaultdict(list)
+    for name, group in groups.items():
+        for end in _ends(group, events):
+            topic, partition, _ = end.command.place
+            ends[topic, partition, name].append(end)
+    if not ends:
+        return
+
+    def behind(record: int) -> Iterable[tuple[_End, bool]]:
+        """The removals of a record's group in its partition, and whether it lies behind them."""
+        where = inputs.partitions[inputs.partition[record]]
+        name = inputs.headers[record][0][1] or b""
+        for end in ends.get((where.topic, where.number, name), ()):
+            yield end, inputs.offset[record] > end.command.place[2]
+
+    for message, (_, version, _) in enumerate(names):
+        for end, is_behind in behind(of[message]) if of[message] >= 0 else ():
+            if is_behind and end.had_ended(version):
+                witness = f"{inputs.where(of[message])} was delivered, behind {end.command.where}"
+                verdict.find("sender-order", f"{witness}, which had removed its group")
+    _judge_absent(verdict, inputs, absent, behind)
+
+
+def _judge_absent(
+    verdict: Verdict,
+    inputs: Inputs,
+    absent: Iterable[int],
+    behind: Callable[[int], Iterable[tuple[_End, bool]]],
+) -> None:
+    for record in absent:
+        for end, is_behind in behind(record):
+            if not is_behind and end.had_begun(inputs, record):
+                witness = f"{inputs.where(record)} was rejected, as if its group were not there,"
+                verdict.find("sender-order", f"{witness} before {end.command.where} removed it")
+
+
+def _ends(group: Group, events: Mapping[Place, int]) -> Iterable[_End]:
+    """The removals in inputs that are known to end one life of a group."""
+    commands = [command for command, _ in group.done]
+    if not all(command.answered for command in commands):
+        return
+    for at, command in enumerate(commands):
+        if command.op != "remove" or not command.in_input:
+            continue
+        before = [each for each in commands[:at] if each.op == "add"]
+        behind = [each for each in commands[at:] if each.op == "add"]
+        others = [each for each in commands if each.op == "remove" and each is not command]
+        near = [*before[-1:], *behind[:1], *others]
+        if any(_at(each) == _at(command) and each.place[:2] != command.place[:2] for each in near):
+            continue
+        if (not before and not group.configured) or (behind and behind[0].place not in events):
+            continue
+        yield _End(
+            command,
+            before[-1].place if before else None,
+            events[behind[0].place] if behind else None,
+        )
+
+
+def _at(command: Command) -> object:
+    return command.answers[0].fields.get("at")

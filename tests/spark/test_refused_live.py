@@ -160,17 +160,26 @@ def test_what_kafka_refuses_is_rejected_and_the_job_goes_on(broker, topic_prefix
 
 
 def test_one_subscriber_s_copy_is_an_event_and_all_copies_a_reject(broker, topic_prefix, tmp_path):
-    """The name of one makes its copy too large; another message is too large for both."""
-    topics = {"g": channel_topics(f"{topic_prefix}g.")}
+    """The name of one makes its copy too large; another message is too large for both.
+
+    By the batch, on a network, by clocks and by the counter.
+    """
+    topics = {name: channel_topics(f"{topic_prefix}{name}.") for name in ("g", "net", "clk", "cnt")}
     for each in topics.values():
         for role in ("input", "output", "rejects"):
             make_topic(broker.bootstrap, each[role], max_message_bytes=LIMIT)
     other = "".join(random.Random(2).choices(string.ascii_letters, k=200))  # lz4 gains nothing
+    group = {"discipline": "group", "groups": {"G": ["A", other]}}
     pipelines = {
-        "g": {"discipline": "group", "groups": {"G": ["A", other]}, **topics["g"]},
+        "g": group,
+        "net": {**group, "sequencing": "network", "nodes": 2},
+        "clk": {"discipline": "multicast", "order": "clock"},
+        "cnt": {"discipline": "multicast", "order": "counter"},
     }
-    config = write_config(tmp_path, broker.bootstrap, pipelines)
-    headers = {"g": ("group", b"G")}
+    made = {name: {**own, **topics[name]} for name, own in pipelines.items()}
+    config = write_config(tmp_path, broker.bootstrap, made)
+    to = ("to", f"A,{other}".encode())
+    headers = {"g": ("group", b"G"), "net": ("group", b"G"), "clk": to, "cnt": to}
     noise = random.Random(1).randbytes(LIMIT)
     for name, header in headers.items():
         # What is left for a value beside the headers, those that are added too, and the name.

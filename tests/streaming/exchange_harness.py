@@ -22,12 +22,13 @@ def exchange_plan(kind, *, shards=5, **more):
 class Floor(InMemory):
     """Reads inputs, commands and transit in random batches; writes what the operator says.
 
-    ``topics`` has the inputs and the commands.
+    ``topics`` has the inputs and the commands. ``waiting``: what shards told last of who waits.
     """
 
     def __init__(self, plan, operator, route, topics, seed, **more):
         super().__init__(plan, operator, topics, seed, **more)
         self.route = route
+        self.waiting = {}
 
     def batch(self, *, whole=False):
         packs = {}
@@ -37,6 +38,10 @@ class Floor(InMemory):
         self.now_ms += self.rng.randrange(1, 50)
         self.operator.context = replace(self.operator.context, batch=self.batches)
         self.batches += 1
+        self.take(packs)
+
+    def take(self, packs):
+        """One batch of these packs, by state key."""
         for key, given in packs.items():
             self.step(key, given)
 
@@ -55,6 +60,9 @@ class Floor(InMemory):
         for row in rows:
             if row["topic"]:
                 self.write(row["topic"], from_ipc(row["rows"]))
+            told = Totals.from_json(row["totals"] or "{}")
+            if told.waiting is not None:
+                self.waiting[key] = told.waiting
 
     def totals(self):
         return Totals.sum(Totals.from_json(state.totals) for state in self.states.values())

@@ -79,9 +79,10 @@ class ClockPeer(Party):
         return self.handles.held
 
     @property
-    def expecting(self) -> bool:
-        """Whether the queue has a block."""
-        return self.queue.blocked
+    def awaited(self) -> str | None:
+        """Whose block is the lowest of the queue."""
+        token: Any = self.queue.first_block
+        return None if token is None else str(token.sender)
 
     def handle(self, request: Request) -> tuple[Reply, ...]:
         """Carry out one step; returns the replies that it brings about, at most one of its own.

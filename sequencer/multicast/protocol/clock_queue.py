@@ -56,6 +56,11 @@ class ClockQueue:
         """Whether a message has announced itself and is not here yet."""
         return bool(self._blocks)
 
+    @property
+    def first_block(self) -> Hashable | None:
+        """The token of the lowest block."""
+        return next(iter(self._blocks), None)
+
     def propose(self) -> int:
         """The clock as it stands: every message that is here has a timestamp up to it."""
         return self.clock

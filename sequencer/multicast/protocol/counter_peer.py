@@ -163,6 +163,12 @@ class CounterPeer(Party):
             raise ProtocolError(f"{self.name} does not know {request}")
         return (Done(token, self.name),)
 
+    @property
+    def awaited(self) -> str | None:
+        """Whose copy is the least of the queue and not committed."""
+        token: Any = self.queue.uncommitted
+        return None if token is None else str(token.sender)
+
     def front(self) -> Stamp | None:
         """The stamp of what can be dequeued now."""
         front = self.queue.front()

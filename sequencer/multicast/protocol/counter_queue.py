@@ -108,6 +108,11 @@ class CounterQueue:
             return None
         return self._heap[0].stamp, self._heap[0].contents[0]
 
+    @property
+    def uncommitted(self) -> Hashable | None:
+        """The token of the least copy, where it has no seq."""
+        return self._heap[0].token if self._heap and self._heap[0].stamp is None else None
+
     def dequeue(self) -> tuple[Stamp, Any] | None:
         """Take the front out; None where `front` gives None."""
         front = self.front()

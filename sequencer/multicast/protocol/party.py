@@ -28,9 +28,9 @@ class Party(ABC):
         return frozenset()
 
     @property
-    def expecting(self) -> bool:
-        """Whether a message has announced itself and is not in the queue yet."""
-        return False
+    def awaited(self) -> str | None:
+        """Whose message has announced itself and comes first; None where nothing has to wait."""
+        return None
 
     @abstractmethod
     def handle(self, request: Request) -> tuple[Reply, ...]:

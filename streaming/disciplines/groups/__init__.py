@@ -6,11 +6,11 @@ changes of membership. `batch`: the order of the micro-batch; `network`: atoms o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader, StateMove
+from streaming.disciplines.discipline import Described, Discipline, Fixed, Pace, Reader, StateMove
 from streaming.disciplines.groups.settings import NETWORK, GroupPipeline
 from streaming.disciplines.plan import few_shards
 
@@ -103,7 +103,9 @@ def _describe(plan: BatchPlan | NetworkPlan) -> Reader:
 
 def _reshard(settings: GroupPipeline) -> StateMove:
     if settings.sequencing == NETWORK:
-        return StateMove(exchanges=True)
+        from streaming.disciplines.groups.network import reshard as network  # noqa: PLC0415
+
+        return StateMove(network.reshard, exchanges=True)
     from streaming.disciplines.groups.batch.reshard import reshard  # noqa: PLC0415
 
     return StateMove(reshard)
@@ -117,6 +119,12 @@ def _pace(settings: GroupPipeline) -> Pace:
         return Pace(deliveries_max=DELIVERIES_MAX)
     records_max = max(1, DELIVERIES_MAX * len(sizes) // sum(sizes))
     return Pace(records_max, DELIVERIES_MAX)
+
+
+def _waiting(_settings: GroupPipeline, texts: Iterable[str], most: int | None) -> Described:
+    from streaming.disciplines.waiting import describe_waiting  # noqa: PLC0415
+
+    return describe_waiting(texts, "subscriber", most)
 
 
 GROUP = Discipline(
@@ -147,5 +155,6 @@ GROUP = Discipline(
     build=_build,
     describe=_describe,
     reshard=_reshard,
+    waiting=_waiting,
     pace=_pace,
 )

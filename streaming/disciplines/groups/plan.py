@@ -10,6 +10,9 @@ from typing import ClassVar
 from streaming.disciplines.broadcast import BroadcastPlan
 from streaming.disciplines.plan import ExchangePlan, Plan
 
+Name = tuple[str | None, ...]
+"""What a delivery is known by; see `streaming.disciplines.refused`."""
+
 DECIDED = (*Plan.decided, "stamps", "notices", "input_commands")
 
 
@@ -30,6 +33,14 @@ class NetworkPlan(ExchangePlan):
     stamps: bool = True
     notices: bool = False
 
+    def identifying(self) -> tuple[str, ...]:
+        """Return the headers that name a message of a group, and a notice."""
+        return _identifying(self)
+
+    def message_of(self, name: Name) -> tuple[Name, str]:
+        """Return group, version and number, or a notice's detail; the key is the subscriber."""
+        return _message_of(name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan(BroadcastPlan):
@@ -49,9 +60,17 @@ class BatchPlan(BroadcastPlan):
 
     def identifying(self) -> tuple[str, ...]:
         """Return the headers that name a message of a group, and a notice."""
-        message = ("group", self.headers("group-version"), self.headers("group-sequence"))
-        return (*message, self.headers("detail")) if self.notices else message
+        return _identifying(self)
 
-    def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
+    def message_of(self, name: Name) -> tuple[Name, str]:
         """Return group, version and number, or a notice's detail; the key is the subscriber."""
-        return name[1:], base64.b64decode(name[0] or "").decode()
+        return _message_of(name)
+
+
+def _identifying(plan: NetworkPlan | BatchPlan) -> tuple[str, ...]:
+    message = ("group", plan.headers("group-version"), plan.headers("group-sequence"))
+    return (*message, plan.headers("detail")) if plan.notices else message
+
+
+def _message_of(name: Name) -> tuple[Name, str]:
+    return name[1:], base64.b64decode(name[0] or "").decode()

@@ -7,10 +7,10 @@ people. `batch`: the order of the micro-batch; `protocol`: clocks or a counter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streaming.disciplines.discipline import Discipline, Fixed, Pace, Reader, StateMove
+from streaming.disciplines.discipline import Described, Discipline, Fixed, Pace, Reader, StateMove
 from streaming.disciplines.multicast.settings import MulticastPipeline
 from streaming.disciplines.plan import few_shards
 
@@ -84,10 +84,18 @@ def _describe(plan: BatchMulticastPlan | MulticastPlan) -> Reader:
 
 def _reshard(settings: MulticastPipeline) -> StateMove:
     if settings.order != "batch":
-        return StateMove(exchanges=True)
+        from streaming.disciplines.multicast.protocol import reshard as protocol  # noqa: PLC0415
+
+        return StateMove(protocol.reshard, exchanges=True)
     from streaming.disciplines.multicast.batch.reshard import reshard  # noqa: PLC0415
 
     return StateMove(reshard)
+
+
+def _waiting(_settings: MulticastPipeline, texts: Iterable[str], most: int | None) -> Described:
+    from streaming.disciplines.waiting import describe_waiting  # noqa: PLC0415
+
+    return describe_waiting(texts, "peer", most)
 
 
 MULTICAST = Discipline(
@@ -118,5 +126,6 @@ MULTICAST = Discipline(
     build=_build,
     describe=_describe,
     reshard=_reshard,
+    waiting=_waiting,
     pace=lambda settings: PACE if settings.order == "batch" else WAITING_PACE,
 )

@@ -9,6 +9,9 @@ from typing import ClassVar, Literal
 from streaming.disciplines.broadcast import BroadcastPlan
 from streaming.disciplines.plan import ExchangePlan, Plan
 
+Name = tuple[str | None, ...]
+"""What a delivery is known by; see `streaming.disciplines.refused`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MulticastPlan(ExchangePlan):
@@ -17,6 +20,14 @@ class MulticastPlan(ExchangePlan):
     discipline: ClassVar[str] = "multicast"
     decided: ClassVar[tuple[str, ...]] = (*Plan.decided, "input_commands")
     order: Literal["clock", "counter"] = "clock"
+
+    def identifying(self) -> tuple[str, ...]:
+        """Return the headers that name a message, and whom or what it is for."""
+        return _identifying(self)
+
+    def message_of(self, name: Name) -> tuple[Name, str]:
+        """Return timestamp and sender; the destination is a peer or a node."""
+        return name[1:3], name[3] or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +43,12 @@ class BatchMulticastPlan(BroadcastPlan):
 
     def identifying(self) -> tuple[str, ...]:
         """Return the headers that name a message, and whom or what it is for."""
-        return self.headers("timestamp"), self.headers("from"), self.headers("destination")
+        return _identifying(self)
 
-    def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
+    def message_of(self, name: Name) -> tuple[Name, str]:
         """Return timestamp and sender; the destination is a peer or a node."""
         return name[1:3], name[3] or ""
+
+
+def _identifying(plan: MulticastPlan | BatchMulticastPlan) -> tuple[str, ...]:
+    return plan.headers("timestamp"), plan.headers("from"), plan.headers("destination")

@@ -5,8 +5,12 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
+from streaming.cli.demo import Scene, _require
 from streaming.config import parse_config
-from streaming.demo import airports, flights, groups
+from streaming.demo import airports, flights, groups, shop
+from streaming.errors import ConfigError
 
 
 def scene(seed=1):
@@ -35,13 +39,27 @@ def test_what_the_desks_send():
     assert made.count > 2000
 
 
-def test_the_configuration_works(tmp_path):
-    demo = groups.Demo(500, 100, 1, tmp_path)
+@pytest.mark.parametrize("order", ["batch", "network"])
+def test_the_configuration_works(tmp_path, order):
+    demo = groups.Demo(500, 100, 1, tmp_path, order)
     demo.prepare()
     tables = tomllib.loads(demo.pipelines.replace("{topic}", "t"))
     config = parse_config({**tables, "service": {}}, {}, "demo")
     assert config.pipelines["airports"].input == ("t.straight", "t.airlines")
+    assert config.pipelines["airports"].sequencing == order
     assert all(set(each[1]) >= {"op", "group", "id"} for each in demo.scene.commands)
+
+
+@pytest.mark.parametrize("order", ["batch", "clock", "counter"])
+def test_the_shop_works_in_every_order(tmp_path, order):
+    tables = shop.Demo(10, 1, 1, tmp_path, order).pipelines.replace("{topic}", "t")
+    config = parse_config({**tomllib.loads(tables), "service": {}}, {}, "demo")
+    assert config.pipelines["shop"].order == order
+
+
+def test_a_scene_without_such_an_order_is_refused():
+    with pytest.raises(ConfigError, match=r"groups has no order 'clock'.*batch, network"):
+        _require(Scene.GROUPS, "clock", None)
 
 
 def test_where_the_flights_are_not_installed_the_demo_says_how_to_get_them():

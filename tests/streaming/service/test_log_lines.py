@@ -50,7 +50,7 @@ def waiting(seconds, channel="K"):
 
 
 def test_who_has_waited_longest_is_named(capsys):
-    say_waiting("t", [waiting(7_200, "a b"), *map(waiting, (90, 80, 70, 5))], 1_005)
+    say_waiting("t", "channel", [waiting(7_200, "a b"), *map(waiting, (90, 80, 70, 5))], 1_005)
     (line,) = said(capsys)
     assert line.startswith(
         "warning t: 1,005 channels wait, longest 'a b' for 4 (7,200 s, 1,200 held)"
@@ -59,5 +59,5 @@ def test_who_has_waited_longest_is_named(capsys):
 
 
 def test_short_waits_are_no_news(capsys):
-    say_waiting("t", [waiting(50)], 1)
+    say_waiting("t", "channel", [waiting(50)], 1)
     assert said(capsys) == []

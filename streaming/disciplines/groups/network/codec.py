@@ -51,9 +51,9 @@ def dump(
     directory: bytes,
     records: pa.Table,
     known: Mapping[str, Count],
-    waiting: Sequence[Sequence[Any]],
+    more: Mapping[str, Sequence[Any]],
 ) -> bytes:
-    """A shard's state between steps; ``directory`` is encoded already, ``waiting`` are notices."""
+    """A shard's state between steps; ``directory`` is encoded already, ``more`` fit for JSON."""
     arrays = net.arrays()
     names = sorted(known)
     counts = [known[name] for name in names]
@@ -64,7 +64,7 @@ def dump(
         "arrays": [[name, len(values)] for name, values in arrays.items()],
         "known": names,
         "directory": len(directory),
-        "waiting": waiting,
+        **more,
     }
     head = json.dumps(meta, ensure_ascii=False, separators=(",", ":")).encode()
     integers = np.concatenate(
@@ -79,8 +79,8 @@ def dump(
 
 def load(
     net: GroupShard, state: bytes
-) -> tuple[bytes, pa.Table, dict[str, Count], Sequence[Sequence[Any]]]:
-    """Put a shard into the state; the encoded directory, held records, subscribers, notices."""
+) -> tuple[bytes, pa.Table, dict[str, Count], Mapping[str, Any]]:
+    """Put a shard into the state; the encoded directory, held records, subscribers, and more."""
     head_size, count = (_LENGTH.unpack_from(state, at)[0] for at in (0, 4))
     meta = json.loads(state[8 : 8 + head_size])
     at = 8 + head_size
@@ -102,7 +102,7 @@ def load(
         held = held.with_rows(np.where(held.last, -1, np.cumsum(~held.last) - 1))
     net.load(zlib.decompress(directory).decode(), arrays, held)
     known = dict(zip(meta["known"], counts, strict=True))
-    return directory, records, known, meta["waiting"]
+    return directory, records, known, meta
 
 
 def _table(hops: Hops, rows: pa.Table) -> pa.Table:

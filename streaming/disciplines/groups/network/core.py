@@ -19,7 +19,6 @@ from sequencer.groups.network.hops import Hops
 from sequencer.groups.network.shard import GroupShard, ShardMap, Stepped
 from sequencer.groups.network.tables import Tables, hosted, pair_names, present_overlaps
 from sequencer.ragged import Ints
-from sequencer.sorting import ranks
 from streaming.arrow import output
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import from_line, to_line
@@ -42,8 +41,10 @@ from streaming.disciplines.groups.network.notices import (
     table,
     waiting_notices,
 )
+from streaming.disciplines.groups.network.refused import NetworkRefusals
 from streaming.disciplines.groups.network.route import ingress, new_directory, subscriber_shard
 from streaming.disciplines.groups.network.stamps import Shown, stamps_shown
+from streaming.disciplines.groups.network.waiting import lines_waiting, who_waits
 from streaming.disciplines.groups.plan import NetworkPlan
 from streaming.disciplines.groups.records import (
     COMMAND,
@@ -55,8 +56,10 @@ from streaming.disciplines.groups.records import (
     rejects,
     retired,
 )
-from streaming.disciplines.shards import Count
+from streaming.disciplines.shards import Count, next_numbers
 from streaming.disciplines.state_keys import shards_of
+from streaming.disciplines.undelivered import ROW
+from streaming.disciplines.waiting import Wait, told_waiting
 
 
 class NetworkOperator(ExchangeOperator):
@@ -86,6 +89,8 @@ class NetworkCore(ExchangeCore):
         self.known: dict[str, Count] = {}
         self.directory_blob = b""
         self.waiting: list[Waiting] = []
+        self.lines_wait: dict[int, Wait] = {}
+        self.refusals: NetworkRefusals = NetworkRefusals(self)
         self._shown: Shown | None = None
         self._overlaps: tuple[Tables, Ints, list[tuple[str, str]]] | None = None
 
@@ -106,6 +111,8 @@ class NetworkCore(ExchangeCore):
         rows = pa.concat_tables(
             [carried(table, self.plan.carried) for table in tables]
         ).combine_chunks()
+        if self.names_rows:
+            self.refusals.note(rows)
         stepped = self.net.step(arrived.with_rows(arrived_row))
         writes = self._written(stepped, rows, work.now_ms)
         events += self._retire(work.now_ms)
@@ -113,6 +120,7 @@ class NetworkCore(ExchangeCore):
         self.records = rows.take(pa.array(stepped.held_row)).combine_chunks()
         sent.why[list(asked)] = 0
         self._count(np.delete(sent.why, list(asked)), len(arrived), stepped.outgoing)
+        self._note_waiting(work.now_ms)
         return ShardOutcome(
             [
                 *writes,
@@ -139,13 +147,16 @@ class NetworkCore(ExchangeCore):
         if self.net.stale or not self.directory_blob:
             self._refresh()
         waiting = [notice.fields() for notice in self.waiting]
-        return to_line(dump(self.net, self.directory_blob, self.records, self.known, waiting))
+        waits = [[line, *wait] for line, wait in self.lines_wait.items()]
+        more = {"waiting": waiting, "lines_wait": waits}
+        return to_line(dump(self.net, self.directory_blob, self.records, self.known, more))
 
     def load(self, state: str) -> None:
         """Become what ``state`` was dumped from."""
-        directory, self.records, self.known, waiting = load(self.net, from_line(state))
+        directory, self.records, self.known, more = load(self.net, from_line(state))
         self.directory_blob = directory
-        self.waiting = [Waiting.of(fields) for fields in waiting]
+        self.waiting = [Waiting.of(fields) for fields in more["waiting"]]
+        self.lines_wait = {line: Wait(*wait) for line, *wait in more["lines_wait"]}
         self._shown = None
 
     def renew(self, since_ms: int) -> None:
@@ -257,6 +268,8 @@ class NetworkCore(ExchangeCore):
                 self._shown = stamps_shown(tables)
             stamps = {"stamps": self._shown.texts(delivered, owner, who, ends)}
         origin = {"origin": copied(out["origin"])} if self.plan.origin else {}
+        if self.names_rows:
+            origin[ROW] = pa.array(delivered.row[owner])
         return pa.table(
             {
                 "key": pa.DictionaryArray.from_arrays(pa.array(who.astype(np.int32)), names),
@@ -277,16 +290,7 @@ class NetworkCore(ExchangeCore):
         self, who: NDArray[np.int64], names: Sequence[str], now_ms: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`sequence` and `incarnation` of each delivery; the subscribers' counts go on."""
-        rank, distinct, counts = ranks(who)
-        first = np.zeros(len(distinct), dtype=np.int64)
-        born = np.zeros(len(distinct), dtype=np.int64)
-        for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
-            known = self.known.setdefault(names[place], Count(0, now_ms, now_ms))
-            first[at], born[at] = known.sequence, known.incarnation
-            known.sequence += count
-            known.last_ms = now_ms
-        inverse = np.searchsorted(distinct, who)
-        return first[inverse] + rank, born[inverse]
+        return next_numbers(self.known, who, names, now_ms)
 
     def _retire(self, now_ms: int) -> list[output.Event]:
         """Forget subscribers that are in no group and got nothing for long."""
@@ -317,10 +321,17 @@ class NetworkCore(ExchangeCore):
         totals.held = len(waiting.values)
         totals.blocked = len(np.unique(waiting.values))
         totals.channels = len(self.known)
-        totals.overlaps = self._numbers()
+        totals.overlaps = self.overlap_numbers()
         totals.transit += sum(map(len, outgoing.values())) - arrived
 
-    def _numbers(self) -> list[list[Any]]:
+    def _note_waiting(self, now_ms: int) -> None:
+        """Say who waits, where that changed."""
+        before, self.lines_wait = self.lines_wait, lines_waiting(self.net, self.lines_wait, now_ms)
+        self.totals.waiting = None
+        if self.lines_wait != before:
+            self.totals.waiting = told_waiting(who_waits(self.net.tables, self.lines_wait))
+
+    def overlap_numbers(self) -> list[list[Any]]:
         """The overlaps that nodes of this shard number, with their next numbers."""
         tables = self.net.tables
         if self._overlaps is None or self._overlaps[0] is not tables:

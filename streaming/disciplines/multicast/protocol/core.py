@@ -33,16 +33,18 @@ from streaming.arrow.schemas import RECORD
 from streaming.disciplines.commands import asked_in, place_of, stretches
 from streaming.disciplines.exchange import ExchangeCore, ExchangeOperator, ShardOutcome, ShardWork
 from streaming.disciplines.multicast.events import retired, undelivered
-from streaming.disciplines.multicast.nodes import Nodes
+from streaming.disciplines.multicast.nodes import Nodes, raw
 from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.protocol.asked import Asked, Placed, placed_row
 from streaming.disciplines.multicast.protocol.codec import dumps, runs_by_shard, unchunk
 from streaming.disciplines.multicast.protocol.peers import Peers
+from streaming.disciplines.multicast.protocol.refused import MulticastRefusals
 from streaming.disciplines.multicast.protocol.route import Homes
 from streaming.disciplines.multicast.protocol.rows import Rows
 from streaming.disciplines.multicast.protocol.turn import Turn
 from streaming.disciplines.multicast.records import Reader, deliveries, written
 from streaming.disciplines.state_keys import shards_of
+from streaming.disciplines.waiting import told_waiting
 
 IN_FLIGHT_MAX = 50_000
 """Destinations of messages that a shard's senders have on their way at the same time; what goes
@@ -87,13 +89,14 @@ class MulticastCore(ExchangeCore):
         self.placed: dict[int, Placed] = {}
         self.asked = Asked(plan, shard, self.homes, self.peers, self.nodes)
         self.idle_since_ms = 0
+        self.refusals: MulticastRefusals = MulticastRefusals(self)
 
     def step(self, work: ShardWork) -> ShardOutcome:
         """Commands first, then what other shards sent, then what senders sent, commands included.
 
         What senders sent has its place in their lines, wherever it starts.
         """
-        now = Turn(work.now_ms)
+        now, waited = Turn(work.now_ms), dict(self.peers.busy)
         self._retire(now)
         steps, messages, payload = unchunk(chunk for _, chunk in work.arrived)
         self._read(work, now)
@@ -109,6 +112,10 @@ class MulticastCore(ExchangeCore):
         self.peers.settle(work.now_ms)
         self._drop_rows()
         self.totals.blocked = len(self.peers.busy)
+        self.totals.waiting = None
+        if self.peers.busy != waited:
+            names = {raw(name): wait for name, wait in self.peers.busy.items()}
+            self.totals.waiting = told_waiting(names)
         self.totals.channels = len(self.peers.texts) - (COUNTER in self.peers.texts)
         writes = [(self.plan.output, delivered), (self.plan.rejects, rejected)]
         writes.append((self.plan.events, output.events(now.events)))
@@ -288,7 +295,8 @@ class MulticastCore(ExchangeCore):
         self.totals.notices += len(now.got) - messages
         self.totals.held -= messages
         counts = (sequence, incarnation)
-        return deliveries(now.got, self.rows.table, self.rows.index, counts, self.plan.named)
+        table = deliveries(now.got, self.rows.table, self.rows.index, counts, self.plan.named)
+        return self.refusals.noted(table, now) if self.names_rows else table
 
     def _outgoing(self, now: Turn) -> dict[int, list[bytes]]:
         targets = runs_by_shard(now.outgoing, self.homes)

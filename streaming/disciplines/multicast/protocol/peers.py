@@ -13,10 +13,12 @@ from typing import Any
 from sequencer.multicast import Bus
 from sequencer.multicast.protocol.party import Party
 from sequencer.multicast.protocol.words import Limits
+from streaming.disciplines.multicast.nodes import shown
 from streaming.disciplines.multicast.protocol.codec import dumps
 from streaming.disciplines.multicast.protocol.orders import ORDERS
 from streaming.disciplines.multicast.protocol.state import line_fields, load_line
 from streaming.disciplines.shards import Count
+from streaming.disciplines.waiting import Wait
 
 LIMITS = Limits(entries_max=2**40, nodes_max=2**40, in_flight_max=2**40)
 """What queues and lines hold is bounded by what a shard lets start (`IN_FLIGHT_MAX`)."""
@@ -36,7 +38,7 @@ class Peers:
         self.counts: dict[str, Count] = {}
         self.last: dict[str, int] = {}
         self.queued: dict[str, tuple[int, ...]] = {}
-        self.busy: dict[str, None] = {}
+        self.busy: dict[str, Wait] = {}
         self.renewed_ms = 0
         self._touched: dict[str, None] = {}
 
@@ -73,7 +75,7 @@ class Peers:
             count = self.counts.setdefault(name, Count(0, now_ms, now_ms))
             count.last_ms = self.last[name] = now_ms
             party, line = self.bus.parties.get(name), self.bus.lines.get(name)
-            self._note(name, party)
+            self._note(name, party, now_ms)
             self.texts[name] = dumps(
                 [
                     count.sequence,
@@ -110,7 +112,12 @@ class Peers:
 
     def dump(self) -> str:
         """All of it; equal peers give equal text."""
-        heads = [self.bus.floor, list(self.texts), list(self.last.values()), list(self.busy)]
+        heads = [
+            self.bus.floor,
+            list(self.texts),
+            list(self.last.values()),
+            list(self.busy.items()),
+        ]
         queued = [[name, ids] for name, ids in self.queued.items()]
         return "\n".join([dumps([*heads, queued]), *self.texts.values()])
 
@@ -120,7 +127,7 @@ class Peers:
         self.bus.floor, names, last, busy, queued = json.loads(head)
         self.texts = dict(zip(names, texts, strict=True))
         self.last = dict(zip(names, last, strict=True))
-        self.busy = dict.fromkeys(busy)
+        self.busy = {name: Wait(*wait) for name, wait in busy}
         self.queued = {name: tuple(ids) for name, ids in queued}
 
     def _thaw(self, name: str) -> None:
@@ -132,7 +139,7 @@ class Peers:
         if line is not None:
             load_line(self.bus.line(name), line, self.order.notes)
 
-    def _note(self, name: str, party: Party | None) -> None:
+    def _note(self, name: str, party: Party | None, now_ms: int) -> None:
         """Whether something waits for a peer, and which messages lie there."""
         queued: Iterable[Any] = () if party is None else party.queued()
         ids = tuple(dict.fromkeys(parcel.message for parcel in queued))
@@ -140,7 +147,9 @@ class Peers:
             self.queued[name] = ids
         else:
             self.queued.pop(name, None)
-        if ids or (party is not None and party.expecting):
-            self.busy[name] = None
+        awaited = None if party is None else party.awaited
+        if ids or awaited is not None:
+            since_ms = self.busy[name].since_ms if name in self.busy else now_ms
+            self.busy[name] = Wait(since_ms, shown(awaited or ""), len(ids))
         else:
             self.busy.pop(name, None)

@@ -14,10 +14,7 @@ from streaming.arrow.schemas import RECORD
 
 
 class Rows:
-    """Records as rows of ``table`` under ``ids``; ``index``: the row of each number.
-
-    Those from another shard have a place (topic, partition, offset) only where deliveries name it.
-    """
+    """Records as rows of ``table`` under ``ids``; ``index``: the row of each number."""
 
     def __init__(self) -> None:
         self.table = RECORD.empty_table()

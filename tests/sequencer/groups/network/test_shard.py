@@ -8,7 +8,7 @@ import pytest
 
 from sequencer.groups.network.routes import Directory
 from tests.seeds import seeds
-from tests.sequencer.groups.network.shards import Shards
+from tests.sequencer.groups.network.shards import OPS, Shards
 
 
 def some_groups(rng, count, people, biggest):
@@ -119,3 +119,48 @@ def test_separate_groups_do_not_all_meet_on_the_first_node():
     directory.begin({f"G{n}": [f"a{n // 2}", f"b{n // 2}"] for n in range(40)})
     used = [run.shard for view in directory.views.values() for run in view.paths[min(view.paths)]]
     assert [used.count(node) for node in range(4)] == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_change_moves_its_own_connected_component_only(seed):
+    """Groups that have no subscriber in common with the changed one keep view, path and numbers."""
+    rng = random.Random(seed)
+    groups = {
+        f"{part}.{n}": {f"{part}.{who}" for who in rng.sample("abcdef", rng.randint(1, 4))}
+        for part in range(8)
+        for n in range(rng.randint(1, 5))
+    }
+    network = Shards(groups, shards=3, nodes=4, seed=seed)
+    for _ in range(40):
+        group = rng.choice([*groups, "new"])
+        op = rng.choice(OPS)
+        part = group.partition(".")[0]
+        members = rng.sample([f"{part}.{who}" for who in "abcdef"], rng.randint(1, 3))
+        directory = network.shards[0].directory
+        before, views = connected(network.groups), dict(directory.views)
+        was = {name: views[number] for name, number in directory.view_of.items()}
+        network.change(op, group, members[:1] if op in ("join", "leave") else members)
+        now = connected(network.groups)
+        touched = before.get(group, {group}) | now.get(group, {group})
+        for shard in network.shards:
+            view_of, views = shard.directory.view_of, shard.directory.views
+            for name in network.groups:
+                if name not in touched:
+                    assert views[view_of[name]] == was[name]
+                    assert view_of[name] == was[name].number
+
+
+def connected(groups):
+    """For each group those that it hangs together with, by subscribers in common."""
+    found = {}
+    for name in groups:
+        if name in found:
+            continue
+        part, waiting = {name}, [name]
+        while waiting:
+            members = groups[waiting.pop()]
+            more = {other for other, some in groups.items() if some & members} - part
+            part |= more
+            waiting += more
+        found |= dict.fromkeys(part, part)
+    return found

@@ -1,0 +1,123 @@
+"""Shards that send each other messages, moved at rest: nobody can tell from what comes out."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from streaming.disciplines.exchange import ExchangeOperator
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.describe import describe as subscribers
+from streaming.disciplines.groups.network.reshard import reshard as reshard_network
+from streaming.disciplines.groups.network.route import first_ingress
+from streaming.disciplines.groups.network.route import route as network_route
+from streaming.disciplines.multicast.protocol.core import MulticastOperator
+from streaming.disciplines.multicast.protocol.describe import describe as peers
+from streaming.disciplines.multicast.protocol.reshard import reshard as reshard_multicast
+from streaming.disciplines.multicast.protocol.route import route as multicast_route
+from streaming.verify.accounts import Material
+from streaming.verify.group import GroupSettings
+from streaming.verify.group import judge as judge_groups
+from tests.seeds import seeds
+from tests.streaming.disciplines.groups.networks import plan_for as network_plan
+from tests.streaming.disciplines.multicast import floors
+from tests.streaming.exchange_harness import Floor, given_topics
+from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.multicast_worlds import random_multicasts
+from tests.streaming.verify.worlds import settings_for
+
+SIZES = ((1, 1), (4, 4), (3, 2), (5, 5), (4, 3))
+"""Shards and state partitions."""
+
+
+def network(seed):
+    world = random_groups(seed, commands=0.1, steps=80)
+    plan = network_plan(world.configured, output="out", nodes=3, shards=4)
+    floor = Floor(plan, NetworkOperator(plan), network_route(plan), given_topics(world), seed)
+    return world, floor
+
+
+def multicast(order):
+    def made(seed):
+        world = random_multicasts(seed, steps=40, order=order)
+        return world, floors.floor_for(world, seed, shards=4)
+
+    return made
+
+
+KINDS = {"network": network, "clock": multicast("clock"), "counter": multicast("counter")}
+
+
+def judged(kind, world, floor):
+    if kind != "network":
+        return floors.judged(world, floor)
+    own = ("out", "rejects", "events", "commands", "in")
+    settings = settings_for(GroupSettings, world, groups=world.configured)
+    return judge_groups(settings, Material(*map(floor.topics.all, own)))
+
+
+def move(kind, floor, shards, partitions):
+    """All state to so many shards, as `rescale` does it."""
+    after = replace(floor.plan, shards=shards, state_partitions=partitions)
+    if kind == "network":
+        after = replace(after, ingress={})
+        after = replace(after, ingress=first_ingress(after))
+        reshard, operator, route = reshard_network, NetworkOperator, network_route
+    else:
+        reshard, operator, route = reshard_multicast, MulticastOperator, multicast_route
+    moved = reshard(floor.plan, after, sorted(floor.states.items()))
+    floor.plan, floor.operator, floor.route = after, operator(after), route(after)
+    floor.states = dict(moved.rows)
+    ExchangeOperator.cores.clear()
+
+
+def told(kind, floor):
+    describe = subscribers if kind == "network" else peers
+    found = [each for core in floor.cores() for each in describe(core)]
+    return sorted(found, key=lambda each: json.dumps(each, sort_keys=True))
+
+
+def counts(floor):
+    return replace(floor.totals(), batches=0, oldest_ms=None)
+
+
+def work(kind, seed):
+    """Piece by piece, each to its end, with moves in between."""
+    rng = random.Random(seed)
+    world, floor = KINDS[kind](seed)
+    given = {place: list(there) for place, there in floor.topics.records.items()}
+    for place in given:
+        floor.topics.records[place] = []
+    for piece in range(1, 5):
+        for place, there in given.items():
+            floor.topics.records[place] = there[: len(there) * piece // 4]
+        floor.run()
+        before = told(kind, floor), counts(floor)
+        move(kind, floor, *rng.choice(SIZES))
+        assert (told(kind, floor), counts(floor)) == before
+    return world, floor
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_moved_at_rest_all_goes_on(kind, seed):
+    world, floor = work(kind, seed)
+    verdict = judged(kind, world, floor)
+    assert verdict.good, verdict.faults[:3]
+    totals = floor.totals()
+    assert totals.held == totals.transit == totals.blocked == 0
+    assert totals.seen == len(floor.topics.all("in"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_moved_while_messages_are_on_their_way(kind):
+    _, floor = KINDS[kind](1)
+    while floor.left() and not floor.totals().transit:
+        floor.batch()
+    assert floor.left()
+    states = dict(floor.states)
+    with pytest.raises(ValueError, match="messages are on their way between its shards"):
+        move(kind, floor, 5, 5)
+    assert floor.states == states
+    move(kind, floor, 4, 3)  # as many shards in other state partitions can always be
