@@ -112,7 +112,14 @@ def test_who_was_asked_how_often_is_shown():
     since = "2026-11-24T03:00:00.000Z"
     row = {"channel": "IBM", "epoch": 0, "next": 41, "since": since, "held": 5}
     rows = [{**row, "asked": 3, "ask_next": since}, {**row, "asked": 8, "ask_next": None}]
-    counts = {"blocked": 2, "held": 10, "asked": 11, "answered": 4, "age_seconds": 1.0}
+    counts = {
+        "discipline": "channel",
+        "blocked": 2,
+        "held": 10,
+        "asked": 11,
+        "answered": 4,
+        "age_seconds": 1.0,
+    }
     console = Console(width=200, record=True, file=io.StringIO())
     blocked.list_waiting(console, {"p": {**counts, "waiting": rows}})
     head, columns, *cells = [line.split() for line in console.export_text().splitlines()]
