@@ -8,7 +8,7 @@ READY_FOR_DEMO := $(VENV)/ready-for-demo
 READY := $(VENV)/ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test check test-only soak properties chaos hostile mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference site clean
+.PHONY: help setup demo test check test-only soak properties chaos endurance brokers hostile mutations coverage audit bench bench-peers bench-sink bench-groups bench-multicast bench-scaling figures reference site clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -53,7 +53,7 @@ test: check test-only ## lint, types and all tests in their short form
 SHORT := -n 4 --max-worker-restart 0
 # Hundreds of processes import the same modules: compiled once, also where the environment wants no
 # bytecode.
-test-only soak properties chaos hostile mutations coverage: export PYTHONDONTWRITEBYTECODE :=
+test-only soak properties chaos endurance brokers hostile mutations coverage: export PYTHONDONTWRITEBYTECODE :=
 
 test-only: $(READY)
 	@$(BIN)/python -m pytest $(SHORT)
@@ -67,6 +67,12 @@ properties: $(READY) ## property tests with other random examples in each run, 2
 
 chaos: $(READY) ## faults of processes, network, brokers, files: a table of what came of them (CHAOS="--seed 2 --times 3")
 	@PYTHONPATH=. $(BIN)/python -m tests.chaos.run $(CHAOS)
+
+endurance: $(READY) ## a service at work with a fault a minute: nothing may grow (five minutes; ENDURANCE="--minutes 60 --plot x.png")
+	@PYTHONPATH=. $(BIN)/python -m tests.chaos.endurance $(ENDURANCE)
+
+brokers: $(READY) ## each version of Kafka that is claimed: originals, a service, Kafka's own tool (some minutes)
+	@$(BIN)/python -m pytest -m slow tests/originals/test_brokers.py tests/originals/test_segments.py
 
 hostile: $(READY) ## 200,000 records as nobody sends them in good faith (SEQUENCER_HOSTILE: more)
 	@$(BIN)/python -m pytest -m slow tests/streaming/disciplines/channels/test_hostile.py

@@ -5,6 +5,7 @@ import random
 import threading
 import time
 import uuid
+from collections import deque
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer
@@ -23,6 +24,7 @@ COMMANDS_EVERY = 6
 SOME = {"channel": 2, "groups": 20, "multicasts": 5}
 """Of each channel, and of each pipeline, in a turn."""
 WAITING_BYTES = 40_000
+LAST_DELIVERIES = 300
 
 
 class Traffic:
@@ -137,7 +139,10 @@ class Traffic:
 
 
 class Deliveries:
-    """Reads all outputs, in a thread; knows when the first came of what was sent since a moment."""
+    """Reads all outputs, in a thread; knows when the first came of what was sent since a moment.
+
+    And how long the last deliveries took.
+    """
 
     def __init__(self, traffic):
         self.names = {each["output"]: name for name, each in traffic.pipelines.items()}
@@ -151,6 +156,7 @@ class Deliveries:
             }
         )
         self.watched = 0, {}
+        self.took_ms = deque(maxlen=LAST_DELIVERIES)
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._read, daemon=True)
 
@@ -172,6 +178,10 @@ class Deliveries:
         """When each pipeline delivered the first of it."""
         return dict(self.watched[1])
 
+    def taken_ms(self):
+        """How long each of the last deliveries took, from its sending."""
+        return [*self.took_ms]
+
     def missing(self):
         """Pipelines that delivered nothing of it yet."""
         return set(self.names.values()) - set(self.first())
@@ -181,5 +191,8 @@ class Deliveries:
             some = self.consumer.consume(1000, 0.1)
             since_ms, first = self.watched
             for message in some:
-                if not message.error() and message.timestamp()[1] >= since_ms:
+                if message.error():
+                    continue
+                self.took_ms.append(time.time() * 1000 - message.timestamp()[1])
+                if message.timestamp()[1] >= since_ms:
                     first.setdefault(self.names[message.topic()], time.time())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streaming.wire.compression import COMPRESSIONS
 from tests.kafka_helpers import Record, make_topic
+from tests.originals.comparing import all_alike, contents, write
 from tests.originals.readers import Readers, give_codecs
 from tests.originals.writers import LIBRDKAFKA, OURS, writers
 from tests.seeds import examples
@@ -55,34 +56,6 @@ def world(broker):
         readers = stack.enter_context(Readers(broker.bootstrap))
         made = [stack.enter_context(closing(each)) for each in writers(broker.bootstrap)]
         yield readers, made, topics
-
-
-def write(made, topic, turns):
-    """Write; what is then there for readers of what is committed, by partition."""
-    committed, waiting = [], {number: [] for number in range(len(made))}
-    for number, records, fate in [*turns, *((each, [], "committed") for each in waiting)]:
-        if records:
-            made[number].send(topic, records)
-            waiting[number] += records
-        if not made[number].transactional or fate == "committed":
-            committed += waiting.pop(number)
-            waiting[number] = []
-        if fate != "goes on":
-            made[number].end(committed=fate == "committed")
-            waiting[number] = []
-    return committed
-
-
-def contents(records):
-    return sorted((each.partition, repr((each.key, each.value, each.headers))) for each in records)
-
-
-def all_alike(readers, topic, ranges):
-    """What the three find, which is the same."""
-    found = readers.by_ours(topic, ranges)
-    assert found == readers.by_librdkafka(topic, ranges)
-    assert found == readers.by_python(topic, ranges)
-    return found
 
 
 def ends_behind(readers, topic, before, committed):

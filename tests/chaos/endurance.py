@@ -1,0 +1,182 @@
+"""A service at work for long, with a fault a minute: `python -m tests.chaos.endurance --minutes 60`.
+
+What it takes is looked at all the time: memory, threads and handles of its processes, the files of its
+checkpoint, how long batches and deliveries take. At the end nothing may be missing, doubled or out of
+order, and nothing may have grown: what was so at the end of each minute, before the next fault, is
+compared, the last third of the minutes with the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.catalogue import FAULTS, kafka_for, sample
+from tests.chaos.place import Place
+from tests.chaos.processes import everything
+from tests.chaos.run import say, through
+from tests.chaos.traffic import NAMES
+
+MINUTE = 60.0
+LOOK_SECONDS = 2.0
+SETTLED_SECONDS = 20.0
+"""So long before the next fault counts as the end of a minute."""
+PAGE_BYTES = 4096
+CHOSEN = (
+    *("driver killed", "JVM killed", "worker killed", "fork server killed", "service stopped"),
+    *("worker stands still for 5 s", "JVM stands still for 5 s", "connections of all cut 10 times"),
+    *("answers of one connection lost for 20 s", "requests of one connection held back 20 s"),
+)
+"""Faults that leave the topics and the machine as they were, and end within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something that must not grow: by how much at most, as a factor and beyond it."""
+
+    name: str
+    unit: str
+    factor: float = 1.3
+    more: float = 0.0
+
+
+MEASURES = (
+    Measure("memory", "MiB", more=100),
+    Measure("threads", "", more=20),
+    Measure("handles", "", more=50),
+    Measure("files", "", more=200),
+    Measure("held", "", more=10),
+    Measure("checkpoint", "MiB", more=2),
+    Measure("batch", "ms", factor=2, more=500),
+    Measure("latency", "ms", factor=2, more=1_000),
+)
+
+
+def look(place: Place, begun: float) -> dict[str, float]:
+    """What a service takes now; the seconds since ``begun`` are in it."""
+    found = dict.fromkeys((each.name for each in MEASURES), 0.0)
+    for pid in everything(place):
+        with suppress(OSError):
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            found["memory"] += pages * PAGE_BYTES / 2**20
+            found["threads"] += len(list(Path(f"/proc/{pid}/task").iterdir()))
+            found["handles"] += len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    root = place.config.parent / "checkpoints"
+    for path in root.rglob("*"):
+        with suppress(OSError):
+            if path.is_file():
+                found["files"] += 1
+                found["held"] += "held" in path.parts
+                found["checkpoint"] += path.stat().st_size / 2**20
+    for path in root.glob("*/status.json"):
+        with suppress(OSError, ValueError):
+            found["batch"] = max(found["batch"], json.loads(path.read_text())["batch_ms"])
+    late = place.deliveries.taken_ms()
+    found["latency"] = statistics.median(late) if late else 0.0
+    return {"seconds": time.monotonic() - begun, **found}
+
+
+def ends(samples: list[dict[str, float]], minutes: list[float]) -> list[dict[str, float]]:
+    """What was so at the end of each minute: medians of the last looks before these moments."""
+    found = []
+    for stop in minutes:
+        some = [each for each in samples if stop - SETTLED_SECONDS <= each["seconds"] <= stop]
+        if some:
+            found.append({m.name: statistics.median(e[m.name] for e in some) for m in MEASURES})
+    return found
+
+
+def grown(rounds: list[dict[str, float]]) -> list[str]:
+    """What has grown from the first third of the minutes to the last, as sentences."""
+    third = max(len(rounds) // 3, 1)
+    found = []
+    for each in MEASURES:
+        first, last = (
+            statistics.median(one[each.name] for one in some)
+            for some in (rounds[:third], rounds[-third:])
+        )
+        if last > first * each.factor + each.more:
+            found.append(f"{each.name} grew from {first:,.0f} to {last:,.0f} {each.unit}".rstrip())
+    return found
+
+
+def draw(samples: list[dict[str, float]], faults: list[tuple[float, str]], path: Path) -> None:
+    """A line for each measure over the time, and a mark for each fault."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(len(MEASURES), 1, sharex=True, figsize=(10, 14))
+    for axis, each in zip(axes, MEASURES, strict=True):
+        axis.plot([s["seconds"] for s in samples], [s[each.name] for s in samples], lw=1)
+        axis.set_ylabel(f"{each.name} {each.unit}".rstrip())
+        axis.set_ylim(bottom=0)
+        for at, _ in faults:
+            axis.axvline(at, color="tab:red", lw=0.5)
+    axes[-1].set_xlabel("seconds (red: a fault begins)")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def endure(
+    place: Place, minutes: int, seed: int
+) -> tuple[list[dict[str, float]], list[tuple[float, str]], list[float]]:
+    """Let a fault come each minute; what was seen, when faults began, and when minutes ended."""
+    begun = time.monotonic()
+    samples, faults, stops = [], [], []
+    chosen = sample(CHOSEN, -(-minutes // len(CHOSEN)), seed)[:minutes]
+    for fault in chosen:
+        due = time.monotonic() + MINUTE
+        faults.append((time.monotonic() - begun, fault.name))
+        say(fault.name)
+        through(place, fault)
+        while time.monotonic() < due or len(stops) < len(faults) - 1:
+            place.tend()
+            samples.append(look(place, begun))
+            time.sleep(LOOK_SECONDS)
+        stops.append(time.monotonic() - begun)
+    return samples, faults, stops
+
+
+def main() -> None:
+    """Run it; exit status 1 where something grew, or a guarantee is broken."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--minutes", type=int, default=5)
+    asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--pipeline", nargs="+", choices=NAMES, default=list(NAMES))
+    asked.add_argument("--json", type=Path, help="where to write what was seen")
+    asked.add_argument("--plot", type=Path, help="where to draw it")
+    given = asked.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left behind
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="endurance-")))
+        kafka = stack.enter_context(kafka_for([FAULTS[name] for name in CHOSEN]))
+        with Place(kafka, folder, given.pipeline, given.seed) as place:
+            place.next_deliveries()
+            samples, faults, stops = endure(place, given.minutes, given.seed)
+            say("sequencer verify")
+            place.judge()
+    rounds = ends(samples, stops)
+    if given.json:
+        given.json.write_text(json.dumps({"samples": samples, "faults": faults, "ends": rounds}))
+    if given.plot:
+        draw(samples, faults, given.plot)
+    for each in MEASURES:
+        values = ", ".join(f"{one[each.name]:,.0f}" for one in rounds)
+        print(f"{each.name} {each.unit}".rstrip() + f": {values}")
+    found = grown(rounds)
+    print("\n".join(found) or "nothing has grown; everything was delivered once, in order")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
