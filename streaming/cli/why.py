@@ -86,6 +86,6 @@ def _waited(waited: dict[str, Any] | None) -> Iterator[str]:
         yield "    nothing of its channel was found in the output"
 
 
-def _show(topic: str, count: int) -> None:
+def _show(what: str, count: int, total: int) -> None:
     if sys.stderr.isatty():
-        print(f"\r  reading {topic}: {count:,} ", end="", file=sys.stderr, flush=True)
+        print(f"\r  {what}: {count:,} of {total:,} ", end="", file=sys.stderr, flush=True)

@@ -118,7 +118,7 @@ def match(
 
     ``order``: the messages, those of one sender in the order that the service gave them.
     """
-    matching = Matching.of(inputs)
+    matching = Matching(inputs)
     of = array("q", [-1]) * len(messages.contents)
     unsure = set()
     for message in order:

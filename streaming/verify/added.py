@@ -65,12 +65,8 @@ class Reject:
 
 def reject(record: Record, prefix: str) -> Reject | None:
     """What a reject says; None where its headers are missing or make no sense."""
-    more: dict[str, bytes] = {}
-    for name in reversed(MORE_HEADERS):
-        behind = len(record.headers) - len(more) - 1
-        if behind >= 0 and record.headers[behind][0] == prefix + name:
-            more[name] = record.headers[behind][1] or b""
-    bare, detail = without(record, len(more)), more.get("reject-detail", b"")
+    bare, more = _more(record, prefix)
+    detail = more.get("reject-detail", b"")
     values = tail(bare, prefix, REJECT_HEADERS)
     if values is None:
         return None
@@ -91,3 +87,19 @@ def reject(record: Record, prefix: str) -> Reject | None:
         more.get("reject-gap"),
         detail,
     )
+
+
+def without_reject(record: Record, prefix: str) -> Record:
+    """The record without the headers that make it a reject."""
+    bare, _ = _more(record, prefix)
+    return without(bare, len(REJECT_HEADERS))
+
+
+def _more(record: Record, prefix: str) -> tuple[Record, dict[str, bytes]]:
+    """The record without what may stand behind the headers of a reject, and that."""
+    more: dict[str, bytes] = {}
+    for name in reversed(MORE_HEADERS):
+        behind = len(record.headers) - len(more) - 1
+        if behind >= 0 and record.headers[behind][0] == prefix + name:
+            more[name] = record.headers[behind][1] or b""
+    return without(record, len(more)), more

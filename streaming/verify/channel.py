@@ -18,18 +18,19 @@ Of what is asked for: `bad-wanted` (unreadable), `wrong-try`, `false-wanted` (it
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter
 from typing import Any
 
 from streaming.arrow.key_text import key_from_json
 from streaming.verify.accounts import REFUSALS
 from streaming.verify.added import number, tail, without
-from streaming.verify.channel_commands import judge_commands, judge_resets, own_commands
+from streaming.verify.channel_commands import Own, judge_commands, judge_resets, own_commands
+from streaming.verify.channel_endings import judge_endings
 from streaming.verify.channel_gaps import judge_gap_times
 from streaming.verify.channel_notices import WORDS, Notices
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
+    Asked,
     ChannelLife,
     ChannelRule,
     ChannelSettings,
@@ -50,7 +51,7 @@ from streaming.verify.inputs import Ends
 from streaming.verify.notices import Notice, read_notice
 from streaming.verify.records import Record
 
-__all__ = ["ChannelRule", "ChannelSettings", "Material", "judge"]
+__all__ = ["ChannelRule", "ChannelSettings", "Material", "judge", "judge_part"]
 
 
 def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Verdict:
@@ -60,18 +61,27 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     """
     verdict = Verdict(settings.pipeline)
     own, material = own_commands(material, settings)
-    verdict.looked_at = {
-        "inputs": len(material.inputs),
-        "deliveries": len(material.outputs),
-        "rejects": len(material.rejects),
-        "events": len(material.events),
-    }
-    work = Judging(settings, material, verdict)
+    asked = judge_commands(verdict, settings, material.commands, material.events, own, due)
+    return judge_part(verdict, settings, material, own, asked)
+
+
+def judge_part(
+    verdict: Verdict, settings: ChannelSettings, material: Material, own: list[Own], asked: Asked
+) -> Verdict:
+    """Look for faults of some channels, all of whose records are the material.
+
+    ``own``: commands in the inputs, ``asked``: what commands explain, of all channels.
+    """
+    work = Judging(settings, material, verdict, asked=asked)
+    verdict.look(
+        inputs=len(material.inputs),
+        deliveries=len(material.outputs),
+        rejects=len(material.rejects),
+        events=len(material.events),
+    )
     readings = with_unknown_schemas(read_all(material.inputs, settings), material, settings)
     _note_gaps(work)
     work.starts = starts_in(material.events, settings)
-    repeats = settings.repeats_allowed
-    work.asked = judge_commands(verdict, material, own, due, repeats=repeats)
     work.retired = {
         (key_from_json(event["channel"]), event["incarnation"])
         for event in material.events
@@ -83,8 +93,8 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
     rejected = judge_rejects(work, readings, tally)
     judge_gap_times(work, readings)
     judge_wanted(work, readings, rejected)
-    _judge_endings(work, readings, delivered, rejected, tally)
-    verdict.looked_at["channels"] = len(work.lives)
+    judge_endings(work, readings, delivered, rejected, tally)
+    verdict.look(channels=len(work.lives))
     return verdict
 
 
@@ -130,7 +140,7 @@ def _judge_outputs(work: Judging) -> Counter[Any]:
             work.contents[reading.channel, added[1], added[0]] = hash(stripped.content)
             _follow(work, record, reading, added)
     homes.finish()
-    verdict.looked_at["notices"] = len(notices.seen)
+    verdict.look(notices=len(notices.seen))
     return delivered
 
 
@@ -219,17 +229,12 @@ def _life(work: Judging, record: Record, channel: bytes, incarnation: int) -> Ch
         work.verdict.find("disorder", witness)
         return None
     if life is None or incarnation > life.incarnation:
-        if life is not None and not _may_begin_again(work, channel, life):
+        if life is not None and not work.may_begin_again(channel, life):
             witness = f"incarnation {incarnation} follows {life.incarnation}"
             work.verdict.find("unexplained-restart", f"{record}: {witness}, and nothing says why")
         life = work.lives[channel] = ChannelLife(incarnation)
         work.first_lives.setdefault(channel, incarnation)
     return life
-
-
-def _may_begin_again(work: Judging, channel: bytes, life: ChannelLife) -> bool:
-    """Whether the channel was forgotten after this life."""
-    return (channel, life.incarnation) in work.retired or work.asked.may_have_reset(channel)
 
 
 def _check_gap(
@@ -248,97 +253,6 @@ def _check_gap(
             work.verdict.find("unannounced-gap", f"{record}: {witness}, and no event says so")
     if cycle is None and any(start <= reading.position < stop for start, stop in ranges):
         work.verdict.find("given-up-delivered", f"{record}: its label was announced as given up")
-
-
-def _judge_endings(
-    work: Judging,
-    readings: list[Reading],
-    delivered: Counter[Any],
-    rejected: set[tuple[str, int, int]],
-    tally: Tally,
-) -> None:
-    """Each input ended in exactly one place: delivery, reject, dropped, or held."""
-    verdict, settings = work.verdict, work.settings
-    waiting = _left_over(work, readings, delivered, rejected)
-    held = dropped = 0
-    cyclic = settings.labels.cycle is not None
-    for channel, records in waiting.items():
-        life = work.lives.get(channel)
-        lives = [life, None] if life and _may_begin_again(work, channel, life) else [life]
-        drops = settings.of(channel).drop_duplicates
-        held_back = _any_of([_may_be_held(work, tried, records) for tried in lives])
-        for record, reading in records:
-            again = tally.copies[channel, reading.epoch, reading.position] > 1
-            if reading.passes:
-                verdict.find("lost", f"{record} has no label, and did not pass")
-            elif reading.reason is None and held_back(reading) and not again:
-                held += 1
-            elif drops and reading.reason is None and (again or cyclic):
-                dropped += 1  # cyclic: a label beyond the window counts as one of the past
-            elif reading.reason is None and held_back(reading):
-                held += 1
-            else:
-                verdict.find("lost", f"{record} was neither delivered, rejected nor held back")
-    for content, count in delivered.items():
-        if count > 0:
-            key = content[0]
-            verdict.find("invented", f"a delivery of key {key!r} has no such input: {content!r}")
-    verdict.looked_at["held"] = held
-    verdict.looked_at["dropped"] = dropped
-
-
-def _left_over(
-    work: Judging,
-    readings: list[Reading],
-    delivered: Counter[Any],
-    rejected: set[tuple[str, int, int]],
-) -> dict[bytes, list[tuple[Record, Reading]]]:
-    """By channel, inputs neither rejected nor delivered; takes those found off ``delivered``."""
-    waiting: dict[bytes, list[tuple[Record, Reading]]] = defaultdict(list)
-    for record, reading in zip(work.material.inputs, readings, strict=True):
-        if record.place in rejected:
-            continue
-        if delivered[record.content] > 0:
-            delivered[record.content] -= 1
-        else:
-            waiting[reading.channel or b""].append((record, reading))
-    return waiting
-
-
-def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]:
-    return lambda reading: any(test(reading) for test in tests)
-
-
-def _may_be_held(
-    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]]
-) -> Callable[[Reading], bool]:
-    """Which of a channel's records may wait: of its epoch, with the next label missing."""
-    cycle = work.settings.labels.cycle
-    # A higher epoch takes over at its arrival, also where its first label is missing.
-    labelled = [reading for _, reading in records if not reading.passes]
-    epochs = [reading.epoch for reading in labelled if reading.reason is None]
-    epoch = max([life.epoch if life else 0, *epochs])
-    expected = life.expected if life and life.epoch == epoch else _first(work, life, records, epoch)
-    if expected is None:
-        return lambda reading: reading.epoch == epoch
-    following = expected if cycle is None else expected % cycle
-    missing = following not in {r.position for _, r in records if r.epoch == epoch}
-
-    def ahead(reading: Reading) -> bool:
-        distance = reading.position - following
-        return distance > 0 if cycle is None else 0 < distance % cycle <= cycle // 2
-
-    return lambda reading: missing and reading.epoch == epoch and ahead(reading)
-
-
-def _first(
-    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]], epoch: int
-) -> int | None:
-    if not work.settings.first_seen:
-        return 0
-    starts = work.starts.get((records[0][1].channel or b"", epoch), {-1: -1})
-    latest = max(starts)
-    return starts[latest] if latest > (life.incarnation - 1 if life else -1) else None
 
 
 def _added(record: Record, settings: ChannelSettings) -> tuple[int, int] | None:

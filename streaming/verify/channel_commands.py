@@ -52,13 +52,26 @@ def own_commands(material: Material, settings: ChannelSettings) -> tuple[list[Ow
     """The commands in the inputs, and the material without them."""
     if not settings.input_commands:
         return [], material
-    ops = [(each.header("op")[1] or b"").decode(errors="replace") for each in material.inputs]
-    chosen = [op in settings.input_commands for op in ops]
-    commands = [each for each, is_one in zip(material.inputs, chosen, strict=True) if is_one]
-    rest = [each for each, is_one in zip(material.inputs, chosen, strict=True) if not is_one]
-    named = [op for op, is_one in zip(ops, chosen, strict=True) if is_one]
-    channels = [reading.channel for reading in read_all(commands, settings)]
-    return [*zip(commands, named, channels, strict=True)], replace(material, inputs=rest)
+    commands = [each for each in material.inputs if own_op(each, settings)]
+    rest = [each for each in material.inputs if not own_op(each, settings)]
+    return read_own(commands, settings), replace(material, inputs=rest)
+
+
+def own_op(record: Record, settings: ChannelSettings) -> str:
+    """Return the operation that an input's record asks for; empty where it is a message."""
+    if not settings.input_commands:
+        return ""
+    op = (record.header("op")[1] or b"").decode(errors="replace")
+    return op if op in settings.input_commands else ""
+
+
+def read_own(records: list[Record], settings: ChannelSettings) -> list[Own]:
+    """Return the commands that these records of inputs are."""
+    readings = read_all(records, settings)
+    return [
+        (record, own_op(record, settings), reading.channel)
+        for record, reading in zip(records, readings, strict=True)
+    ]
 
 
 ChannelInput = tuple[bytes, str, int]
@@ -106,17 +119,22 @@ def judge_resets(work: Judging, own: list[Own]) -> None:
 
 
 def judge_commands(
-    verdict: Verdict, material: Material, own: list[Own], due: Ends, *, repeats: bool
+    verdict: Verdict,
+    settings: ChannelSettings,
+    records: list[Record],
+    events: list[dict[str, Any]],
+    own: list[Own],
+    due: Ends,
 ) -> Asked:
     """Whether each command was answered once and truly; what commands explain.
 
-    ``own``: those in the inputs.
+    ``own``: those in the inputs. Of events at least their answers and the gaps by an operator.
     """
-    commands = [_read(record) for record in material.commands]
+    commands = [_read(record) for record in records]
     commands += [_read_own(*each) for each in own]
-    answers = _answers(material.events, repeats=repeats)
+    answers = _answers(events, repeats=settings.repeats_allowed)
     answer(verdict, list(commands), answers)
-    verdict.looked_at["commands"] = len(commands)
+    verdict.look(commands=len(commands))
     waiting = unanswered(verdict, list(commands), due)
     asked = Asked()
     for command in commands:
@@ -125,7 +143,7 @@ def judge_commands(
             asked.not_coming.setdefault(line, []).append(ends)
         elif command.acts:
             (asked.reset if command.op == "reset" else asked.passed).add(command.channel)
-    _judge_gaps(verdict, material.events, commands, asked, complete=not waiting)
+    _judge_gaps(verdict, events, commands, asked, complete=not waiting)
     return asked
 
 

@@ -22,7 +22,7 @@ def judge_gap_times(work: Judging, readings: list[Reading]) -> None:
     """Find labels that were given up earlier than the rule of their channel says."""
     ended = [event for event in work.material.events if event.get("reason") == "timeout"]
     timed = [event for event in ended if event["event"] == "gap"]
-    work.verdict.looked_at["timeouts"] = len(timed)
+    work.verdict.look(timeouts=len(timed))
     few = _rules_with_few(work, readings) if timed else set()
     for event in timed:
         channel = key_from_json(event["channel"])

@@ -191,6 +191,10 @@ class Judging:
             return 0
         return self.starts.get((channel, epoch), {}).get(incarnation)
 
+    def may_begin_again(self, channel: bytes, life: ChannelLife) -> bool:
+        """Whether the channel was forgotten after this life."""
+        return (channel, life.incarnation) in self.retired or self.asked.may_have_reset(channel)
+
     def begins_behind(self, reading: Reading) -> bool:
         """Whether the epoch began behind a label, in any life of its channel."""
         starts = self.starts.get((reading.channel or b"", reading.epoch), {})

@@ -51,7 +51,7 @@ class Wanted:
 def judge_wanted(work: Judging, readings: list[Reading], rejected: set[Place]) -> None:
     """Hold what was asked for against what was there; and what will not come against commands."""
     found = [one for record in work.material.wanted if (one := _read(work, record)) is not None]
-    work.verdict.looked_at["wanted"] = len(work.material.wanted)
+    work.verdict.look(wanted=len(work.material.wanted))
     if found:
         _judge_tries(work, found)
         _judge_missing(work, found, readings, rejected)

@@ -36,7 +36,7 @@ def now(config: Config, name: str) -> dict[str, Listed]:
     first = pinned.own["groups"] if pinned is not None else pipeline.groups
     begun = 0 if pipeline.transit_topic is None else None
     groups = {group: Listed(begun, sorted(members)) for group, members in first.items()}
-    with Topics(config, lambda _topic, _count: None) as topics:
+    with Topics(config, lambda *_: None) as topics:
         for record in topics.each(pipeline.events):  # a group's events lie in one partition
             _follow(groups, json.loads(record.value or b"{}"))
     return groups
@@ -45,7 +45,7 @@ def now(config: Config, name: str) -> dict[str, Listed]:
 def messages(config: Config, name: str) -> Counter[str]:
     """Return how many messages a pipeline's inputs have for each group that they name."""
     counts: Counter[str] = Counter()
-    with Topics(config, lambda _topic, _count: None) as topics:
+    with Topics(config, lambda *_: None) as topics:
         for topic in config.pipelines[name].input:
             for record in topics.each(topic):
                 _, group = record.header("group")
@@ -63,7 +63,7 @@ def numbers(config: Config, name: str) -> dict[tuple[str, str], int]:
 def nodes(config: Config, name: str) -> dict[str, str]:
     """Return the nodes of a pipeline with their owners."""
     pipeline = config.pipelines[name]
-    with Topics(config, lambda _topic, _count: None) as topics:
+    with Topics(config, lambda *_: None) as topics:
         events = [json.loads(each.value or b"{}") for each in topics.each(pipeline.events)]
     owners: dict[str, str] = {}
     for event in _in_order(events, pipeline.commands):

@@ -18,6 +18,26 @@ from streaming.verify.records import Record
 
 
 @dataclass(slots=True)
+class Contents:
+    """Hashes of contents by `sequence`: 8 bytes each, as long as these come one after the other."""
+
+    first: array[int] = field(default_factory=lambda: array("q"))
+    others: dict[int, int] = field(default_factory=dict)
+
+    def take(self, sequence: int, content: int) -> int | None:
+        """Note a content; the one that was there before, which stays, if there is one."""
+        if sequence < len(self.first):
+            return self.first[sequence]
+        if sequence == len(self.first) and sequence not in self.others:
+            self.first.append(content)
+            return None
+        before = self.others.get(sequence)
+        if before is None:
+            self.others[sequence] = content
+        return before
+
+
+@dataclass(slots=True)
 class History:
     """One key's deliveries: numbers of messages, and where each lies (a partition's number)."""
 
@@ -27,8 +47,8 @@ class History:
     offsets: array[int] = field(default_factory=lambda: array("q"))
     incarnation: int = -1
     sequence: int = -1
-    contents: dict[int, int] = field(default_factory=dict)
-    past: dict[int, dict[int, int]] = field(default_factory=dict)
+    contents: Contents = field(default_factory=Contents)
+    past: dict[int, Contents] = field(default_factory=dict)
     got: set[int] | None = None
 
     def has(self, message: int) -> bool:
@@ -67,19 +87,18 @@ class Histories:
         """Whether (key, incarnation, sequence) is new; holes and steps back are faults."""
         if incarnation > history.incarnation:
             history.past[history.incarnation] = history.contents
-            history.incarnation, history.sequence, history.contents = incarnation, -1, {}
+            history.incarnation, history.sequence, history.contents = incarnation, -1, Contents()
         fallen = incarnation < history.incarnation
-        contents = history.past.setdefault(incarnation, {}) if fallen else history.contents
+        contents = history.contents
+        if fallen:
+            contents = history.past.setdefault(incarnation, Contents())
         content = hash(record.content)
-        before = contents.get(sequence)
-        if before is None:
-            contents[sequence] = content
-        elif before != content:
-            text = f"{record}: sequence {sequence} of incarnation {incarnation} had another content"
-            self.verdict.find("rewritten", text)
-            return False
-        else:
-            if not self.repeats_allowed:
+        before = contents.take(sequence, content)
+        if before is not None:
+            if before != content:
+                text = f"{record}: sequence {sequence} of incarnation {incarnation}"
+                self.verdict.find("rewritten", f"{text} had another content")
+            elif not self.repeats_allowed:
                 self.verdict.find("repeat", f"{record}: sequence {sequence} was there before")
             return False
         if fallen:

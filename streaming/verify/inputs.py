@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from streaming.arrow.key_text import escaped
 from streaming.verify.added import Place
@@ -119,36 +120,40 @@ class Inputs:
         return is_due((where.topic, where.number, self.offset[record]), ends)
 
 
-@dataclass(slots=True)
 class Matching:
     """The inputs that wait for the message that they became, by content, in order of arrival.
 
-    Equal contents of one partition differ by their order alone. Where they come from
-    several partitions nothing tells which is which; these are in ``ambiguous``.
+    Equal contents of one partition differ by their order alone. Where they come from several
+    partitions nothing tells which is which; these are in ``ambiguous``. Records that were rejected
+    wait for nothing.
     """
 
-    inputs: Inputs
-    waiting: dict[int, deque[int]] = field(default_factory=dict)
-    ambiguous: set[int] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, inputs: Inputs) -> Matching:
-        """All records that were not rejected."""
-        waiting: defaultdict[int, deque[int]] = defaultdict(deque)
-        ambiguous = set()
-        for record in range(len(inputs)):
-            if not inputs.rejected[record]:
-                others = waiting[inputs.content[record]]
-                others.append(record)
-                if inputs.partition[others[0]] != inputs.partition[record]:
-                    ambiguous.add(inputs.content[record])
-        return cls(inputs, dict(waiting), ambiguous)
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        rejected = np.frombuffer(inputs.rejected, np.int8)
+        waiting = np.flatnonzero(rejected == 0)
+        contents = np.frombuffer(inputs.content, np.int64)[waiting]
+        order = np.argsort(contents, kind="stable")
+        self._records = array("q", waiting[order].tobytes())
+        self._contents = array("q", contents[order].tobytes())
+        self._next: dict[int, int] = {}
+        """Which of several records with one content is the next."""
+        partitions = np.frombuffer(inputs.partition, np.int32)[waiting[order]]
+        same = np.flatnonzero(contents[order][1:] == contents[order][:-1])
+        elsewhere = same[partitions[same] != partitions[same + 1]]
+        self.ambiguous: set[int] = {self._contents[at] for at in elsewhere.tolist()}
 
     def take(self, content: int, message: int) -> int:
         """The record that a message was, in order of arrival; -1 where none is left."""
-        waiting = self.waiting.get(content)
-        if not waiting:
+        at = self._next.get(content)
+        if at is None:
+            at = bisect_left(self._contents, content)
+        if at == len(self._contents) or self._contents[at] != content:
             return -1
-        record = waiting.popleft()
+        record = self._records[at]
+        if self.inputs.message[record] >= 0:
+            return -1
+        if at + 1 < len(self._contents) and self._contents[at + 1] == content:
+            self._next[content] = at + 1
         self.inputs.message[record] = message
         return record

@@ -68,6 +68,10 @@ class Marks:
         for marks in self.by_partition.values():
             marks.sort(key=attrgetter("end"))
 
+    def anew(self) -> Marks:
+        """Return the same marks, with nothing held against them yet."""
+        return Marks(self.prefix, self.naming, self.first, self.by_partition)
+
     def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
         """The deliveries, without a header `origin`; their places are noted."""
         for record in outputs:

@@ -55,7 +55,7 @@ class Record:
 class Topics:
     """A reader of whole topics; a context manager."""
 
-    def __init__(self, config: Config, progress: Callable[[str, int], None]) -> None:
+    def __init__(self, config: Config, progress: Callable[[str, int, int], None]) -> None:
         from kafka import KafkaConsumer  # noqa: PLC0415  (a quick --help)
         from kafka.errors import KafkaError  # noqa: PLC0415
 
@@ -95,10 +95,13 @@ class Topics:
         ends = self._consumer.end_offsets(places) if places else {}
         return {(place.topic, place.partition): end for place, end in ends.items()}
 
-    def read(self, topic: str) -> tuple[list[Record], int]:
-        """The committed records of a topic up to its ends now, by partition; its partitions."""
-        found = sorted(self.each(topic), key=lambda record: record.partition)
-        return found, self.partitions(topic)
+    def count(self, topic: str) -> int:
+        """At most so many records are in a topic now."""
+        places = self._places(topic)
+        consumer = self._consumer
+        begins = consumer.beginning_offsets(places) if places else {}
+        ends = consumer.end_offsets(places) if places else {}
+        return sum(ends[place] - begins[place] for place in places)
 
     def each(self, topic: str) -> Iterator[Record]:
         """The committed records of a topic up to its ends now, each partition's in its order.
@@ -117,13 +120,11 @@ class Topics:
             ) from error
 
     def _each(self, topic: str) -> Iterator[Record]:
-        from kafka import TopicPartition  # noqa: PLC0415
-
-        consumer = self._consumer
-        numbers = sorted(consumer.partitions_for_topic(topic) or ())
-        places = [TopicPartition(topic, number) for number in numbers]
+        consumer, places = self._consumer, self._places(topic)
         consumer.assign(places)
+        begins = consumer.beginning_offsets(places) if places else {}
         ends = consumer.end_offsets(places) if places else {}
+        total = sum(ends[place] - begins[place] for place in places)
         if places:
             consumer.seek_to_beginning(*places)
         began = moved = time.monotonic()
@@ -139,7 +140,13 @@ class Topics:
                 for message in messages:
                     if message.offset < ends[place]:
                         yield as_record(message)
-            self.progress(topic, count)
+            self.progress(f"reading {topic}", count, total)
+
+    def _places(self, topic: str) -> list[Any]:
+        from kafka import TopicPartition  # noqa: PLC0415
+
+        numbers = sorted(self._consumer.partitions_for_topic(topic) or ())
+        return [TopicPartition(topic, number) for number in numbers]
 
 
 def as_record(message: Any) -> Record:

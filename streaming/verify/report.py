@@ -28,14 +28,15 @@ def report_on(
     if sys.stderr.isatty():
         print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
     if as_json:
-        print(json.dumps([asdict(verdict) for verdict in verdicts], indent=2))
+        shown = [{**asdict(each), "anomalies": each.anomalies} for each in verdicts]
+        print(json.dumps(shown, indent=2))
         return all(verdict.good for verdict in verdicts)
     for verdict in verdicts:
         looked = ", ".join(f"{count:,} {what}" for what, count in verdict.looked_at.items())
         print(f"{verdict.pipeline}: {'in order' if verdict.good else 'FAULTS'} ({looked})")
         for name, count in sorted(verdict.counts.items()):
-            print(f"  {name}: {count:,}")
-            shown = [fault.witness for fault in verdict.faults if fault.name == name]
-            for witness in shown[:WITNESSES_SHOWN]:
+            known = verdict.anomalies.get(name)
+            print(f"  {name}: {count:,}" + (f" (Elle, Jepsen: {known})" if known else ""))
+            for witness in verdict.smallest(name, WITNESSES_SHOWN):
                 print(f"    {printable(witness)}")
     return all(verdict.good for verdict in verdicts)

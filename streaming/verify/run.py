@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 from sequencer.channels import Rules
 from streaming.config import Config
@@ -22,6 +22,7 @@ from streaming.errors import ConfigError
 from streaming.kafka.registry import Registry
 from streaming.verify import channel, group, multicast, origins
 from streaming.verify.accounts import Material, Settings
+from streaming.verify.channel_parts import Feed, judge_in_parts, parts_for
 from streaming.verify.channel_readings import GapTime
 from streaming.verify.commands import read_command
 from streaming.verify.faults import Verdict
@@ -34,6 +35,8 @@ from streaming.verify.records import Record, Topics
 from streaming.verify.values import Registered
 
 RELOOK_SECONDS = 1.0
+SAID_SECONDS = 30.0
+"""Between two lines about what is done, where nobody looks at a terminal."""
 OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause", "wrong-notice"})
 
 
@@ -76,7 +79,7 @@ def verify(
 
     ``cause_header``: see `Settings`.
     """
-    with Topics(config, _show) as topics:
+    with Topics(config, _Showing()) as topics:
         asked = [Asked(config, name, topics, None, cause_header) for name in names]
         return [_judge_in_time(each, wait_s) for each in asked]
 
@@ -154,6 +157,13 @@ class Extras:
             found = list(topics.each(settings.progress))
             self.marks.read(found, topics.ends(settings.input))
 
+    def anew(self) -> Self:
+        """Return others with the same marks, for records that are judged by themselves."""
+        found = copy(self)
+        found.origins = Origins(self.origins.prefix, self.origins.naming)
+        found.marks = self.marks.anew()
+        return found
+
     def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
         """The deliveries without what is judged here."""
         return self.marks.taken(self.origins.taken(outputs))
@@ -225,16 +235,6 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     fields = fields_of(pipeline.channel, pipeline.label)
     with config.faults_of(name):
         rules = pipeline.all_rules()
-    # Outputs before inputs: what a running service writes meanwhile then has its input read too.
-    extras = Extras(asked, origins.of_channel)
-    read, partitions = topics.read(pipeline.output)
-    outputs = list(extras.taken(read))
-    rejects, _ = topics.read(pipeline.rejects)
-    events, _ = topics.read(pipeline.events)
-    commands, _ = topics.read(pipeline.commands)
-    wanted = topics.read(pipeline.written["wanted"])[0] if "wanted" in pipeline.written else []
-    there = chain.from_iterable(topics.read(topic)[0] for topic in sorted(pipeline.input))
-    inputs = list(extras.held_against(there))
     settings = channel.ChannelSettings(
         pipeline=name,
         labels=rules.labels,
@@ -247,7 +247,7 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         header_prefix=config.service.header_prefix,
         drop_duplicates=pipeline.duplicates == "drop",
         repeats_allowed=config.service.delivery == "at-least-once",
-        output_partitions=max(1, partitions),
+        output_partitions=max(1, topics.partitions(pipeline.output)),
         held_max=rules.held_max,
         pass_unlabelled=rules.pass_unlabelled,
         gives_labels=pipeline.discipline == "label",
@@ -261,9 +261,12 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
         ),
         gap=_gap_time(rules),
     )
-    material = channel.Material(inputs, outputs, rejects, _parsed(events), commands, wanted)
-    ends = {each.place[:2]: each.offset + 1 for each in (*commands, *inputs)}
-    verdict = channel.judge(settings, material, asked.due)
+    read = {*pipeline.input, pipeline.output, pipeline.rejects, pipeline.events}
+    count = parts_for(sum(map(topics.count, read)))
+    extras = Extras(asked, origins.of_channel)
+    verdict, ends = judge_in_parts(
+        settings, _feed(pipeline, topics), count, asked.due, extras.anew, topics.progress
+    )
     extras.finish(verdict)
     return verdict, ends
 
@@ -276,8 +279,17 @@ def _gap_time(rules: Rules) -> GapTime:
     return GapTime(after_ms if by is None else by.least_ms, after_ms)
 
 
-def _parsed(events: list[Any]) -> list[dict[str, Any]]:
-    return [json.loads(record.value) for record in events if record.value]
+def _feed(pipeline: ChannelPipeline | LabelPipeline, topics: Topics) -> Feed:
+    """Outputs come before inputs: what is written meanwhile then has its input read, too."""
+    each, wanted = topics.each, pipeline.written.get("wanted")
+    return Feed(
+        outputs=each(pipeline.output),
+        rejects=each(pipeline.rejects),
+        events=each(pipeline.events),
+        commands=each(pipeline.commands),
+        wanted=each(wanted) if wanted else (),
+        inputs=chain.from_iterable(map(each, sorted(pipeline.input))),
+    )
 
 
 JUDGES = {
@@ -293,6 +305,16 @@ JUDGES = {
 }
 
 
-def _show(topic: str, count: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r  reading {topic}: {count:,} ", end="", file=sys.stderr, flush=True)
+class _Showing:
+    """Says how far reading and judging are: in place on a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        self.said_at = time.monotonic()
+
+    def __call__(self, what: str, count: int, total: int) -> None:
+        text = f"{what}: {count:,} of {total:,}"
+        if sys.stderr.isatty():
+            print(f"\r  {text} ", end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self.said_at >= SAID_SECONDS:
+            self.said_at = time.monotonic()
+            print(text, file=sys.stderr, flush=True)

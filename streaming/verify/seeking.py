@@ -51,7 +51,7 @@ class Seeker:
     It judges nothing, so it reads as the other commands do, which is the quickest way.
     """
 
-    def __init__(self, config: Config, progress: Callable[[str, int], None]) -> None:
+    def __init__(self, config: Config, progress: Callable[[str, int, int], None]) -> None:
         self.progress = progress
         self.spans: list[Span] = []
         self._partitions = connection.wait_for_kafka(config).topics
@@ -92,7 +92,7 @@ class Seeker:
         for count, record in enumerate(records, 1):
             span.look(span.first, record.offset + 1)
             if count % CHUNK == 0:
-                self.progress(span.topic, count)
+                self.progress(f"reading {span.topic}", count, span.stop - span.first)
             yield record
         span.look(span.first, span.stop)
 
@@ -104,7 +104,7 @@ class Seeker:
             records = list(self._records(span.topic, span.partition, first, stop))
             span.look(first, stop)
             count += len(records)
-            self.progress(span.topic, count)
+            self.progress(f"reading {span.topic}", count, span.stop - span.first)
             yield from reversed(records)
             stop = first
 

@@ -120,7 +120,7 @@ def test_kafka_that_goes_away_while_topics_are_read_is_told(tmp_path):
         create_topics(broker.bootstrap, {"in": 1})
         config = write_config(tmp_path, broker.bootstrap, {"p": {"input": "in"}})
         with Reader(load_config(config), lambda *_: None) as topics:
-            assert topics.read("in") == ([], 1)
+            assert (list(topics.each("in")), topics.partitions("in")) == ([], 1)
             broker.kill()
             with pytest.raises(KafkaUnavailable, match=r"^in could not be read \("):
-                topics.read("in")
+                list(topics.each("in"))

@@ -1,0 +1,101 @@
+"""Where each input of a channel pipeline ended: delivery, reject, dropped, or held back."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from streaming.verify.channel_readings import ChannelLife, Judging, Reading
+from streaming.verify.channel_rejects import Tally
+from streaming.verify.records import Record
+
+
+def judge_endings(
+    work: Judging,
+    readings: list[Reading],
+    delivered: Counter[Any],
+    rejected: set[tuple[str, int, int]],
+    tally: Tally,
+) -> None:
+    """Each input ended in exactly one place: delivery, reject, dropped, or held."""
+    verdict, settings = work.verdict, work.settings
+    waiting = _left_over(work, readings, delivered, rejected)
+    held = dropped = 0
+    cyclic = settings.labels.cycle is not None
+    for channel, records in waiting.items():
+        life = work.lives.get(channel)
+        lives = [life, None] if life and work.may_begin_again(channel, life) else [life]
+        drops = settings.of(channel).drop_duplicates
+        held_back = _any_of([_may_be_held(work, tried, records) for tried in lives])
+        for record, reading in records:
+            again = tally.copies[channel, reading.epoch, reading.position] > 1
+            if reading.passes:
+                verdict.find("lost", f"{record} has no label, and did not pass")
+            elif reading.reason is None and held_back(reading) and not again:
+                held += 1
+            elif drops and reading.reason is None and (again or cyclic):
+                dropped += 1  # cyclic: a label beyond the window counts as one of the past
+            elif reading.reason is None and held_back(reading):
+                held += 1
+            else:
+                verdict.find("lost", f"{record} was neither delivered, rejected nor held back")
+    for content, count in delivered.items():
+        if count > 0:
+            key = content[0]
+            verdict.find("invented", f"a delivery of key {key!r} has no such input: {content!r}")
+    verdict.look(held=held, dropped=dropped)
+
+
+def _left_over(
+    work: Judging,
+    readings: list[Reading],
+    delivered: Counter[Any],
+    rejected: set[tuple[str, int, int]],
+) -> dict[bytes, list[tuple[Record, Reading]]]:
+    """By channel, inputs neither rejected nor delivered; takes those found off ``delivered``."""
+    waiting: dict[bytes, list[tuple[Record, Reading]]] = defaultdict(list)
+    for record, reading in zip(work.material.inputs, readings, strict=True):
+        if record.place in rejected:
+            continue
+        if delivered[record.content] > 0:
+            delivered[record.content] -= 1
+        else:
+            waiting[reading.channel or b""].append((record, reading))
+    return waiting
+
+
+def _any_of(tests: list[Callable[[Reading], bool]]) -> Callable[[Reading], bool]:
+    return lambda reading: any(test(reading) for test in tests)
+
+
+def _may_be_held(
+    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]]
+) -> Callable[[Reading], bool]:
+    """Which of a channel's records may wait: of its epoch, with the next label missing."""
+    cycle = work.settings.labels.cycle
+    # A higher epoch takes over at its arrival, also where its first label is missing.
+    labelled = [reading for _, reading in records if not reading.passes]
+    epochs = [reading.epoch for reading in labelled if reading.reason is None]
+    epoch = max([life.epoch if life else 0, *epochs])
+    expected = life.expected if life and life.epoch == epoch else _first(work, life, records, epoch)
+    if expected is None:
+        return lambda reading: reading.epoch == epoch
+    following = expected if cycle is None else expected % cycle
+    missing = following not in {r.position for _, r in records if r.epoch == epoch}
+
+    def ahead(reading: Reading) -> bool:
+        distance = reading.position - following
+        return distance > 0 if cycle is None else 0 < distance % cycle <= cycle // 2
+
+    return lambda reading: missing and reading.epoch == epoch and ahead(reading)
+
+
+def _first(
+    work: Judging, life: ChannelLife | None, records: list[tuple[Record, Reading]], epoch: int
+) -> int | None:
+    if not work.settings.first_seen:
+        return 0
+    starts = work.starts.get((records[0][1].channel or b"", epoch), {-1: -1})
+    latest = max(starts)
+    return starts[latest] if latest > (life.incarnation - 1 if life else -1) else None

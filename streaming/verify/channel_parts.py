@@ -1,0 +1,292 @@
+"""A channel pipeline judged some channels at a time, so that its topics need not fit into memory.
+
+Nothing that is judged of a channel rests on another one, but for commands. So the records of large
+topics are first put into files by their channel, each file with those of some channels, and judged
+file by file. What commands and their answers say is kept for all of them.
+
+```
+topics  ->  part 0: all records of channels a, d, ...   ->  judged alone
+            part 1: all records of channels b, c, ...   ->  judged alone
+            common: commands, answers, gaps by operators
+```
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from streaming.arrow.key_text import key_from_json
+from streaming.errors import SequencerError
+from streaming.verify.added import Place, reject, without, without_reject
+from streaming.verify.channel import judge_part
+from streaming.verify.channel_commands import judge_commands, own_op, read_own
+from streaming.verify.channel_notices import read_notice
+from streaming.verify.channel_readings import ChannelSettings, Material
+from streaming.verify.commands import DONE, REFUSED
+from streaming.verify.faults import Verdict
+from streaming.verify.inputs import Ends
+from streaming.verify.records import Record
+from streaming.verify.values import said_of
+
+PART_RECORDS = 250_000
+"""About so many records are judged at a time; they take some 500 bytes each, and their content."""
+WHOLE_RECORDS_MAX = 500_000
+"""No more records than these are judged at once, and no file is written."""
+WAITING_MAX = 50_000
+"""Records in memory before they are written to the parts' files."""
+KINDS = ("outputs", "rejects", "events", "wanted", "inputs")
+
+
+class Extras(Protocol):
+    """What is looked at besides the judge; see `streaming.verify.run.Extras`."""
+
+    def taken(self, outputs: Iterable[Record]) -> Iterator[Record]:
+        """The deliveries without what is judged here."""
+
+    def held_against(self, inputs: Iterable[Record]) -> Iterator[Record]:
+        """The inputs as they are."""
+
+    def finish(self, verdict: Verdict) -> None:
+        """Report what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The records of the pipeline's topics, each partition's in order. Read once, in this order."""
+
+    outputs: Iterable[Record]
+    rejects: Iterable[Record]
+    events: Iterable[Record]
+    commands: Iterable[Record]
+    wanted: Iterable[Record]
+    inputs: Iterable[Record]
+
+
+def parts_for(records: int) -> int:
+    """Into how many parts so many records are divided."""
+    return 1 if records <= WHOLE_RECORDS_MAX else -(-records // PART_RECORDS)
+
+
+def judge_in_parts(
+    settings: ChannelSettings,
+    feed: Feed,
+    count: int,
+    due: Ends = None,
+    extras: Callable[[], Extras] | None = None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> tuple[Verdict, dict[tuple[str, int], int]]:
+    """Judge what `channel.judge` does, ``count`` parts one after the other.
+
+    Returned are the verdict, and how far commands and inputs were read. ``extras`` are made anew
+    for each part; ``progress`` is told what is done, how much of it, and of how much.
+    """
+    verdict = Verdict(settings.pipeline)
+    verdict.look(inputs=0, deliveries=0, rejects=0, events=0)
+    with Parts(count) as parts:
+        sorting = _Sorting(settings, parts, count)
+        commands, own_records = sorting.sort(feed)
+        own = read_own(own_records, settings)
+        asked = judge_commands(verdict, settings, commands, sorting.telling, own, due)
+        for number in range(count):
+            found = parts.of(number)
+            made = extras() if extras is not None else None
+            outputs, inputs = found["outputs"], found["inputs"]
+            if made is not None:
+                outputs = list(made.taken(outputs))
+                inputs = list(made.held_against(inputs))
+            events = [*sorting.common, *map(_parsed, found["events"])]
+            verdict.look(events=-len(sorting.common) if number else 0)
+            material = Material(
+                inputs, outputs, found["rejects"], events, commands, found["wanted"]
+            )
+            judge_part(verdict, settings, material, own, asked)
+            if made is not None:
+                made.finish(verdict)
+            if count > 1:
+                progress("judging, parts", number + 1, count)
+    return verdict, sorting.ends
+
+
+class _Sorting:
+    """Puts records into the part of their channel.
+
+    ``common``: events of no channel, ``telling``: those that tell of commands, ``ends``: how far
+    commands and inputs were read. A reject that has lost its value, and its channel with it, waits
+    for the input that it names.
+    """
+
+    def __init__(self, settings: ChannelSettings, parts: Parts, count: int) -> None:
+        self.settings, self.parts, self.count = settings, parts, count
+        self.common: list[dict[str, Any]] = []
+        self.telling: list[dict[str, Any]] = []
+        self.ends: dict[tuple[str, int], int] = {}
+        self.nameless: defaultdict[Place, list[Record]] = defaultdict(list)
+
+    def sort(self, feed: Feed) -> tuple[list[Record], list[Record]]:
+        """Read all; the commands, and those among the inputs, by partition and offset."""
+        for record in feed.outputs:
+            self.parts.put(self._part_of_output(record), "outputs", record)
+        for record in feed.rejects:
+            self._take_reject(record)
+        for record in feed.events:
+            self._take_event(record)
+        commands = sorted(self._noted(feed.commands), key=attrgetter("partition"))
+        for record in feed.wanted:
+            self.parts.put(self._number(record.key), "wanted", record)
+        own = [each for each in self._noted(feed.inputs) if not self._take_message(each)]
+        for record in chain.from_iterable(self.nameless.values()):
+            self.parts.put(0, "rejects", record)
+        return commands, sorted(own, key=lambda each: each.place[:2])
+
+    def _take_reject(self, record: Record) -> None:
+        prefix = self.settings.header_prefix
+        said = reject(record, prefix)
+        if said is not None and (said.without_value or said.without_all):
+            self.nameless[said.origin].append(record)
+        else:
+            self.parts.put(self._part(without_reject(record, prefix)), "rejects", record)
+
+    def _take_message(self, record: Record) -> bool:
+        """Take a record of an input; False where it is a command."""
+        if own_op(record, self.settings):
+            return False
+        part = self._part(record)
+        self.parts.put(part, "inputs", record)
+        for each in self.nameless.pop(record.place, ()):
+            self.parts.put(part, "rejects", each)
+        return True
+
+    def _noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            self.ends[record.topic, record.partition] = record.offset + 1
+            yield record
+
+    def _take_event(self, record: Record) -> None:
+        if not record.value:
+            return
+        event = _parsed(record)
+        is_gap = event.get("event") == "gap" and event.get("reason") == "operator"
+        if is_gap or event.get("event") in (DONE, REFUSED):
+            self.telling.append(event)
+        if "channel" in event:
+            self.parts.put(self._number(key_from_json(event["channel"])), "events", record)
+        else:
+            self.common.append(event)
+
+    def _part_of_output(self, record: Record) -> int:
+        if self.count == 1:
+            return 0
+        prefix = self.settings.header_prefix
+        if record.headers and record.headers[-1][0] == prefix + "origin":
+            record = without(record, 1)
+        if read_notice(record, prefix) is not None:
+            return self._number(record.key)
+        return self._part(without(record, len(self.settings.added)))
+
+    def _part(self, record: Record) -> int:
+        if self.count == 1:
+            return 0
+        settings = self.settings
+        name = (settings.channel_header, settings.channel_field, settings.registered)
+        return self._number(said_of(record, *name)[1])
+
+    def _number(self, channel: bytes | None) -> int:
+        return zlib.crc32(channel or b"") % self.count
+
+
+@dataclass(slots=True)
+class Parts:
+    """Records by part and kind, in files where there is more than one part; a context manager."""
+
+    count: int
+    waiting: dict[int, list[tuple[str, tuple[Any, ...]]]] = field(default_factory=dict)
+    size: int = 0
+    folder: Path | None = None
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        if self.count > 1:
+            name = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="sequencer-verify-"))
+            self.folder = Path(name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def put(self, part: int, kind: str, record: Record) -> None:
+        """Add a record behind those of its part and kind."""
+        where = (record.topic, record.partition, record.offset, record.timestamp)
+        self.waiting.setdefault(part, []).append((kind, (*where, *record.content[:3])))
+        self.size += 1
+        if self.folder is not None and self.size >= WAITING_MAX:
+            self._write(self.folder)
+
+    def of(self, part: int) -> dict[str, list[Record]]:
+        """Return the records of a part by kind, each by partition and in its order.
+
+        It is forgotten. SequencerError where its file cannot be read.
+        """
+        found: dict[str, list[Record]] = {kind: [] for kind in KINDS}
+        for kind, row in self._rows(part):
+            found[kind].append(Record(*row))
+        for records in found.values():
+            records.sort(key=lambda each: (each.topic, each.partition))
+        return found
+
+    def _rows(self, part: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        if self.folder is not None:
+            self._write(self.folder)
+            path = self.folder / str(part)
+            if path.exists():
+                with self._no_room_is_said(), path.open("rb") as file:
+                    while head := file.read(8):
+                        yield from marshal.loads(file.read(int.from_bytes(head)))  # noqa: S302  (ours)
+                path.unlink()
+        yield from self.waiting.pop(part, ())
+
+    def _write(self, folder: Path) -> None:
+        with self._no_room_is_said():
+            for part, rows in self.waiting.items():
+                data = marshal.dumps(rows)
+                with (folder / str(part)).open("ab") as file:
+                    file.write(len(data).to_bytes(8))
+                    file.write(data)
+        self.waiting.clear()
+        self.size = 0
+
+    def _no_room_is_said(self) -> Any:
+        return _Said(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Says what to do where the files of parts cannot be written; a context manager."""
+
+    folder: Path | None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            raise SequencerError(
+                f"What was read of the topics cannot be kept in {self.folder}: {error.strerror}.",
+                "Nothing was judged.",
+                "It needs as much room there as the topics have; TMPDIR names another folder.",
+            ) from error
+
+
+def _parsed(record: Record) -> dict[str, Any]:
+    event: dict[str, Any] = json.loads(record.value or b"{}")
+    return event

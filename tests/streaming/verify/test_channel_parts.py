@@ -1,0 +1,107 @@
+"""Judging channels in parts says what judging all of them at once says."""
+
+import json
+import random
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from sequencer.labels import LinearLabels
+from streaming.errors import SequencerError
+from streaming.verify import channel_parts
+from streaming.verify.channel import ChannelSettings, judge
+from streaming.verify.channel_parts import Feed, judge_in_parts, parts_for
+from streaming.verify.records import Record
+from tests.streaming.verify import test_channel as plants
+from tests.streaming.verify.channel_stories import story
+from tests.streaming.verify.places import PARTITIONS, partition_of
+
+PLANTS = (
+    *(plants.swap, plants.lose_in_the_middle, plants.repeat, plants.other_bytes),
+    *(plants.other_partition, plants.no_numbers, plants.hide_gap, plants.lose_reject),
+    *(plants.alter_reject, plants.double_reject, plants.wrong_reason, plants.renumber),
+    *(plants.lose_refused, plants.hide_refusal, plants.leave_out, lambda _: None),
+)
+
+
+def feed_of(material):
+    """The records as topics give them: partitions' records between each other's."""
+    events = [
+        Record("events", 0, n, 0, None, json.dumps(each).encode(), ())
+        for n, each in enumerate(material.events)
+    ]
+    outputs = sorted(material.outputs, key=lambda each: random.Random(each.partition).random())
+    return Feed(
+        iter(outputs),
+        iter(material.rejects),
+        iter(events),
+        iter(material.commands),
+        iter(material.wanted),
+        iter(material.inputs),
+    )
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_parts_find_what_the_whole_finds(plant, monkeypatch):
+    monkeypatch.setattr(channel_parts, "WAITING_MAX", 7)
+    settings, material = story(5, LinearLabels(), refuse=True)
+    plant(material)
+    material.outputs.sort(key=lambda each: each.partition)
+    whole = judge(settings, material)
+    for count in (1, 2, 5):
+        found, ends = judge_in_parts(settings, feed_of(material), count)
+        assert found.counts == whole.counts
+        assert {each.witness for each in found.faults} == {each.witness for each in whole.faults}
+        assert found.looked_at == whole.looked_at
+        last = material.inputs[-1]
+        assert ends["in", 0] == last.offset + 1
+
+
+def test_memory_is_that_of_a_part(monkeypatch):
+    """Ten times the records take less than three times as much; all at once it is twelve."""
+    monkeypatch.setattr(channel_parts, "WAITING_MAX", 100)
+    peaks = {}
+    for channels in (5, 10, 100):  # the first one imports
+        settings = ChannelSettings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
+        tracemalloc.start()
+        verdict, _ = judge_in_parts(settings, in_order(channels, 50), max(channels // 10, 1))
+        peaks[channels] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert verdict.good, verdict.faults[:2]
+        assert verdict.looked_at["deliveries"] == 50 * channels
+    assert peaks[100] < 3 * peaks[10], peaks
+
+
+def in_order(channels, labels):
+    """Inputs of so many channels, and what has to become of them."""
+
+    homes = {b"k%d" % n: partition_of(b"k%d" % n) for n in range(channels)}
+
+    def inputs():
+        for n in range(channels * labels):
+            headers = (("label", b"%d" % (n // channels)),)
+            yield Record("in", 0, n, 1, b"k%d" % (n % channels), b"v%d" % n, headers)
+
+    def outputs():
+        for each in inputs():
+            added = (("sequence", each.headers[0][1]), ("incarnation", b"9"))
+            headers = each.headers + added
+            yield replace(each, topic="out", partition=homes[each.key], headers=headers)
+
+    return Feed(outputs(), (), (), (), (), inputs())
+
+
+def test_small_topics_are_one_part_and_large_ones_as_many_as_they_need():
+    assert parts_for(0) == parts_for(channel_parts.WHOLE_RECORDS_MAX) == 1
+    assert parts_for(10_000_001) == 41
+
+
+def test_a_disk_that_is_full_is_said(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(channel_parts.marshal, "dumps", full)
+    settings, material = story(4, LinearLabels())
+    with pytest.raises(SequencerError, match=r"No space left on device.*TMPDIR"):
+        judge_in_parts(settings, feed_of(material), 3)
