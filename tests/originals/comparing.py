@@ -1,5 +1,7 @@
 """What producers of all kinds wrote, and what three readers find of it."""
 
+from itertools import zip_longest
+
 
 def write(made, topic, turns):
     """Write; what is then there for readers of what is committed, by partition."""
@@ -24,6 +26,18 @@ def contents(records):
 def all_alike(readers, topic, ranges):
     """What the three find, which is the same."""
     found = readers.by_ours(topic, ranges)
-    assert found == readers.by_librdkafka(topic, ranges)
-    assert found == readers.by_python(topic, ranges)
+    for read in (readers.by_librdkafka, readers.by_python):
+        others = read(topic, ranges)
+        assert found == others, difference(found, others, read.__name__)
     return found
+
+
+def difference(found, others, name):
+    """The first records that are not alike, in a few words."""
+    pairs = zip_longest(found, others)
+    at, one, other = next((n, *pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+    return f"record {at} is {short(one)}, {name} says {short(other)}; {len(found)}, {len(others)}"
+
+
+def short(record):
+    return repr(record)[:300]

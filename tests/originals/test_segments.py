@@ -4,6 +4,7 @@ import random
 import time
 import uuid
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import pytest
 
@@ -58,10 +59,10 @@ def test_old_formats_in_a_log(world):
                     continue
                 records = some(rng.randrange(1, 6), rng)
                 data += message_set(magic, codec, len(written), records, appended_ms)
-                written += [each._replace(timestamp=-1) if not magic else each for each in records]
+                written += [replace(each, timestamp=-1) if not magic else each for each in records]
                 if appended_ms >= 0:
                     at = len(written) - len(records)
-                    written[at:] = [each._replace(timestamp=appended_ms) for each in records]
+                    written[at:] = [replace(each, timestamp=appended_ms) for each in records]
     put_in_front(world, topic, data)
     for make in (ByOurs, ByLibrdkafka):
         with closing(make(world.bootstrap, "zstd")) as writer:
@@ -157,7 +158,7 @@ def test_the_log_has_the_bytes_that_ours_sent(world, monkeypatch):
                 for _ in range(3):
                     records = some(rng.randrange(1, 20), rng)
                     headers = [("h", None), ("", b""), ("é" * 40, b"x" * 64)]
-                    writer.send(topic, [each._replace(headers=headers) for each in records])
+                    writer.send(topic, [replace(each, headers=headers) for each in records])
                     written += records
                 writer.end(committed=True)
     with Readers(world.bootstrap) as readers:

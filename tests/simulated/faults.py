@@ -136,6 +136,31 @@ def slow_answer_and_move(history, rng):
     return f"a slow {name} while leaders move", lambda: history.kafka.faults.append(fault)
 
 
+def moved_behind_a_slow_answer(history, rng):
+    """Leaders move when a batch has just been written, whose answer comes late.
+
+    The client hears of it from another partition's leader, while the answer is still to come.
+    """
+    skipped, slow_s = [rng.randrange(10) for _ in range(6)], rng.choice([0.15, 0.3, 0.6])
+
+    def fault(_connection, request, fate):
+        if type(request).__name__ != "ProduceRequest" or not skipped:
+            return
+        skipped[-1] -= 1
+        if skipped[-1] < 0:
+            skipped.pop()
+            fate.slow_s = slow_s * (0.5 + rng.random())
+            names = {each.name for each in request.topic_data}
+            history.world.at(3 * history.kafka.delay, lambda: move(names))
+
+    def move(names):
+        for place in sorted(history.kafka.logs):
+            if place[0] in names:
+                history.kafka.move_leader(place)
+
+    return "leaders move behind a slow Produce", lambda: history.kafka.faults.append(fault)
+
+
 def late_request(history, rng):
     """One request of a transaction arrives long after its client asked again."""
     name = rng.choice(LATE)
@@ -191,6 +216,7 @@ LATE = ("EndTxn", "EndTxn", "AddPartitionsToTxn", "TxnOffsetCommit", "Produce", 
 FAULTS = (
     *(kill_driver, kill_worker, kill_busy, kill_busy, pause),
     *(move_leader, restart_broker, move_coordinator, bad_network, bad_network),
-    *(slow_answer_and_move, slow_answer_and_move, late_request, late_request),
+    *(slow_answer_and_move, slow_answer_and_move, moved_behind_a_slow_answer),
+    *(late_request, late_request),
     *(late_into_next, late_into_next, coordinator_moves_within),
 )

@@ -37,7 +37,7 @@ class History:
 
     By default all of them. ``aim``: what it must have, whatever the seed says. ``may_end``: what the
     service may end with, by what was done to it; ``must_end``: what it has to end with.
-    ``repeats``: somebody accepted them.
+    ``repeats``: somebody accepted them. ``copies``: how many drivers worked at the end.
     """
 
     def __init__(self, seed, folder, *, keep=None, aim=ANY):
@@ -72,6 +72,7 @@ class History:
             faults.append(self._aimed(aim.faults, rng))
         self.faults = [each for n, each in enumerate(faults) if keep is None or n in keep]
         self.healed = self.finished = False
+        self.copies = 0
         self.heal_at = self.span + HEALED_SECONDS
         self.may_end, self.must_end = set(), ""
         self.repeats = False
@@ -95,6 +96,7 @@ class History:
             with simulated_time(self.world), simulated_disk(self.storage):
                 self.world.run(self._over)
                 self.finished = self._done()
+                self.copies = len(self.service.working())
         finally:
             self.world.end()
         return self.finished
@@ -161,6 +163,8 @@ class History:
             return False
         if self.must_end and self.world.now < self.heal_at + LIMIT_SECONDS:
             return False
+        if len(self.service.working()) > 1 and self.world.now < self.heal_at + LIMIT_SECONDS / 2:
+            return False  # the one that was overtaken hears of it with its next batch
         if any(log.open for log in self.kafka.logs.values()):
             return False  # a transaction's markers are still on their way
         end, _ = storage.offsets[storage.done()]

@@ -44,6 +44,8 @@ def faults_of(history):
         faults = ["stalled: what was sent is not read by the end"]
     if history.must_end and history.finished:
         faults.append(f"it went on, without {history.must_end}")
+    if history.copies > 1:
+        faults.append("two copies of the service work to the end")
     read = history.read() if "InputLost" in history.may_end else None
     records = committed(history.kafka, read)
     if history.repeats:

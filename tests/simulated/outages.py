@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.simulated.spark import LOST, REPEATS
 
 HOUR = 3_600.0
+VALUE = re.compile(rb"(?<=:)[0-9]")
+"""What says which message a value is: most of so small a file is padding."""
+DAMAGED = "it is not what was written"
+UNSEEN_SECONDS = 20.0
+"""So long a file stays damaged that nobody finds to be so."""
 
 
 def away(history, rng):
@@ -177,6 +184,7 @@ def lost_and_accepted(history, rng):
         log.delete_before(round(log.end * share))
         history.repeats = True
         history.may_end |= {"CheckpointBehind", "InputLost"}
+        history.must_end = ""  # whatever was lost before is accepted, too
         history.service.accepts |= {REPEATS, LOST}
 
     return f"records of in-{partition} are gone, which is accepted", act
@@ -228,7 +236,7 @@ def kill_syncing(history, rng):
 
 
 def damaged_file(history, rng):
-    """A file of what is held is damaged, and put back after a while; the machine starts anew."""
+    """A file of what is held is damaged; when that was seen, or never is, it is put back."""
     seconds = 3 + rng.random() * 5
 
     def put(path, content):
@@ -236,20 +244,34 @@ def damaged_file(history, rng):
         new.write_bytes(content)
         new.replace(path)
 
-    def act():
+    def act(tries=100):
         files = history.storage.disk.files()
-        if not files:
+        named = repr([*history.storage.state.values()][-4:])
+        there = [path for path in sorted(files) if path.name in named]
+        if not there:
+            if tries and not history.healed:
+                history.world.at(0.1, lambda: act(tries - 1))
             return
-        path = history.world.rng.choice(sorted(files))
+        history.world.note("it is damaged now")
+        path = history.world.rng.choice(there)
         content = bytearray(files[path])
-        content[history.world.rng.randrange(len(content) // 2, len(content))] ^= 0x04
+        places = [each.start() for each in VALUE.finditer(content)] or range(len(content))
+        content[history.world.rng.choice(places)] ^= 0x04
         for process in history.service.processes():
             process.kill()
         put(path, bytes(content))
-        history.heal_after(seconds)
-        history.world.at(seconds, lambda: path.exists() and put(path, files[path]))
+        back(path, files[path], history.world.now + UNSEEN_SECONDS, len(history.world.log))
 
-    return f"a file of what is held is damaged for {seconds:.1f} s", act
+    def back(path, content, deadline, before):
+        seen = any(DAMAGED in line for line in history.world.log[before:])
+        if seen or history.world.now > deadline:
+            if path.exists():
+                put(path, content)
+            return
+        history.heal_after(seconds + 1)
+        history.world.at(seconds, lambda: back(path, content, deadline, before))
+
+    return "a file of what is held is damaged", act
 
 
 def made_again(history, _rng):

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from streaming.disciplines.channels import shard_files
+from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.sink import sink, writer
 from streaming.sink.fences import Fences
 from streaming.sink.outbox import Outbox
@@ -14,6 +13,8 @@ from streaming.source.watching import TopicWatch
 from streaming.wire.leaders import PartitionRequests
 from tests.simulated import spark, storage, world
 from tests.simulated.planting import plant_in
+
+WRITTEN_BYTES = 50
 
 
 @plant_in(needs="kill")
@@ -28,7 +29,7 @@ def a_stream_that_is_cut_has_ended(put):
     put(sink, "_whole_shards", lambda rows: rows)
 
 
-@plant_in(needs="slow Produce")
+@plant_in(needs="behind a slow Produce")
 def two_acknowledgements_count_for_one_batch(put):
     """A partition has several requests in flight, and an answer takes off whatever is first."""
 
@@ -105,7 +106,22 @@ def lost_input_is_passed_over(put):
     put(TopicWatch, "_losses", lambda self, _start, _ends: [])
 
 
-@plant_in("channel", needs="waits for its disk", folder=True)
+@plant_in("channel", needs="new operator workers|kill a sink worker at work", folder=True)
 def files_that_are_not_whole_share_a_name(put):
-    """A file has the same name in every process until it is whole."""
-    put(shard_files, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="0" * 32)))
+    """A file has the same name in every process until it is whole, and is written bit by bit."""
+
+    def wrong(self, body, number):
+        name = f"{number:x}-{shard_files._checksum(body)}"
+        self._make_folder()
+        new = self.folder / "new"
+        new.write_bytes(b"")
+        for at in range(0, len(body), WRITTEN_BYTES):
+            world.wait(0.001)
+            with new.open("ab") as file:
+                file.write(body.to_pybytes()[at : at + WRITTEN_BYTES])
+        shard_files.sync(new)
+        new.replace(self.folder / name)
+        shard_files.sync(self.folder)
+        return name
+
+    put(ShardFiles, "put", wrong)

@@ -90,9 +90,11 @@ class Service:
 
     def works(self):
         """Whether a driver does, an older one or the newest, or is about to."""
-        return self.restarts > 0 or any(
-            isinstance(each, Driver) and each.works for each in self.processes()
-        )
+        return self.restarts > 0 or bool(self.working())
+
+    def working(self):
+        """The drivers that do."""
+        return [each for each in self.processes() if isinstance(each, Driver) and each.works]
 
     def processes(self):
         """All that live."""

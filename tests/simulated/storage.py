@@ -127,6 +127,8 @@ class Storage:
             self._need_disk()
             self.named[0] = name
             self.written["named", 0] = self.world.now
+        if self.named[0] == TORN:
+            raise StorageUnavailable("metadata is torn")
         return self.query()
 
     def log_offsets(self, batch, entry):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulated.spark import Driver
 
 AT_WORK_SECONDS = 3.0
+SETTLING_SECONDS = 0.3
 
 
 def successor_begins(history, rng):
@@ -72,4 +73,55 @@ def slow_newcomers(history, rng):
     return f"new operator workers stand still for {seconds} s, and the drivers die", act
 
 
-ZOMBIES = (successor_begins, copy_beside, slow_newcomers)
+def deposed_leader(history, rng):
+    """A new driver finds only a broker that led all inputs, and does not know that it no longer does.
+
+    The broker is cut off, and the service reads on from its successors; then a driver begins, and
+    is cut off from all others when it has read the progress.
+    """
+    number, seconds = rng.randrange(3), rng.choice([3.0, 10.0])
+    alone, before = [], []
+
+    def fault(connection, request, fate):
+        process = connection.network.process
+        if not isinstance(process, Driver) or process is before[0]:
+            return
+        name = type(request).__name__
+        if name == "MetadataRequest" and "in" in {each.name for each in request.topics}:
+            if not alone:
+                history.world.note("the driver finds the broker that led, and no other")
+                history.heal_after(seconds)
+                history.world.at(seconds, back)
+            alone.append(process)
+        if alone and connection.node != number:
+            fate.held_s, fate.cut_s = seconds, 0.01
+
+    def act():
+        if all(each.up and not each.cut_off for each in history.kafka.brokers):
+            for place, log in history.kafka.logs.items():
+                if place[0] in history.pipeline.plan.reads:
+                    log.lead(number)
+            history.world.at(SETTLING_SECONDS, cut)
+
+    def cut():
+        if all(each.up and not each.cut_off for each in history.kafka.brokers):
+            history.kafka.cut_off(number)
+            history.heal_after(AT_WORK_SECONDS + seconds)
+            history.world.at(AT_WORK_SECONDS, begin)
+
+    def begin():
+        history.heal_after(AT_WORK_SECONDS + seconds)
+        before.append(history.service.driver)
+        history.service.restart_seconds = 0.05
+        history.kafka.faults.append(fault)
+        history.service.driver.kill()
+
+    def back():
+        history.kafka.start(number)
+        if fault in history.kafka.faults:
+            history.kafka.faults.remove(fault)
+
+    return f"a driver finds a deposed leader alone for {seconds} s", act
+
+
+ZOMBIES = (successor_begins, copy_beside, slow_newcomers, deposed_leader)
