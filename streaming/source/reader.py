@@ -102,6 +102,7 @@ class KafkaReader:
         self._pace.readers += 1
         self._waiting: Waiting | None = None
         self._planned: Position = {}
+        self._newest: Position | None = None
         self._first: Position = {}
 
     def first(self) -> Position:
@@ -145,6 +146,7 @@ class KafkaReader:
             if found is None:
                 return start
             whole, losses = found
+            self._newest = whole
             if self._accepted.covers(losses):
                 break
             self._watch.look_closely()
@@ -158,6 +160,10 @@ class KafkaReader:
         begin = offsets_in(start) if is_first else {}
         self._planned = self._limited(start, going_on(whole, losses, begin))
         return self._planned
+
+    def newest(self) -> Position | None:
+        """Where the topics ended at the last look that found something; None before the first."""
+        return self._newest
 
     def shares(self, start: Position, end: Position) -> list[bytes]:
         """What each task reads, for :func:`rows_of_shares`; a batch begins."""
@@ -223,6 +229,9 @@ class Ticks:
     def latest(self, start: int) -> int:
         """The next one where it is due."""
         return start + 1 if self._pace.tick() else start
+
+    def newest(self) -> None:
+        """Nothing: ticks have no end."""
 
     def shares(self, _start: int, end: int) -> list[bytes]:
         """Return no task, but in a query's first batches one, for every shard.

@@ -53,6 +53,9 @@ class Reader(Protocol):
     def latest(self, start: Offset) -> Offset:
         """Where the batch ends that begins there; the same where there is nothing."""
 
+    def newest(self) -> Offset | None:
+        """Where what there is to read ended when it was last looked at; None: nobody knows."""
+
     def shares(self, start: Offset, end: Offset) -> list[bytes]:
         """What each task of a batch reads."""
 
@@ -118,8 +121,9 @@ class Stream:
         return self._give(self._class(READ + "streaming.ReadLimit").allAvailable())
 
     def reportLatestOffset(self) -> Any:  # noqa: N802
-        """Nothing: the lag is measured otherwise."""
-        return None
+        """As JSON: `latestOffset` in Spark's progress reports."""
+        newest = self.reader.newest()
+        return None if newest is None else self.deserializeOffset(json.dumps(newest))
 
     def commit(self, _end: Any) -> None:
         """Nothing to do: Kafka keeps what it keeps."""

@@ -15,11 +15,13 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.jars import java, java_environment
 from tests.kafka_helpers import Record
+from tests.originals.brokers import jars_of
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3}
 OLD_CODECS = ("none", "gzip", "lz4")
 """What kafka-python writes of formats 0 and 1 without a package for Snappy; in format 0 no LZ4."""
 APPENDED = 0x08
+TOOL_VERSION = "4.2.2"
 TOOL_SECONDS_MAX = 120
 BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .*? size: (\d+) magic: (\d)")
 RECORD = re.compile(r"^\| offset: (\d+) .*?keySize: (-?\d+) valueSize: (-?\d+) ")
@@ -64,12 +66,12 @@ def put_in_front(broker: EmbeddedBroker, topic: str, data: bytes) -> None:
     broker.start()
 
 
-def dumped(jars: list[Path], path: Path) -> list[dict[str, Any]]:
+def dumped(path: Path) -> list[dict[str, Any]]:
     """Return what `DumpLogSegments` says of a file: its batches, each with its records.
 
-    Each batch is valid, or it is an error.
+    Each batch is valid, or it is an error. From 4.3 on the tool is in a jar that brokers do not need.
     """
-    classpath = os.pathsep.join(map(str, jars))
+    classpath = os.pathsep.join(map(str, jars_of(TOOL_VERSION)))
     command = [java(), "-cp", classpath, "kafka.tools.DumpLogSegments"]
     command += ["--files", str(path), "--print-data-log"]
     said = subprocess.run(

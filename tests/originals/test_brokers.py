@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, make_topic, produce, read_all
-from tests.originals.brokers import VERSIONS, broker_of, jars_of
+from tests.originals.brokers import VERSIONS, broker_of
 from tests.originals.comparing import all_alike, contents, write
 from tests.originals.readers import Readers, give_codecs
 from tests.originals.segments import dumped, segment
@@ -34,7 +34,7 @@ def test_a_broker(version, tmp_path):
         service(broker.bootstrap, tmp_path)
         broker.stop()
         for partition in (0, 1):
-            assert dumped(jars_of(version), segment(broker, topic, partition))
+            assert dumped(segment(broker, topic, partition))
 
 
 def originals(bootstrap, stack):

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from streaming.disciplines.refused import Refusal
 from streaming.kafka.embedded import EmbeddedBroker
-from streaming.kafka.jars import broker_classpath
+from streaming.sink.refusals import RecordsRefused
 from streaming.wire.compression import COMPRESSIONS
 from streaming.wire.record_batch import Batch
 from tests.kafka_helpers import Record, make_topic
@@ -122,9 +121,11 @@ def test_a_batch_at_the_limit_of_its_topic_and_one_byte_beyond(world):
         ours.send(topics[0], record)
         assert contents(whole(readers, topics[0])) == contents(record)
         ours.send(topics[-1], record)
-        (refused,) = ours.producer.outbox.refusals
-        assert isinstance(refused, Refusal)
-        assert refused.why == "too-large"
+        with pytest.raises(RecordsRefused) as refused:
+            ours.end(committed=True)
+        (only,) = refused.value.refusals
+        assert only.why == "too-large"
+        ours.producer.outbox.refusals.clear()
 
 
 @pytest.mark.parametrize("size", [1_048_576, 15_000_000])
@@ -165,7 +166,7 @@ def test_the_log_has_the_bytes_that_ours_sent(world, monkeypatch):
         assert len(whole(readers, topic)) == len(written)
     world.stop()
     path = segment(world, topic)
-    data, batches = path.read_bytes(), dumped(broker_classpath(), path)
+    data, batches = path.read_bytes(), dumped(path)
     world.start()
     at, ours = 0, []
     for each in batches:

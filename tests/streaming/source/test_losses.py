@@ -302,3 +302,16 @@ def test_who_leads():
     known.clear()
     assert not known.leaders
     assert known.version > before
+
+
+def test_where_the_topics_end_is_known_also_where_a_batch_is_limited(broker, topic, reading):
+    send(broker, topic, b"a", 10)
+    source = reading(records_max=4)
+    assert source.newest() is None
+    start = source.first()
+    end = source.latest(start)
+    assert sum(offsets_in(end)[topic].values()) == 4
+    assert sum(offsets_in(source.newest())[topic].values()) == 10
+    send(broker, topic, b"b", 2)
+    source.latest(end)
+    assert sum(offsets_in(source.newest())[topic].values()) == 12

@@ -5,6 +5,7 @@ import sys
 
 GIVEN = """
 import gc, threading, time
+from types import SimpleNamespace
 import py4j.clientserver
 from streaming.spark.jvm import Jvm
 from streaming.spark.stream import READ, Stream
@@ -26,7 +27,11 @@ with Jvm({"spark.driver.memory": "300m"}) as jvm:
 
     gateway = SparkContext._gateway
     ensure_callback_server_started(gateway)
-    stream = Stream(gateway, "name", None, None, threading.Event())
+    known = [None, {"t": {"0": 7}}]
+    reader = SimpleNamespace(newest=lambda: known.pop(0))
+    stream = Stream(gateway, "name", reader, None, threading.Event())
+    assert stream.reportLatestOffset() is None
+    assert stream.reportLatestOffset().json() == '{"t": {"0": 7}}'
     java = gateway.jvm.java
     parameters = gateway.new_array(java.lang.Class, 1)
     parameters[0] = java.lang.Class.forName("java.lang.String")
