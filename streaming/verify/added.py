@@ -26,7 +26,9 @@ def number(value: bytes | None) -> int:
 
 def without(record: Record, count: int) -> Record:
     """The record without its last ``count`` headers, which the service added."""
-    return replace(record, headers=record.headers[: len(record.headers) - count])
+    headers = record.headers[: len(record.headers) - count]
+    where = (record.topic, record.partition, record.offset, record.timestamp)
+    return Record(*where, record.key, record.value, headers)
 
 
 def tail(record: Record, prefix: str, names: tuple[str, ...]) -> list[bytes | None] | None:

@@ -128,6 +128,7 @@ class _Sorting:
 
     def __init__(self, settings: ChannelSettings, parts: Parts, count: int) -> None:
         self.settings, self.parts, self.count = settings, parts, count
+        self.is_key = settings.channel_header is None and settings.channel_field is None
         self.common: list[dict[str, Any]] = []
         self.telling: list[dict[str, Any]] = []
         self.ends: dict[tuple[str, int], int] = {}
@@ -187,6 +188,8 @@ class _Sorting:
     def _part_of_output(self, record: Record) -> int:
         if self.count == 1:
             return 0
+        if self.is_key:
+            return self._number(record.key)
         prefix = self.settings.header_prefix
         if record.headers and record.headers[-1][0] == prefix + "origin":
             record = without(record, 1)
@@ -197,6 +200,8 @@ class _Sorting:
     def _part(self, record: Record) -> int:
         if self.count == 1:
             return 0
+        if self.is_key:
+            return self._number(record.key)
         settings = self.settings
         name = (settings.channel_header, settings.channel_field, settings.registered)
         return self._number(said_of(record, *name)[1])

@@ -3,7 +3,6 @@
 import json
 import random
 import tracemalloc
-from dataclasses import replace
 
 import pytest
 
@@ -75,19 +74,20 @@ def test_memory_is_that_of_a_part(monkeypatch):
 
 def in_order(channels, labels):
     """Inputs of so many channels, and what has to become of them."""
-
-    homes = {b"k%d" % n: partition_of(b"k%d" % n) for n in range(channels)}
+    keys = [b"k%d" % n for n in range(channels)]
+    homes = [partition_of(key) for key in keys]
+    texts = [b"%d" % n for n in range(labels)]
 
     def inputs():
         for n in range(channels * labels):
-            headers = (("label", b"%d" % (n // channels)),)
-            yield Record("in", 0, n, 1, b"k%d" % (n % channels), b"v%d" % n, headers)
+            headers = (("label", texts[n // channels]),)
+            yield Record("in", 0, n, 1, keys[n % channels], b"v%d" % n, headers)
 
     def outputs():
-        for each in inputs():
-            added = (("sequence", each.headers[0][1]), ("incarnation", b"9"))
-            headers = each.headers + added
-            yield replace(each, topic="out", partition=homes[each.key], headers=headers)
+        for n in range(channels * labels):
+            text, at = texts[n // channels], n % channels
+            headers = (("label", text), ("sequence", text), ("incarnation", b"9"))
+            yield Record("out", homes[at], n, 1, keys[at], b"v%d" % n, headers)
 
     return Feed(outputs(), (), (), (), (), inputs())
 
