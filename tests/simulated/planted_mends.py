@@ -14,8 +14,6 @@ from streaming.wire.leaders import PartitionRequests
 from tests.simulated import spark, storage, world
 from tests.simulated.planting import plant_in
 
-WRITTEN_BYTES = 50
-
 
 @plant_in(needs="kill")
 def a_stream_that_is_cut_has_ended(put):
@@ -106,22 +104,23 @@ def lost_input_is_passed_over(put):
     put(TopicWatch, "_losses", lambda self, _start, _ends: [])
 
 
-@plant_in("channel", needs="new operator workers|kill a sink worker at work", folder=True)
-def files_that_are_not_whole_share_a_name(put):
-    """A file has the same name in every process until it is whole, and is written bit by bit."""
+@plant_in("channel", needs="waits for its disk", folder=True)
+def a_file_that_is_there_counts_as_whole(put):
+    """A file has its name before it has its content, and is not written again where it is there.
+
+    That attempts share the names of files that are not whole yet is harmless by itself: an attempt
+    that commits has put a whole file in its place before.
+    """
 
     def wrong(self, body, number):
         name = f"{number:x}-{shard_files._checksum(body)}"
+        path = self.folder / name
         self._make_folder()
-        new = self.folder / "new"
-        new.write_bytes(b"")
-        for at in range(0, len(body), WRITTEN_BYTES):
-            world.wait(0.001)
-            with new.open("ab") as file:
-                file.write(body.to_pybytes()[at : at + WRITTEN_BYTES])
-        shard_files.sync(new)
-        new.replace(self.folder / name)
-        shard_files.sync(self.folder)
+        if not path.exists():
+            path.touch()
+            shard_files.sync(self.folder)
+            path.write_bytes(body)
+            shard_files.sync(path)
         return name
 
     put(ShardFiles, "put", wrong)
