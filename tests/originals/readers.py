@@ -155,7 +155,7 @@ class Readers:
                 each.partition(),
                 each.offset(),
                 each.timestamp()[0] - 1,
-                each.timestamp()[1],
+                each.timestamp()[1] if each.timestamp()[0] else -1,  # format 0 has none
                 each.key(),
                 each.value(),
                 each.headers() or [],
