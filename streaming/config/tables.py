@@ -34,6 +34,7 @@ class Service(Table):
     create_topics: Annotated[bool, Field(strict=True)] = True
     header_prefix: Annotated[Printable, Field(max_length=100)] = ""
     metrics: str = ""
+    transit_kept: Duration = Span(0)
     hung_after: PositiveDuration = Span(15 * 60_000)
 
     @field_validator("metrics")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -34,22 +36,37 @@ class Through:
 
 
 class TransitCleaner:
-    """Deletes what was in transit before the last batch that is done: no restart reads it."""
+    """Deletes what was in transit before the last batch that is done: no restart reads it.
+
+    With `service.transit_kept` it stays for so long, as a restored backup reads it.
+    """
 
     def __init__(self, config: Config, name: str, say: Callable[..., None]) -> None:
         self.config = config
         self.name = name
         self.say = say
         self.topic = config.pipelines[name].transit_topic
+        self._kept_s = config.service.transit_kept.ms / 1000
+        self._behind: deque[tuple[float, dict[int, int]]] = deque()
+        """When offsets were seen to be behind, and which; the newest last."""
         self._refused = False
         self._deleted: dict[int, int] = {}
 
     def __call__(self, last: Any) -> None:
-        """Delete what a progress report shows to be behind; a refusal is logged once."""
+        """Delete what progress reports showed to be behind long enough; a refusal is logged once."""
         if self.topic is None or self._refused:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})
-        wanted = {int(at): offset for at, offset in begin.items() if offset}
+        behind = {int(at): offset for at, offset in begin.items() if offset}
+        now = time.monotonic()
+        if behind and (not self._behind or self._behind[-1][1] != behind):
+            self._behind.append((now, behind))
+        wanted: dict[int, int] = {}
+        while self._behind and now - self._behind[0][0] >= self._kept_s:
+            wanted = self._behind[0][1]
+            if len(self._behind) == 1:
+                break
+            self._behind.popleft()
         if not wanted or wanted == self._deleted:
             return
         try:

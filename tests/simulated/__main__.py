@@ -18,7 +18,8 @@ MEMORY_BYTES_MAX = 8 * 2**30
 def planted(options):
     """Look for planted faults; status 1 where one is not found."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, most))
+    least = MEMORY_BYTES_MAX if most == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, most)
+    resource.setrlimit(resource.RLIMIT_AS, (least, most))
     names = sorted(PLANTS) if options.planted == "all" else [options.planted]
     missing = 0
     for name in names:

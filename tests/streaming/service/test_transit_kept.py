@@ -1,0 +1,71 @@
+"""What was in transit is deleted when nobody can ask for it again, or so much later."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.errors import KafkaUnavailable
+from streaming.service import offsets
+from streaming.service.offsets import TransitCleaner
+from streaming.settings.values import Span
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Deletions, and a clock in seconds."""
+    made = SimpleNamespace(now=0.0, deleted=[], said=[], fails=False)
+
+    def delete(_config, topic, wanted):
+        made.deleted.append((topic, wanted))
+        if made.fails:
+            raise KafkaUnavailable("no right")
+
+    monkeypatch.setattr(offsets.topics, "delete_before", delete)
+    monkeypatch.setattr(offsets.time, "monotonic", lambda: made.now)
+    return made
+
+
+def cleaner(world, kept_ms):
+    service = SimpleNamespace(transit_kept=Span(kept_ms))
+    pipelines = {"p": SimpleNamespace(transit_topic="transit")}
+    config = SimpleNamespace(service=service, pipelines=pipelines)
+    return TransitCleaner(config, "p", lambda text, **_: world.said.append(text))
+
+
+def report(offset):
+    return {"sources": [{"startOffset": {"transit": {"0": offset, "1": 0}}}]}
+
+
+def look(clean, world, seconds, offset):
+    world.now += seconds
+    clean(report(offset))
+    return [wanted[0] for _, wanted in world.deleted]
+
+
+def test_at_once_by_default(world):
+    clean = cleaner(world, 0)
+    assert look(clean, world, 0, 0) == []
+    assert look(clean, world, 10, 5) == [5]
+    assert look(clean, world, 10, 5) == [5], "nothing is deleted twice"
+    assert look(clean, world, 10, 8) == [5, 8]
+
+
+def test_as_much_later_as_it_is_kept(world):
+    clean = cleaner(world, 60_000)
+    assert look(clean, world, 0, 5) == []
+    assert look(clean, world, 30, 8) == []
+    assert look(clean, world, 29, 8) == []
+    assert look(clean, world, 1, 9) == [5], "60 s after it was behind"
+    assert look(clean, world, 29, 9) == [5]
+    assert look(clean, world, 1, 9) == [5, 8]
+    assert look(clean, world, 600, 9) == [5, 8, 9], "the newest, too, where nothing comes"
+    assert look(clean, world, 600, 9) == [5, 8, 9]
+    assert len(clean._behind) == 1
+
+
+def test_a_refusal_is_told_once(world):
+    clean = cleaner(world, 0)
+    world.fails = True
+    look(clean, world, 0, 5)
+    look(clean, world, 10, 9)
+    assert len(world.deleted) == len(world.said) == 1
