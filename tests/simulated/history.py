@@ -14,7 +14,7 @@ from tests.simulated.network import Network
 from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
 from tests.simulated.planting import ANY
-from tests.simulated.spark import Service
+from tests.simulated.spark import LOST, Service
 from tests.simulated.storage import Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
 from tests.simulated.zombies import ZOMBIES
@@ -108,7 +108,7 @@ class History:
     def lose(self, kind, *, surely):
         """Something is gone: the service may end with this error, or has to."""
         self.may_end.add(kind)
-        if surely:
+        if surely and LOST not in self.service.accepts:  # which the next start is given
             self.must_end = kind
 
     def position(self, topic, partition):
