@@ -38,7 +38,7 @@ class Through:
 class TransitCleaner:
     """Deletes what was in transit before the last batch that is done: no restart reads it.
 
-    With `service.transit_kept` it stays for so long, as a restored backup reads it.
+    It stays for `service.transit_kept`, as a restored backup reads it.
     """
 
     def __init__(self, config: Config, name: str, say: Callable[..., None]) -> None:
@@ -53,7 +53,7 @@ class TransitCleaner:
         self._deleted: dict[int, int] = {}
 
     def __call__(self, last: Any) -> None:
-        """Delete what progress reports showed to be behind long enough; a refusal is logged once."""
+        """Delete what reports showed to be behind long enough; a refusal is logged once."""
         if self.topic is None or self._refused:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})

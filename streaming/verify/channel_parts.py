@@ -31,16 +31,17 @@ from streaming.errors import SequencerError
 from streaming.verify.added import Place, reject, without, without_reject
 from streaming.verify.channel import judge_part
 from streaming.verify.channel_commands import judge_commands, own_op, read_own
-from streaming.verify.channel_notices import read_notice
+from streaming.verify.channel_notices import WORDS
 from streaming.verify.channel_readings import ChannelSettings, Material
 from streaming.verify.commands import DONE, REFUSED
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
+from streaming.verify.notices import read_notice
 from streaming.verify.records import Record
 from streaming.verify.values import said_of
 
 PART_RECORDS = 250_000
-"""About so many records are judged at a time; they take some 500 bytes each, and their content."""
+"""Records that are judged at a time; each takes some 500 bytes besides its content."""
 WHOLE_RECORDS_MAX = 500_000
 """No more records than these are judged at once, and no file is written."""
 WAITING_MAX = 50_000
@@ -55,7 +56,7 @@ class Extras(Protocol):
         """The deliveries without what is judged here."""
 
     def held_against(self, inputs: Iterable[Record]) -> Iterator[Record]:
-        """The inputs as they are."""
+        """The inputs, unchanged."""
 
     def finish(self, verdict: Verdict) -> None:
         """Report what was found."""
@@ -74,7 +75,7 @@ class Feed:
 
 
 def parts_for(records: int) -> int:
-    """Into how many parts so many records are divided."""
+    """Return the number of parts for a number of records."""
     return 1 if records <= WHOLE_RECORDS_MAX else -(-records // PART_RECORDS)
 
 
@@ -89,7 +90,7 @@ def judge_in_parts(
     """Judge what `channel.judge` does, ``count`` parts one after the other.
 
     Returned are the verdict, and how far commands and inputs were read. ``extras`` are made anew
-    for each part; ``progress`` is told what is done, how much of it, and of how much.
+    for each part; ``progress`` gets what is being done, how much of it is done, and of how much.
     """
     verdict = Verdict(settings.pipeline)
     verdict.look(inputs=0, deliveries=0, rejects=0, events=0)
@@ -100,19 +101,19 @@ def judge_in_parts(
         asked = judge_commands(verdict, settings, commands, sorting.telling, own, due)
         for number in range(count):
             found = parts.of(number)
-            made = extras() if extras is not None else None
+            part_extras = extras() if extras is not None else None
             outputs, inputs = found["outputs"], found["inputs"]
-            if made is not None:
-                outputs = list(made.taken(outputs))
-                inputs = list(made.held_against(inputs))
+            if part_extras is not None:
+                outputs = list(part_extras.taken(outputs))
+                inputs = list(part_extras.held_against(inputs))
             events = [*sorting.common, *map(_parsed, found["events"])]
             verdict.look(events=-len(sorting.common) if number else 0)
             material = Material(
                 inputs, outputs, found["rejects"], events, commands, found["wanted"]
             )
             judge_part(verdict, settings, material, own, asked)
-            if made is not None:
-                made.finish(verdict)
+            if part_extras is not None:
+                part_extras.finish(verdict)
             if count > 1:
                 progress("judging, parts", number + 1, count)
     return verdict, sorting.ends
@@ -193,7 +194,7 @@ class _Sorting:
         prefix = self.settings.header_prefix
         if record.headers and record.headers[-1][0] == prefix + "origin":
             record = without(record, 1)
-        if read_notice(record, prefix) is not None:
+        if read_notice(record, prefix, WORDS) is not None:
             return self._number(record.key)
         return self._part(without(record, len(self.settings.added)))
 

@@ -96,7 +96,7 @@ class Topics:
         return {(place.topic, place.partition): end for place, end in ends.items()}
 
     def count(self, topic: str) -> int:
-        """At most so many records are in a topic now."""
+        """Return the number of offsets of a topic now; it has no more records."""
         places = self._places(topic)
         consumer = self._consumer
         begins = consumer.beginning_offsets(places) if places else {}

@@ -111,6 +111,7 @@ def test_what_is_left_out_has_the_contract_s_default():
         "create_topics": True,
         "header_prefix": "",
         "metrics": "",
+        "transit_kept": "0 ms",
         "hung_after": "15 min",
         "sync": True,
     }
