@@ -70,7 +70,8 @@ def test_so_does_the_list_of_who_waits():
         {"channel": key_to_json(key), "next": 1, "epoch": 0, "held": 1, "since": since}
         for key in HOSTILE
     ]
-    figures = {"p": {"blocked": len(HOSTILE), "held": 9, "waiting": waiting, "age_seconds": 1.0}}
+    counts = {"blocked": len(HOSTILE), "held": 9, "age_seconds": 1.0}
+    figures = {"p": {"discipline": "channel", "waiting": waiting, **counts}}
     list_waiting(Console(file=output, width=120), figures)
     assert "\x1b" not in output.getvalue()
     for key in HOSTILE:
@@ -79,7 +80,8 @@ def test_so_does_the_list_of_who_waits():
 
 def test_who_waits_in_protocols_between_shards_is_listed_elsewhere():
     output = io.StringIO()
-    figures = {"bus": {"blocked": 2, "held": 9, "waiting": [], "age_seconds": 1.0}}
+    counts = {"blocked": 2, "held": 9, "age_seconds": 1.0}
+    figures = {"bus": {"discipline": "multicast", "waiting": [], **counts}}
     list_waiting(Console(file=output, width=120), figures)
     assert "sequencer inspect CONFIG --pipeline bus" in output.getvalue()
 
