@@ -1,102 +1,133 @@
-"""What features cost where they are switched on, and whether they cost anything where they are not.
+"""What features of groups and multicasts cost the operator where they are switched on.
 
-`sequencer run --once` works through one topic, for trees of this project and for settings in turns:
-CPU of all its processes, less that of a run with next to nothing to read. Ratios of one run only.
+No Spark, no Kafka: shards step one after the other, from a batch's records to the rows for the
+sink; those that send each other messages go on until all is delivered. CPU of the process; ratios
+to the line of the same order without features, of one run only.
 
-    python bench/prices.py --kinds channel group --trees ../old .
-    python bench/prices.py --kinds channel --with 'notices = true' --with 'progress = true'
+    PYTHONPATH=. python bench/prices.py
 """
 
-import argparse
-import itertools
-import os
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from itertools import product
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
-from groups import drawn, membership, to_group
-from harness import create, fill, fill_by_senders, in_order, remove, say, warm_broker
-from latency import GROUPS, ROLES, cpu, written
-from multicast import receivers
+import pyarrow as pa
 
-LIMIT_SECONDS = 300
-NUMBERS = itertools.count()
-RECORDS = {"channel": 1_500_000, "group": 80_000, "multicast": 150_000}
-DESTINATIONS = 8
+from bench import groups_growth, multicast_growth
+from streaming.arrow.output import output_rows_of
+from streaming.arrow.schemas import RECORD
+from streaming.disciplines.broadcast import BroadcastWork
+from streaming.disciplines.exchange import ShardWork
+from streaming.disciplines.groups.batch.core import BatchOperator as GroupOperator
+from streaming.disciplines.groups.network.core import NetworkOperator
+from streaming.disciplines.groups.network.route import first_ingress
+from streaming.disciplines.groups.network.route import route as to_ingress
+from streaming.disciplines.groups.plan import NetworkPlan
+from streaming.disciplines.multicast.batch.core import BatchOperator as MulticastOperator
+from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.protocol.core import MulticastOperator as ProtocolOperator
+from streaming.disciplines.multicast.protocol.route import route as to_sender
+
+TURNS, SHARDS = 3, 2
+CHANGES = {"notices": True, "input_commands": ("join", "leave")}
+ENDS = {"input_commands": ("destroy-node", "release")}
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    print("| pipeline | with | µs a delivery, each turn | of that without |\n|---|---|---|---|")
+    for title, cost, features in cases():
+        costs = {name: [] for name in ("nothing", *features)}
+        for _ in range(TURNS):
+            for name, each in costs.items():
+                each.append(cost(features.get(name, {})))
+        for name, each in costs.items():
+            ratio = sorted(each)[TURNS // 2] / sorted(costs["nothing"])[TURNS // 2]
+            shown = ", ".join(f"{one:.2f}" for one in each)
+            print(f"| {title} | {name} | {shown} | {ratio:.2f} |", flush=True)
+
+
+def cases():
+    """Of each pipeline a function from settings to the CPU of a delivery, and settings."""
+    members = groups_growth.membership(32, 128)
+    to_groups = [groups_growth.records([*members], 4_000, seed) for seed in range(4)]
+    to_peers = [multicast_growth.records(8, 1_000, seed).slice(0, 8_000) for seed in range(4)]
+    few = [batch.slice(0, 250) for batch in to_peers[:2]]
+    by_batch = groups_growth.plan(members, stamps=True)
+    network = exchange_plan(
+        NetworkPlan, groups={name: tuple(some) for name, some in members.items()}
     )
-    parser.add_argument("--trees", nargs="+", type=Path, default=[Path(__file__).parent.parent])
-    parser.add_argument("--kinds", nargs="+", choices=RECORDS, default=list(RECORDS))
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the records")
-    parser.add_argument("--with", dest="settings", action="append", default=[])
-    given = parser.parse_args()
-    ways = [(tree.absolute(), more) for tree in given.trees for more in ("", *given.settings)]
-    found = {}
-    with warm_broker() as broker:
-        for kind in given.kinds:
-            count = round(RECORDS[kind] * given.scale)
-            for name, records in ((kind, count), (f"{kind}-none", 1)):
-                filled(broker.bootstrap, kind, f"{name}.in", records)
-            nothing = {way: one(broker, kind, f"{kind}-none", *way)[0] for way in ways}
-            for _, way in product(range(given.turns), ways):
-                spent, seconds = one(broker, kind, kind, *way)
-                found.setdefault((kind, *way), []).append((spent - nothing[way], seconds))
-                say(f"{kind} {way[0].name} {way[1]!r}: {found[kind, *way][-1]}")
-    print("| kind | tree | with | CPU, µs a record | of the first | seconds, with the start |")
-    print("|---" * 6 + "|")
-    for (kind, tree, more), each in found.items():
-        cost = statistics.median(spent for spent, _ in each)
-        first = statistics.median(spent for spent, _ in found[kind, *ways[0]])
-        seconds = ", ".join(f"{seconds:.0f}" for _, seconds in each)
-        number = RECORDS[kind] * given.scale
-        shown = f"{cost / number * 1e6:.2f} | {cost / first:.2f} | {seconds}"
-        print(f"| {kind} | {tree.name} | {more or '-'} | {shown} |", flush=True)
+    network = replace(network, ingress=first_ingress(network))
+    changes = {"notices": {"notices": True}, "notices, input_commands": CHANGES}
+    multicast = multicast_growth.plan()
+    yield (
+        "groups",
+        lambda more: alone(GroupOperator(replace(by_batch, **more)), to_groups),
+        changes,
+    )
+    yield (
+        "multicast",
+        lambda more: alone(MulticastOperator(replace(multicast, **more)), to_peers),
+        {"input_commands": ENDS},
+    )
+    yield (
+        "network",
+        lambda more: together(NetworkOperator(replace(network, **more)), to_ingress, to_groups),
+        changes,
+    )
+    for order in ("clock", "counter"):
+        plan = exchange_plan(MulticastPlan, order=order)
+        yield (
+            order,
+            lambda more, plan=plan: together(
+                ProtocolOperator(replace(plan, **more)), to_sender, few
+            ),
+            {"input_commands": ENDS},
+        )
 
 
-def filled(bootstrap, kind, topic, count):
-    if kind == "channel":
-        fill(bootstrap, topic, map(in_order, range(count)))
-    elif kind == "group":
-        fill_by_senders(bootstrap, topic, map(to_group, drawn(membership(GROUPS), count)))
-    else:
-        rng = np.random.default_rng(3)
-        fill_by_senders(bootstrap, topic, (receivers(rng, DESTINATIONS) for _ in range(count)))
+def exchange_plan(kind, **more):
+    topics = dict.fromkeys(("output", "rejects", "events", "transit"), 4)
+    roles = {role: role for role in topics}
+    return kind(
+        service="s", pipeline="p", inputs=("in",), commands="commands", partitions=topics,
+        shards=SHARDS, **roles, **more,
+    )  # fmt: skip
 
 
-def one(broker, kind, name, tree, more):
-    """CPU seconds and seconds of one run over the topic `<name>.in`."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        topics = [f"{name}.out{role}" for role in ROLES]
-        create(broker.bootstrap, *topics)
-        config = Path(folder, "service.toml")
-        lines = written(kind, name, folder, broker.bootstrap, "")
-        lines = lines.replace(f'name = "{name}"', f'name = "{name}-{next(NUMBERS)}"')
-        config.write_text(f"{lines}{more}\n")
-        words = (sys.executable, "-m", "streaming.cli", "run", str(config), "--once")
-        own = {**os.environ, "PYTHONPATH": str(tree)}
-        began, spent = time.monotonic(), 0.0
-        with Path(folder, "log").open("wb") as log:
-            service = subprocess.Popen(words, stderr=log, start_new_session=True, cwd=tree, env=own)
-            while service.poll() is None and time.monotonic() - began < LIMIT_SECONDS:
-                spent = max(spent, sum(cpu(service.pid).values()))
-                time.sleep(0.1)
-        seconds = time.monotonic() - began
-        if service.poll() != 0:
-            service.kill()
-            raise SystemExit(Path(folder, "log").read_text(errors="replace")[-2_000:])
-        progress = [f"{name}.out.progress"] if "progress" in more else []
-        remove(broker.bootstrap, *topics, *progress)
-    return spent, seconds
+def alone(operator, batches):
+    """µs of CPU for a delivery of one shard that reads every record: the least of the batches."""
+    core, costs = operator.core(0), []
+    for number, records in enumerate(batches):
+        began, done = time.process_time(), 0
+        for write in core.step(BroadcastWork(records, RECORD.empty_table(), number + 1)):
+            list(output_rows_of(0, write, wrote_before=True))
+            done += len(write[1])
+        core.dump()
+        costs.append((time.process_time() - began) / done * 1e6)
+    return min(costs)
+
+
+def together(operator, route, batches):
+    """µs of CPU for a delivery of shards that send each other messages, until all are there."""
+    cores = [operator.core(number) for number in range(SHARDS)]
+    arrived, waiting = [[] for _ in cores], [*batches]
+    began, done, now_ms = time.process_time(), 0, 0
+    while waiting or any(arrived):
+        records, now_ms = waiting.pop(0) if waiting else RECORD.empty_table(), now_ms + 10
+        homes = np.asarray(route(operator.plan)(records))
+        sent = [[] for _ in cores]
+        for number, core in enumerate(cores):
+            own = records.filter(pa.array(homes == number)).combine_chunks()
+            work = ShardWork(own, RECORD.empty_table(), arrived[number], now_ms)
+            outcome = core.step(work)
+            for write in outcome.writes:
+                list(output_rows_of(0, write, wrote_before=True))
+                done += len(write[1]) if write[0] == "output" else 0
+            for to, chunks in outcome.outgoing.items():
+                sent[to] += [(number, chunk) for chunk in chunks]
+            core.dump()
+        arrived = sent
+    return (time.process_time() - began) / done * 1e6
 
 
 if __name__ == "__main__":

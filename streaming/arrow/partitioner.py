@@ -62,3 +62,18 @@ def _murmur2_same_length(matrix: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def partitions_of(keys: pa.Array, count: int) -> NDArray[np.int32]:
     """The partition of each key among ``count``, as Kafka's Java client chooses it."""
     return ((murmur2(keys) & np.int32(0x7FFFFFFF)) % np.int32(count)).astype(np.int32)
+
+
+def partition_of(key: bytes, count: int) -> int:
+    """The same for one key, a hundred times as fast as an array of one."""
+    mask, m, length = 0xFFFFFFFF, 0x5BD1E995, len(key)
+    h = (0x9747B28C ^ length) & mask
+    whole = length // 4 * 4
+    for at in range(0, whole, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+        k ^= k >> 24
+        h = (h * m & mask) ^ (k * m & mask)
+    if whole < length:
+        h = (h ^ int.from_bytes(key[whole:], "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return ((h ^ h >> 15) & 0x7FFFFFFF) % count

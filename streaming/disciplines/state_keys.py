@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.partitioner import partition_of, partitions_of
 
 
 def shard_keys(shards: int, partitions: int) -> list[int]:
@@ -52,4 +52,4 @@ def shards_of(names: pa.Array, shards: int) -> NDArray[np.int32]:
 
 def shard_of_name(name: bytes, shards: int) -> int:
     """Return the shard of one name; see `shards_of`."""
-    return int(shards_of(pa.array([name], pa.binary()), shards)[0])
+    return partition_of(name, shards)

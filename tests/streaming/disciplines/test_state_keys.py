@@ -3,6 +3,7 @@
 That Spark hashes them so: `tests/spark/test_channel_once.py`.
 """
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -39,3 +40,11 @@ def test_a_names_shard_does_not_depend_on_other_names():
     many = shards_of(pa.array([b"%d" % n for n in range(3000)], pa.binary()), 3)
     assert np.bincount(many).min() > 900
     assert len(shards_of(names.slice(0, 0), 5)) == 0
+
+
+def test_one_name_has_the_shard_that_it_has_among_many():
+    rng = random.Random(1)
+    names = [rng.randbytes(length) for length in range(40) for _ in range(5)]
+    for shards in (1, 2, 7, 1024):
+        many = shards_of(pa.array(names, pa.binary()), shards).tolist()
+        assert [shard_of_name(name, shards) for name in names] == many
