@@ -1,7 +1,9 @@
 """Rates of `sequencer run --once`, as users run it, of several cases in turns.
 
 A topic is worked through from its beginning with the defaults; counted are the records read after
-the first quarter, from the batches' times in the checkpoint. Ratios of one run only.
+the first quarter, from the batches' times in the checkpoint. A busy machine changes rates more than
+it changes the CPU that a run takes with all its processes, start and end included. Ratios of one
+run only.
 
     python bench/once.py --trees ../old . --turns 3      # two states of this project
     python bench/once.py --values                        # labels in values beside those in headers
@@ -11,6 +13,7 @@ import argparse
 import itertools
 import json
 import random
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -75,9 +78,14 @@ def main():
         for turn in range(given.turns):
             for case in cases if turn % 2 == 0 else reversed(cases):
                 if time.monotonic() - began < given.seconds:
+                    before = cpu()
                     rate = one(broker.bootstrap, case, turn, registry.server_port)
-                    say(f"{case.topic}, {case.name}: {rate:,.0f} records/s")
-                    rates.setdefault(case.topic, {}).setdefault(case.name, []).append(rate)
+                    spent = cpu() - before
+                    say(
+                        f"{case.topic}, {case.name}: {rate:,.0f} records/s, {spent:.1f} s of a core"
+                    )
+                    found = rates.setdefault(case.topic, {}).setdefault(case.name, [])
+                    found.append((rate, spent))
         registry.shutdown()
     print("\n".join(table(rates)))
 
@@ -163,6 +171,12 @@ def one(bootstrap, case, turn, registry):
     return rate
 
 
+def cpu():
+    """Seconds of a core that ended processes took."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def rate_of(checkpoint, topic):
     """Records a second after the first quarter, by the times of Spark's logs."""
     read = [(0, (checkpoint / "offsets" / "0").stat().st_mtime)]
@@ -183,14 +197,18 @@ def positions(line, topic):
 
 def table(rates):
     """Lines of Markdown: each case beside the first one of its topic, turn by turn."""
-    yield "| topic | case | records/s | beside the first |\n| --- | --- | --- | --- |"
+    yield "| topic | case | records/s | beside the first | CPU, s | beside the first |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for topic, cases in rates.items():
         first = next(iter(cases.values()))
         for name, found in cases.items():
-            ratios = [mine / other for mine, other in zip(found, first, strict=False)]
-            told = ", ".join(f"{each:.2f}" for each in ratios)
-            ratio = f"{statistics.median(ratios):.2f} ({told})" if ratios else ""
-            yield f"| {topic} | {name} | {statistics.median(found):,.0f} | {ratio} |"
+            cells = []
+            for part in (0, 1):
+                ratios = [mine[part] / to[part] for mine, to in zip(found, first, strict=False)]
+                each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+                cells.append(f"{statistics.median(turn[part] for turn in found):,.0f}")
+                cells.append(f"{statistics.median(ratios):.2f} ({each})" if ratios else "")
+            yield f"| {topic} | {name} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -183,5 +183,6 @@ def test_rates_of_a_service_are_those_of_its_batches(bench, tmp_path):
     for batch in (1, 2, 3):
         (tmp_path / "commits" / str(batch)).unlink()
     assert once.rate_of(tmp_path, "p.in") == 10 / 10, "one batch"
-    lines = list(once.table({"t": {"header": [4.0, 5.0], "value": [2.0, 3.0]}}))
-    assert lines[-1] == "| t | value | 2 | 0.55 (0.50, 0.60) |"
+    found = {"header": [(4.0, 10.0), (5.0, 10.0)], "value": [(2.0, 11.0), (3.0, 12.0)]}
+    lines = list(once.table({"t": found}))
+    assert lines[-1] == "| t | value | 2 | 0.55 (0.50, 0.60) | 12 | 1.15 (1.10, 1.20) |"
