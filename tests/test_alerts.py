@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from streaming.console.pages import PAGES
 from streaming.service.metrics.figures import METRICS, Collector
 from streaming.service.metrics.lag_watch import LagWatch
 
@@ -83,6 +84,13 @@ def test_every_alert_has_an_entry_in_the_runbook():
         if line.startswith("## ")
     }
     assert set(re.findall(f"runbook_url: {re.escape(PAGE)}#(\\S+)", RULES)) <= headings
+
+
+def test_alerts_lead_to_pages_that_the_console_has():
+    led = re.findall(r"console_url: http://127\.0\.0\.1:8484(\S.*)", RULES)
+    pages = {path.replace("{name}", "{{ $labels.pipeline }}") for path, _ in PAGES}
+    assert len(led) == 2
+    assert set(led) <= pages
 
 
 def test_each_alert_fires_and_is_quiet_when_it_should():

@@ -153,6 +153,9 @@ def test_the_chart_with_executors(helm):
     assert objects["PodMonitor"]["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
     assert objects["PrometheusRule"]["spec"] == rules
+    console = "metrics.prometheusRule.console=https://console.example"
+    moved = rendered(helm, "metrics.prometheusRule.enabled=true", console)["PrometheusRule"]
+    assert "https://console.example/p/{{ $labels.pipeline }}/blocked" in yaml.safe_dump(moved)
     executor = yaml.safe_load(objects["ConfigMap"]["data"]["executor.yaml"])
     assert executor["spec"]["securityContext"]["fsGroup"] == pod["securityContext"]["fsGroup"]
     template = config.spark["spark.kubernetes.executor.podTemplateFile"]

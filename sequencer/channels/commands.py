@@ -211,13 +211,13 @@ def _absent(channel: Channel, command: ChannelCommand, now_ms: int) -> Answer:
         _in_cycle(channel.rules, label, channel.frontier)
         for label in (command.first, command.label)
     )
-    if not (_possible(first) and _possible(stop)) or first is None or stop is None:
+    if first is None or not _possible(first):
+        return Answer(refused=Refusal.BAD_LABEL, of_first=True)
+    if stop is None or not _possible(stop):
         return Answer(refused=Refusal.BAD_LABEL)
-    if not channel.exists:
-        return Answer()
-    if command.epoch != channel.epoch:
+    if channel.exists and command.epoch != channel.epoch:
         return Answer(refused=Refusal.OTHER_EPOCH)
-    if channel.start == NONE:
+    if not channel.exists or channel.start == NONE:
         return Answer()
     if len(channel.absent) >= ABSENT_MAX:
         return Answer(refused=Refusal.TOO_MANY)

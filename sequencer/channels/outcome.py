@@ -146,13 +146,15 @@ class Refusal(enum.Enum):
 class Answer:
     """What a command did, or as a dry run would have done; counts of channels and labels.
 
-    ``known``: False where it names one channel, which did not exist.
+    ``known``: False where it names one channel, which did not exist. ``of_first``: whether a
+    refusal is about the first of the labels that will not come, not about the one behind them.
     """
 
     channels: int = 0
     given_up: int = 0
     refused: Refusal | None = None
     known: bool = True
+    of_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from streaming.cli.simulate import simulate
 from streaming.cli.status import status
 from streaming.cli.tail import tail
 from streaming.cli.topics import topics
+from streaming.cli.verbs import Verbs
 from streaming.cli.verify import verify
 from streaming.cli.why import why
 from streaming.errors import SequencerError
@@ -45,6 +46,7 @@ FAULT = 1
 WRONG = 2
 app = typer.Typer(
     name="sequencer",
+    cls=Verbs,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=True,

@@ -67,6 +67,7 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     from streaming.arrow.key_text import word_of  # noqa: PLC0415
+    from streaming.cli.tables import show  # noqa: PLC0415
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
 
     now = time.time()
@@ -98,7 +99,7 @@ def list_waiting(console: Console, found: dict[str, dict[str, Any]]) -> None:
                 *([printable(each["rule"] or "-")] if ruled else []),
             )
         if waiting:
-            console.print(table)
+            show(console, table)
         elif figures["blocked"]:
             console.print(f"who waits is listed by: sequencer inspect CONFIG --pipeline {name}")
         if waiting and len(waiting) < figures["blocked"]:

@@ -10,10 +10,13 @@ import typer
 
 from streaming.cli.asking import ConfigFile, JsonOption, PipelineOption, load_pipeline
 from streaming.cli.questions import Question, spread
+from streaming.cli.verbs import Verbs
 from streaming.terminal import printable
 
-group = typer.Typer(help="Change the groups of a running pipeline.", no_args_is_help=True)
-node = typer.Typer(help="Change the nodes of a running pipeline.", no_args_is_help=True)
+group = typer.Typer(
+    cls=Verbs, help="Change the groups of a running pipeline.", no_args_is_help=True
+)
+node = typer.Typer(cls=Verbs, help="Change the nodes of a running pipeline.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(help="Its name.")]
 MembersArgument = Annotated[

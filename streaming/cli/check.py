@@ -124,7 +124,7 @@ def _show(found: dict[str, Any]) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from streaming.cli.tables import terminal  # noqa: PLC0415
+    from streaming.cli.tables import show, terminal  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, show_header=False)
     tables = {name: found[name] for name in ("service", "kafka", "spark")}
@@ -136,7 +136,7 @@ def _show(found: dict[str, Any]) -> None:
             if value not in (None, [], {}, ""):
                 cells = printable(f"  {key}"), printable(_shown(value))
                 table.add_row(*(Text(cell, overflow="fold") for cell in cells))
-    terminal().print(table)
+    show(terminal(), table)
 
 
 def _shown(value: Any) -> str:

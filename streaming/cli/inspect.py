@@ -94,7 +94,7 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, 
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from streaming.cli.tables import terminal  # noqa: PLC0415
+    from streaming.cli.tables import show, terminal  # noqa: PLC0415
 
     rows.sort(key=lambda row: -row["held"])
     table = Table(box=None, pad_edge=False)
@@ -104,7 +104,7 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, 
         cells = {name: _cell(name, row[name], ITEMS_SHOWN) for name in columns}
         cells[key_name] = word_of(row[key_name])
         table.add_row(*map(Text, cells.values()))
-    terminal().print(table)
+    show(terminal(), table)
     if len(rows) > most:
         print(f"… and {len(rows) - most:,} more: --max, or --json for all", file=sys.stderr)
 

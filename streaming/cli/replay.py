@@ -114,7 +114,7 @@ def _figures(replay: Replay) -> dict[str, Any]:
 def _show(figures: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
-    from streaming.cli.tables import terminal  # noqa: PLC0415
+    from streaming.cli.tables import show, terminal  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     for column in ("", *figures, "difference"):
@@ -126,7 +126,7 @@ def _show(figures: dict[str, dict[str, Any]]) -> None:
         shown = ["more" if each is None else f"{each:,}" for each in pair]
         change = "" if None in pair or pair[0] == pair[1] else f"{pair[1] - pair[0]:+,}"
         table.add_row(name, *shown, change)
-    terminal().print(table)
+    show(terminal(), table)
 
 
 def _flat(figures: dict[str, Any], reasons: list[str]) -> dict[str, Any]:

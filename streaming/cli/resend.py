@@ -125,7 +125,7 @@ def _show(counts: dict[str, Count], *, dry: bool) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    from streaming.cli.tables import terminal  # noqa: PLC0415
+    from streaming.cli.tables import show, terminal  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     table.add_column("reason")
@@ -134,4 +134,4 @@ def _show(counts: dict[str, Count], *, dry: bool) -> None:
     for reason, count in counts.items():
         numbers = (count.rejects, count.chosen, count.sent, count.before, count.came_back)
         table.add_row(Text(printable(reason)), *(f"{number:,}" for number in numbers))
-    terminal().print(table)
+    show(terminal(), table)

@@ -72,8 +72,9 @@ def status(
 
     Totals count from the beginning of the checkpoint.
 
-    Works while the service runs and when it does not, and says which; the figures are those of the
-    last batch, and "age" says how old they are. All times are UTC.
+    Works while the service runs and when it does not, and says which, and what the service said
+    last; the figures are those of the last batch, and "age" says how old they are. All times are
+    UTC.
     Counts are of records; "gaps" counts announced gaps, "blocked" the keys with something held,
     "transit" the messages on their way between shards, "lag" the messages of inputs and commands
     that are still in Kafka (a little more where senders use transactions), "lag_seconds" the time
@@ -163,15 +164,19 @@ def _say_running(console: Console, found: dict[str, dict[str, Any]]) -> None:
     if len({*sentences.values()}) == 1:
         sentences = {"The service": next(iter(sentences.values()))}
     for name, sentence in sentences.items():
-        console.print(f"{name} {sentence}", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            printable(f"{name} {sentence}"), highlight=False, markup=False, soft_wrap=True
+        )
 
 
 def _running(figures: dict[str, Any]) -> str:
     process = f"process {figures['pid']} on {figures['host']}, since {figures['since']}"
     if figures["running"]:
         return f"runs ({process})." if figures["pid"] else "runs."
+    said = figures["said"]
     if figures["running"] is False:
-        return "does not run; the figures are those of its last batch."
+        ended = "does not run; the figures are those of its last batch."
+        return f"{ended} It said last, at {said['at']}: {said['text']}" if said else ended
     if figures["pid"]:
         return f"may run: {process}, did not stop in order since."
     return "has not run on this checkpoint, as far as can be seen from here."
@@ -213,10 +218,15 @@ def _figures(config: Config, name: str, *, lag: bool) -> dict[str, Any]:
 
 
 def _held_by(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return whether a process works on a checkpoint (None: nobody can tell), and which."""
+    """Return whether a process works on a checkpoint (None: nobody can tell), and which.
+
+    Also what such a process said last.
+    """
     is_running, holder = checkpoint.holder()
     fields = asdict(holder) if holder and is_running is not False else {}
-    return dict.fromkeys(HELD_FIELDS) | {"running": is_running} | fields
+    said = checkpoint.last_said.read()
+    known = {"running": is_running, "said": None if said is None else asdict(said)}
+    return dict.fromkeys(HELD_FIELDS) | known | fields
 
 
 def _age(at: str | None) -> float | None:
@@ -241,6 +251,7 @@ def _lag(config: Config, name: str, read: dict[str, dict[str, int]]) -> Lag:
 def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
     from rich.table import Table  # noqa: PLC0415
 
+    from streaming.cli.tables import show  # noqa: PLC0415
     from streaming.disciplines import DISCIPLINES  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
@@ -260,7 +271,7 @@ def _table(console: Console, found: dict[str, dict[str, Any]]) -> None:
     for name, shown in (("batch", str), ("batch_ms", str), ("at", short_utc), ("age", _ago)):
         values = [figures["age_seconds" if name == "age" else name] for figures in found.values()]
         table.add_row(name, *("never ran" if one is None else shown(one) for one in values))
-    console.print(table)
+    show(console, table)
 
 
 def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:

@@ -6,8 +6,10 @@ for), `sending` those of groups and multicasts, `reading` the consumer, `deliver
 complete. `parallel` handles deliveries in several threads: `scheduling` decides which may run and
 what may be committed, `working` calls the handler, `rejecting` writes what it gives up,
 `committing` commits, `limits` are the settings. `barriers` sends messages to oneself.
+`asynchronous` has them all for asyncio.
 """
 
+from streaming.clients.asynchronous import AsyncConsumer, AsyncSender
 from streaming.clients.barriers import Barrier
 from streaming.clients.deliveries import (
     ChangeNotice,
@@ -24,6 +26,8 @@ from streaming.clients.reading import OrderedConsumer
 from streaming.clients.sending import GroupPublisher, MulticastSender
 
 __all__ = [
+    "AsyncConsumer",
+    "AsyncSender",
     "Barrier",
     "ChangeNotice",
     "Delivery",

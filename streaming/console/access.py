@@ -1,7 +1,7 @@
 """Who may read the console and who may act: a token from a file, or a login in front.
 
 A browser that gave the token gets a session in a cookie that scripts cannot read and that other
-sites' requests do not carry (HttpOnly, SameSite=Strict). Every form has the session's form token
+sites' requests do not carry (HttpOnly, SameSite=Lax). Every form has the session's form token
 besides, so that a forged request fails twice.
 """
 

@@ -59,8 +59,9 @@ class Console:
             if cookie is not None:
                 answer = RedirectResponse(_own_page(form.get("then", "")), 303)
                 secure = request.url.scheme == "https"
+                # Lax, so that a link in an alert finds the session; forms of others do not.
                 answer.set_cookie(
-                    COOKIE, cookie, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure
+                    COOKIE, cookie, SESSION_SECONDS, httponly=True, samesite="lax", secure=secure
                 )
                 return answer
             wrong = "That is not the token."

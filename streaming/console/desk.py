@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 
 from streaming.console import values
 from streaming.console.access import COOKIE, Access, Session
+from streaming.console.groups_now import GroupsNow
 from streaming.console.history import Recorder
 from streaming.console.prometheus import Prometheus
 
@@ -35,6 +36,9 @@ class Desk:
         self.config = recorder.config
         self.access = access
         self.prometheus = prometheus
+        self.groups = GroupsNow(self.config)
+        self.pictures: dict[str, tuple[str, str]] = {}
+        """Of each pipeline of groups the picture that was drawn last, behind its version."""
         self._turns = threading.BoundedSemaphore(TOPICS_READ_AT_ONCE)
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),

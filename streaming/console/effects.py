@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sequencer.groups.network.overlaps import double_overlaps
+
 if TYPE_CHECKING:
     from streaming.verify.current import Listed
 
@@ -49,8 +51,6 @@ class Effect:
 
 def of(groups: Mapping[str, Listed], command: GroupCommand) -> Effect:
     """Return the effect of a command on the groups as they are."""
-    from sequencer.groups.network.overlaps import double_overlaps  # noqa: PLC0415  (much memory)
-
     refused = _refused(groups, command)
     if refused:
         return Effect(refused)

@@ -9,30 +9,37 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streaming.console import actions, effects
+from streaming.console import actions, effects, streams
 from streaming.console.desk import Desk
+from streaming.console.values import decoded_key
 
 
 def channel_command(desk: Desk, request: Request, form: Mapping[str, str], user: str) -> Response:
-    """Skip, seed or reset; a dry run is shown with a button that does it."""
+    """Skip, seed or reset; a dry run is shown with a button that does it.
+
+    The answer comes after the deliveries that the command brought: of one channel they are shown.
+    """
     name = desk.name(request, "channel")
     try:
         answer = actions.channel_command(desk.config, name, form, user)
+        shown: dict[str, Any] = {"answer": answer, "form": form, "act": "channels"}
+        if code := form.get("channel"):
+            key = decoded_key(code)
+            with desk.turn():
+                shown |= streams.channel(desk.config, name, key, streams.Scope())
     except ValueError:
         raise HTTPException(400, "The channel is no base64.") from None
-    return desk.page(request, "answer.html", answer=answer, form=form, act="channels")
+    return desk.page(request, "answer.html", **shown)
 
 
 def group_command(desk: Desk, request: Request, form: Mapping[str, str], user: str) -> Response:
     """Add, set, join, leave or remove; what it would change is shown first."""
-    from streaming.verify import current  # noqa: PLC0415  (much memory)
-
     name = desk.name(request, "group")
     if not form.get("dry_run"):
         answer = actions.group_command(desk.config, name, form, user)
         return desk.page(request, "answer.html", answer=answer, form=form, act="group")
     with desk.turn():
-        there = current.now(desk.config, name)
+        there = desk.groups.of(name)
     command = actions.read_group_command(form)
     shown: dict[str, Any] = {"effect": effects.of(there, command), "command": command}
     return desk.page(request, "effect.html", form=form, **shown)

@@ -17,12 +17,15 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+import kafka.errors  # noqa: F401  (threads that import it at one time would get a part of it)
+
 from streaming.arrow.histograms import BOUNDS, LATENCY_MS
 from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.errors import SequencerError
 from streaming.kafka.lag import Lag, LagReader
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.last_said import Said
 
 FINE_SECONDS, FINE = 1, 600
 COARSE_SECONDS, COARSE = 60, 1440
@@ -51,7 +54,8 @@ class Sample:
 class Pipeline:
     """What is known of one pipeline; ``fault``: why nothing newer is.
 
-    ``is_running``: whether a process works on its checkpoint, None where nobody can tell.
+    ``is_running``: whether a process works on its checkpoint, None where nobody can tell; ``said``:
+    what such a process said last.
     """
 
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +64,7 @@ class Pipeline:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     fault: str = ""
     is_running: bool | None = None
+    said: Said | None = None
     fine: deque[Sample] = field(default_factory=lambda: deque(maxlen=FINE))
     coarse: deque[Sample] = field(default_factory=lambda: deque(maxlen=COARSE))
 
@@ -145,6 +150,7 @@ class Recorder:
         for name, pipeline in self.pipelines.items():
             pipeline.metrics = found.get(name, {})
             try:
+                pipeline.said = self._checkpoints[name].last_said.read()
                 pipeline.is_running, _ = self._checkpoints[name].holder()
                 pipeline.lag = pipeline.metrics.get("lag") or self._lag(name)
             except (SequencerError, OSError):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import re
+import time
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from streaming.console import streams, values, views
+from streaming.console import actions, drawing, effects, streams, values, views
 from streaming.console.desk import Desk
-from streaming.kafka.newest import SECONDS_MAX, at_place
+from streaming.kafka.newest import SECONDS_MAX, around
+from streaming.verify import current
 
-QUICK_SECONDS = 0.5
-"""How long a page reads topics unless somebody asks it to look farther back."""
+NEIGHBOURS = 10
+"""Offsets before and after a record whose records its page lists."""
+NUMBERS_SECONDS = 60
+SIZE = re.compile(r' (?:width|height)="([0-9.]+)"')
 FIELDS = ("key", "label", "header", "place")
 
 
@@ -38,19 +46,17 @@ def channel(desk: Desk, request: Request) -> Response:
     name = desk.name(request, "channel")
     key = _decoded(request.path_params["code"])
     with desk.turn():
-        found = streams.channel(desk.config, name, key, _seconds(request))
+        found = streams.channel(desk.config, name, key, _scope(request))
     return desk.page(request, "channel.html", **found)
 
 
 def group(desk: Desk, request: Request) -> Response:
     """One group: its members, and its messages in the order that all of them see."""
-    from streaming.verify import current  # noqa: PLC0415  (much memory)
-
     name = desk.name(request, "group")
     asked = _decoded(request.path_params["code"]).decode(errors="replace")
     with desk.turn():
-        there = current.now(desk.config, name)
-        found = streams.group(desk.config, name, asked, _seconds(request))
+        there = desk.groups.of(name)
+        found = streams.group(desk.config, name, asked, _scope(request))
     numbers = current.numbers(desk.config, name)
     shown: dict[str, Any] = {"listed": there.get(asked), "overlaps": _overlaps(numbers, asked)}
     return desk.page(request, "group.html", group=asked, **shown, **found)
@@ -61,7 +67,7 @@ def subscriber(desk: Desk, request: Request) -> Response:
     name = desk.name(request, "group", "multicast", "label")
     key = _decoded(request.path_params["code"])
     with desk.turn():
-        found = streams.subscriber(desk.config, name, key, _seconds(request))
+        found = streams.subscriber(desk.config, name, key, _scope(request))
     return desk.page(request, "subscriber.html", **found)
 
 
@@ -97,43 +103,58 @@ def record(desk: Desk, request: Request) -> Response:
     if place[0] not in roles:
         raise HTTPException(404, "This pipeline has no such topic.")
     with desk.turn():
-        found = at_place(desk.config, *place)
-    if found is None:
+        near = around(desk.config, *place, NEIGHBOURS)
+    found = next((each for each in near if each.offset == place[2]), None)
+    if found is None and not near:
         raise HTTPException(404, "There is no record at this place (any more).")
-    shown: dict[str, Any] = {"found": found, "role": roles[place[0]]}
+    shown: dict[str, Any] = {"found": found, "near": near, "role": roles[place[0]]}
+    if found is None:
+        return desk.page(request, "nowhere.html", place="{}/{}@{}".format(*place), **shown)
     shown |= views.reject_of(desk.config, found)
     return desk.page(request, "record.html", **shown)
 
 
 def groups(desk: Desk, request: Request) -> Response:
     """The current groups, and their overlaps."""
-    from streaming.verify import current  # noqa: PLC0415  (much memory)
-
     name = desk.name(request, "group")
     with desk.turn():
-        there = current.now(desk.config, name)
-    return desk.page(request, "groups.html", groups=there)
+        there = desk.groups.of(name)
+    version, drawn = _drawn(desk, name, {each: listed.members for each, listed in there.items()})
+    width, height = (f"{math.ceil(float(each))}" for each in SIZE.findall(drawn)[:2])
+    shown: dict[str, Any] = {"version": version, "width": width, "height": height}
+    return desk.page(request, "groups.html", groups=there, **shown)
 
 
 def picture(desk: Desk, request: Request) -> Response:
     """The groups' overlaps as a picture of its own, whose styles are inside.
 
-    With a command in its address, as they would be after it.
+    With nodes and their load where nodes order them. With a command in its address, the groups as
+    they would be after it.
     """
-    from streaming.console import actions, effects  # noqa: PLC0415  (likewise)
-    from streaming.graph.overlaps import draw_overlaps  # noqa: PLC0415
-    from streaming.verify import current  # noqa: PLC0415
-
-    name = desk.name(request, "group")
+    name, query = desk.name(request, "group"), request.query_params
     with desk.turn():
-        there = current.now(desk.config, name)
+        there = desk.groups.of(name)
     members = {group: listed.members for group, listed in there.items()}
-    if request.query_params.get("op"):
-        command = actions.read_group_command(request.query_params)
-        members = effects.after(members, command)
-    numbers = current.numbers(desk.config, name)
-    drawn = draw_overlaps(members, None, f"{name}: groups and overlaps", numbers)
-    return Response(drawn, media_type="image/svg+xml")
+    if query.get("op"):
+        members = effects.after(members, actions.read_group_command(query))
+        drawn = drawing.groups(desk.config, name, members)
+    else:
+        _, drawn = _drawn(desk, name, members)
+    kept = {"cache-control": "private, max-age=60"} if query.get("v") else {}
+    return Response(drawn, media_type="image/svg+xml", headers=kept)
+
+
+def _drawn(desk: Desk, name: str, members: dict[str, list[str]]) -> tuple[str, str]:
+    """Return the picture of groups, and a word that changes with it.
+
+    It is drawn again where members changed, and once a minute for the numbers of overlaps.
+    """
+    now = json.dumps([int(time.time() // NUMBERS_SECONDS), members], sort_keys=True)
+    version = hashlib.sha256(now.encode()).hexdigest()[:16]
+    kept = desk.pictures.get(name)
+    if kept is None or kept[0] != version:
+        kept = desk.pictures[name] = (version, drawing.groups(desk.config, name, members))
+    return kept
 
 
 def disorder(desk: Desk, request: Request) -> Response:
@@ -154,14 +175,32 @@ def events(desk: Desk, request: Request) -> Response:
 def rejects(desk: Desk, request: Request) -> Response:
     """What was rejected."""
     name = desk.name(request)
-    reason = request.query_params.get("reason", "")[:50]
-    with desk.turn():
-        found = views.rejects(desk.recorder, name, reason, _seconds(request))
+    query = request.query_params
+    asked = {"reason": query.get("reason", "")[:50], "key": query.get("key", "")[:500]}
+    try:
+        with desk.turn():
+            found = views.rejects(desk.recorder, name, asked, _seconds(request))
+    except ValueError as error:
+        raise HTTPException(400, f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
     return desk.page(request, "rejects.html", **found)
 
 
 def _seconds(request: Request) -> float:
-    return SECONDS_MAX if request.query_params.get("far") else QUICK_SECONDS
+    return SECONDS_MAX if request.query_params.get("far") else streams.QUICK_SECONDS
+
+
+def _scope(request: Request) -> streams.Scope:
+    """Return where lanes are looked for: ``before`` names places, one for each partition."""
+    try:
+        places = [values.place_in(each) for each in request.query_params.getlist("before")]
+    except ValueError as error:
+        raise HTTPException(400, f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    until = {(topic, partition): offset for topic, partition, offset in places}
+    version, _, number = request.query_params.get("below", "").partition(".")
+    is_below = version.isdecimal() and number.isdecimal()
+    return streams.Scope(
+        _seconds(request), until, (int(version), int(number)) if is_below else None
+    )
 
 
 def _overlaps(numbers: Any, group: str) -> list[tuple[str, int]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.arrow.key_text import escaped, key_from_json
@@ -12,16 +13,42 @@ from streaming.console.values import encoded_key, link
 from streaming.console.views import SETTLING, fate, looked, reject_of, waiting
 from streaming.disciplines.discipline import LISTED_MAX
 from streaming.graph import lanes
-from streaming.kafka.newest import Found, search
+from streaming.kafka.newest import Found, Search, search
+from streaming.kafka.reading import TopicPartition
 
 LANE_ARRIVALS = 48
+QUICK_SECONDS = 0.4
+"""How long a page reads topics unless somebody asks it to look farther back."""
 COPIES_MAX = 5_000
 """Copies of a group's messages that are looked at in each partition: one of each is shown."""
 
 Signature = tuple[Any, ...]
 
 
-def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where lanes are looked for: for how long, and in which partitions below an offset.
+
+    ``below``: of a group, the version and number below which messages are wanted.
+    """
+
+    seconds: float = QUICK_SECONDS
+    until: Mapping[TopicPartition, int] = field(default_factory=dict)
+    below: tuple[int, int] | None = None
+
+
+def _reach(scope: Scope, *searches: Search) -> dict[str, Any]:
+    """Return what a page says of how far back it looked, and where its older records are."""
+    older = {place: at for each in searches for place, at in each.older.items()}
+    return {
+        "looked": looked(*searches),
+        "is_whole": all(each.is_whole for each in searches),
+        "older": [f"{topic}/{partition}@{at}" for (topic, partition), at in sorted(older.items())],
+        "is_older": bool(scope.until),
+    }
+
+
+def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, Any]:
     """Return what is known of a channel: whether it waits, its newest records, its lanes."""
     settings = config.pipelines[name]
     now, gap = time.time(), getattr(settings, "gap", None)
@@ -33,7 +60,9 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
         return record.key == key
 
     topics = (*settings.input, settings.output, settings.rejects)
-    found = search(config, topics, is_its, LANE_ARRIVALS, seconds_max=seconds)
+    found = search(
+        config, topics, is_its, LANE_ARRIVALS, seconds_max=scope.seconds, until=scope.until
+    )
     arrivals = [each for each in found.records if each.topic in settings.input]
     out = [
         each
@@ -65,12 +94,18 @@ def channel(config: Config, name: str, key: bytes, seconds: float) -> dict[str, 
         "is_certain": bool(waits) or len(listed) < LISTED_MAX,
         "picture": _drawn(name, prefix, above, out, labels, rows, escaped(key)),
         "arrivals": list(zip(above, arrivals, strict=True)),
-        "looked": looked(found),
-        "is_whole": found.is_whole,
+        "waited": {
+            above[row].place: (
+                above[last].label,
+                (arrivals[last].timestamp - arrivals[row].timestamp) / 1000,
+            )
+            for row, last in lanes.waited_for(rows).items()
+        },
+        **_reach(scope, found),
     }
 
 
-def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, Any]:
+def group(config: Config, name: str, asked: str, scope: Scope) -> dict[str, Any]:
     """Return a group's newest messages: as they arrived, and in the order of all its members."""
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
@@ -79,31 +114,35 @@ def group(config: Config, name: str, asked: str, seconds: float) -> dict[str, An
     def is_its(record: Found) -> bool:
         return record.header("group") == wanted
 
-    arrivals = search(config, settings.input, is_its, LANE_ARRIVALS, seconds_max=seconds)
+    limits: dict[str, Any] = {"seconds_max": scope.seconds / 2, "until": scope.until}
+    arrivals = search(config, settings.input, is_its, LANE_ARRIVALS, **limits)
     copies: dict[tuple[int, int], Found] = {}
 
     def is_another(record: Found) -> bool:
-        return is_its(record) and _group_number(record, prefix) not in copies
+        number = _group_number(record, prefix)
+        is_below = scope.below is None or number < scope.below
+        return is_its(record) and is_below and number not in copies
 
     def take(records: Sequence[Found]) -> bool:
         for each in records:
             copies.setdefault(_group_number(each, prefix), each)
         return len(copies) >= LANE_ARRIVALS
 
-    found = search(
-        config, [settings.output], is_another, COPIES_MAX, seconds_max=seconds, enough=take
-    )
+    found = search(config, [settings.output], is_another, COPIES_MAX, enough=take, **limits)
     take(found.records)
     out = [copies[number] for number in sorted(copies)][-LANE_ARRIVALS:]
     senders = [escaped(each.key or b"") for each in arrivals.records]
     numbers = [each.text(prefix + "group-sequence") for each in out]
-    return _matched(config, name, (arrivals.records, senders), (out, numbers), asked) | {
-        "looked": looked(arrivals, found),
-        "is_whole": arrivals.is_whole and found.is_whole,
-    }
+    shown = _matched(config, name, (arrivals.records, senders), (out, numbers), asked)
+    # Copies that are not shown may lie in partitions where none is: those are read again.
+    found.records = [each for each in found.records if each in out]
+    for place in set(found.looked).difference(each.home for each in out):
+        found.looked[place] = (found.looked[place][1],) * 2
+    below = _group_number(out[0], prefix) if out else scope.below
+    return shown | _reach(scope, arrivals, found) | {"below": below}
 
 
-def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[str, Any]:
+def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, Any]:
     """Return what a subscriber, peer or labelled channel got last, beside its order of arrival."""
     settings = config.pipelines[name]
     prefix = config.service.header_prefix
@@ -112,7 +151,8 @@ def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[st
         [settings.output],
         lambda record: record.key == key,
         LANE_ARRIVALS,
-        seconds_max=seconds,
+        seconds_max=scope.seconds / 2,
+        until=scope.until,
     )
     out = deliveries.records
     wanted = {
@@ -123,18 +163,14 @@ def subscriber(config: Config, name: str, key: bytes, seconds: float) -> dict[st
         settings.input,
         lambda record: bool(wanted.intersection(_signatures_in(record))),
         LANE_ARRIVALS,
-        seconds_max=seconds,
+        seconds_max=scope.seconds / 2,
+        until=scope.until,
         enough=_all_of(wanted),
     )
     shown = [_above(settings.discipline, each) for each in arrivals.records]
     numbers = [each.text(prefix + "sequence") for each in out]
     found = _matched(config, name, (arrivals.records, shown), (out, numbers), escaped(key))
-    is_whole = deliveries.is_whole and arrivals.is_whole
-    return found | {
-        "key": escaped(key),
-        "looked": looked(deliveries, arrivals),
-        "is_whole": is_whole,
-    }
+    return found | {"key": escaped(key)} | _reach(scope, deliveries, arrivals)
 
 
 def _above(discipline: str, record: Found) -> str:

@@ -26,7 +26,7 @@ from streaming.service.checkpoint import Checkpoint
 BLOCKED_SHOWN = 200
 RECORDS_SHOWN = 100
 STALE_SECONDS = 30
-BACK = {600: "10 minutes", 3600: "1 hour", 21_600: "6 hours", 86_400: "a day"}
+BACK = {60: "a minute", 600: "10 minutes", 3600: "1 hour", 21_600: "6 hours", 86_400: "a day"}
 """How far back the overview's lines may go, s."""
 SETTLING = "begins with the lowest label that comes in time (labels.start)"
 _READ: dict[tuple[str, str, int | None], tuple[dict[int, str], list[dict[str, Any]]]] = {}
@@ -99,6 +99,7 @@ def _figures(recorder: Recorder, name: str) -> dict[str, Any]:
         "p99": latency(metrics, 0.99),
         "phases": sorted(metrics.get("phases", {}).items(), key=lambda each: -each[1]),
         "fault": pipeline.fault,
+        "said": pipeline.said,
     }
 
 
@@ -292,21 +293,30 @@ def _json(value: bytes | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def rejects(recorder: Recorder, name: str, reason: str, seconds: float) -> dict[str, Any]:
-    """Return the newest rejects, and how many there are of each reason."""
+def rejects(
+    recorder: Recorder, name: str, asked: Mapping[str, str], seconds: float
+) -> dict[str, Any]:
+    """Return the newest rejects, and how many there are of each reason.
+
+    ``asked``: ``reason``, and ``key`` as `status --blocked` shows it; empty ones match all.
+    ValueError where a key is none.
+    """
+    wanted_key = unescaped(asked["key"]) if asked["key"] else None
+    reason = asked["reason"]
     config = recorder.config
     settings = config.pipelines[name]
     header = config.service.header_prefix + "reject-reason"
 
     def matches(record: Found) -> bool:
-        return not reason or record.text(header) == reason
+        is_its = wanted_key is None or record.key == wanted_key
+        return is_its and (not reason or record.text(header) == reason)
 
     found = search(config, [settings.rejects], matches, RECORDS_SHOWN, seconds_max=seconds)
     newest = sorted(found.records, key=lambda each: -each.timestamp)[:RECORDS_SHOWN]
     return {
         "rows": [(each, each.text(header)) for each in newest],
         "counts": sorted(recorder.pipelines[name].totals.rejected.items()),
-        "reason": reason,
+        **asked,
         "looked": looked(found),
         "is_whole": found.is_whole,
     }

@@ -75,6 +75,22 @@ def matched(
     return fates, rows
 
 
+def waited_for(rows: Sequence[int | None]) -> dict[int, int]:
+    """Return, of arrivals that waited for a later one, the last such arrival.
+
+    ``rows``: the arrival of each delivery, in the order of the deliveries. What is delivered before
+    an arrival and came after it is what the arrival had to wait for.
+    """
+    waited: dict[int, int] = {}
+    latest = -1
+    for row in rows:
+        if row is not None:
+            if latest > row:
+                waited[row] = latest
+            latest = max(latest, row)
+    return waited
+
+
 def draw(arrivals: Sequence[Arrival], deliveries: Sequence[Delivery], name: str) -> str:
     """Return the lanes as SVG, sized by what is in them; colours come from the page's classes."""
     columns = max(len(arrivals), len(deliveries), 1)

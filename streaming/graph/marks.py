@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from xml.etree import ElementTree as ET
 
 from streaming.graph.text import printable
@@ -42,6 +42,20 @@ DARK_COLOURS = (
 def add(parent: ET.Element, tag: str, attributes: Mapping[str, str] | None = None) -> ET.Element:
     """A new element below another one."""
     return ET.SubElement(parent, tag, dict(attributes or {}))
+
+
+Link = Callable[[str], str]
+"""Returns the address that the mark of a group leads to; empty for none."""
+
+
+def nowhere(_group: str) -> str:
+    """A picture without links."""
+    return ""
+
+
+def linked(parent: ET.Element, address: str) -> ET.Element:
+    """Return where a mark has to be so that it leads to an address; the parent for an empty one."""
+    return add(parent, "a", {"href": address, "target": "_top"}) if address else parent
 
 
 def number(value: float) -> str:

@@ -17,11 +17,14 @@ from streaming.graph.marks import (
     GROUPS_MAX,
     TITLE_MAX,
     WIDTH_MIN,
+    Link,
     add,
     arrows,
     colour,
     document,
     line,
+    linked,
+    nowhere,
     number,
     text,
     title,
@@ -38,10 +41,11 @@ def draw_overlaps(
     messages: Mapping[str, int] | None,
     name: str,
     numbers: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    link: Link = nowhere,
 ) -> str:
     """An SVG document of groups and their double overlaps; ``messages`` as for `svg.draw`.
 
-    ``numbers``: the overlaps' next ones, where known.
+    ``numbers``: the overlaps' next ones, where known; ``link``: where a group's lane leads.
     Equal arguments give equal text. ConfigError for more than a picture can show.
     """
     overlaps = double_overlaps(groups)
@@ -73,7 +77,8 @@ def draw_overlaps(
     for group, place in lanes.items():
         y = TOP + LANE * place
         counts = "" if messages is None else counted(messages.get(group, 0), "message")
-        mark = add(root, "g", {"class": f"group g{place} {colour(place)}", "id": f"group-{place}"})
+        kinds = {"class": f"group g{place} {colour(place)}", "id": f"group-{place}"}
+        mark = add(linked(root, link(group)), "g", kinds)
         members = sorted(groups[group])
         title(mark, f"{group}: {counted(len(members), 'member')}", counts, listed(members))
         line(mark, "hit", left, right, y)

@@ -20,11 +20,14 @@ from streaming.graph.marks import (
     GROUPS_MAX,
     TITLE_MAX,
     WIDTH_MIN,
+    Link,
     add,
     arrows,
     colour,
     document,
     line,
+    linked,
+    nowhere,
     number,
     rectangle,
     text,
@@ -52,8 +55,8 @@ def draw(
     return drawn(overview(groups, nodes, messages), title)
 
 
-def drawn(view: Overview, name: str) -> str:
-    """`draw` for an overview that is there already."""
+def drawn(view: Overview, name: str, link: Link = nowhere) -> str:
+    """`draw` for an overview that is there already; ``link``: where a group's path leads."""
     if len(view.groups) > GROUPS_MAX or len(view.graph.atoms) > ATOMS_MAX:
         raise ConfigError(
             f"{counted(len(view.groups), 'group')} with {counted(len(view.graph.atoms), 'atom')} "
@@ -75,11 +78,11 @@ def drawn(view: Overview, name: str) -> str:
         _node(root, view, layout, box, load)
     lanes = add(root, "g")
     for lane in layout.lanes:
-        _group(lanes, view, lane, numbers[lane.group])
+        _group(linked(lanes, link(lane.group)), view, lane, numbers[lane.group])
     atoms = add(root, "g")
     for place, dot in enumerate(layout.dots):
         _atom(atoms, view, layout, dot, place, numbers)
-    bottom = _ingress_only(root, view, wide, layout.bottom + 24, numbers)
+    bottom = _ingress_only(root, view, wide, layout.bottom + 24, numbers, link)
     high = add_legend(root, at.MARGIN, bottom + 16, wide) + at.MARGIN
     return document(root, background, wide, high)
 
@@ -214,7 +217,12 @@ def _nodes(nodes: Collection[int]) -> str:
 
 
 def _ingress_only(
-    root: ET.Element, view: Overview, wide: float, top: float, numbers: Mapping[str, int]
+    root: ET.Element,
+    view: Overview,
+    wide: float,
+    top: float,
+    numbers: Mapping[str, int],
+    link: Link,
 ) -> float:
     """The groups without an atom, one after another in rows; returns where they end."""
     if not view.groups:
@@ -232,7 +240,7 @@ def _ingress_only(
         size = 34 + width(label) + CHIP_GAP
         if x + size > wide and x > at.MARGIN:
             x, y = at.MARGIN, y + at.LANE + 2
-        mark = _group_mark(root, view, group, numbers[group])
+        mark = _group_mark(linked(root, link(group)), view, group, numbers[group])
         line(mark, "hit", x, x + size - CHIP_GAP, y - 4)
         line(mark, "path", x, x + 24, y - 4)
         arrows(mark, [x + 24], y - 4)

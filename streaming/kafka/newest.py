@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from streaming.config import Config
 from streaming.kafka import topics
@@ -38,6 +39,14 @@ class Search:
     is_whole: bool = True
 
     @property
+    def older(self) -> dict[TopicPartition, int]:
+        """Where to look for older ones: of each partition the first record found, or read."""
+        first: dict[TopicPartition, int] = {}
+        for each in self.records:
+            first[each.home] = min(each.offset, first.get(each.home, each.offset))
+        return {place: first.get(place, begin) for place, (begin, _) in self.looked.items()}
+
+    @property
     def offsets(self) -> int:
         """How many offsets were looked at."""
         return sum(end - first for first, end in self.looked.values())
@@ -51,9 +60,11 @@ def search(
     *,
     seconds_max: float = SECONDS_MAX,
     enough: Callable[[Sequence[Found]], bool] | None = None,
+    until: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> Search:
     """Find up to ``most`` records of each partition that are ``wanted``, the newest ones.
 
+    ``until``: of partitions where the newest ones are not wanted, the offset below which to look.
     Reading stops after about ``seconds_max``, or where the records found so far are ``enough``;
     `Search.is_whole` says whether it came to the beginnings or found them. Raises KafkaUnavailable,
     and ConfigError where a topic is missing.
@@ -62,7 +73,7 @@ def search(
     places = [(name, number) for name, count in counts.items() for number in range(count)]
     deadline = time.monotonic() + seconds_max
     with TopicReader(config, "console", settings=FETCH) as reader:
-        bounds = {place: reader.bounds(place, SECONDS_MAX) for place in places}
+        bounds = {place: _bounds(reader, place, until.get(place)) for place in places}
         result = Search(looked={place: (end, end) for place, (_, end) in bounds.items()})
         found: dict[TopicPartition, list[Record]] = {place: [] for place in places}
         step = STEP
@@ -79,7 +90,7 @@ def search(
                 result.is_whole = not parts
                 break
             older: dict[TopicPartition, list[Record]] = {place: [] for place in parts}
-            for record in _between(reader, parts):
+            for record in between(reader, parts):
                 if wanted(record):
                     older[record.home].append(record)
             for place, (begin, _) in parts.items():
@@ -92,15 +103,28 @@ def search(
     return result
 
 
-def at_place(config: Config, topic: str, partition: int, offset: int) -> Record | None:
-    """Return the record at a place; None where there is none (deleted, a marker, not written)."""
+def _bounds(reader: TopicReader, place: TopicPartition, until: int | None) -> tuple[int, int]:
+    """Return where to look in a partition: its first offset, and the end or ``until``."""
+    low, end = reader.bounds(place, SECONDS_MAX)
+    return low, end if until is None else max(low, min(end, until))
+
+
+def around(config: Config, topic: str, partition: int, offset: int, most: int) -> list[Record]:
+    """Return the records of a partition that lie at most ``most`` offsets from one.
+
+    Some may be missing: deleted, markers of transactions, not written yet.
+    """
     if partition >= topics.partitions(config, [topic])[topic]:
-        return None
+        return []
     with TopicReader(config, "console", settings=FETCH) as reader:
-        return next(_between(reader, {(topic, partition): (offset, offset + 1)}), None)
+        low, end = reader.bounds((topic, partition), SECONDS_MAX)
+        part = max(low, offset - most), min(end, offset + most + 1)
+        if part[0] >= part[1]:
+            return []
+        return list(between(reader, {(topic, partition): part}))
 
 
-def _between(reader: TopicReader, parts: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
+def between(reader: TopicReader, parts: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
     """Yield the committed records of partitions between two offsets of each."""
     pending = set(parts)
     reader.assign({place: begin for place, (begin, _) in parts.items()})

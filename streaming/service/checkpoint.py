@@ -2,8 +2,8 @@
 
 `<checkpoint>/<pipeline>/` holds Spark's own logs and state, and files of the service:
 `identity.json` (written once), `status.json` (after every batch), `waiting.json` (who waits: after
-every batch that changed it), `decisions.json` (`streaming.service.decisions`) and `holder.json`
-(`streaming.service.holder`; while a process works on it).
+every batch that changed it), `decisions.json` (`streaming.service.decisions`), `holder.json`
+(`streaming.service.holder`; while a process works on it) and `said.json` (`…service.last_said`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from streaming.errors import (
     StorageUnavailable,
 )
 from streaming.service.holder import Holder, is_locked, lock
+from streaming.service.last_said import LastSaid
 from streaming.source.positions import offsets_in
 from streaming.spark.spark_files import SparkFiles
 from streaming.storage.files import local_path
@@ -85,6 +86,7 @@ class Checkpoint(SparkFiles):
         self.pipeline = pipeline
         self._lock: IO[str] | None = None
         self._holder: Holder | None = None
+        self.last_said = LastSaid(self._files)
 
     @classmethod
     def of(cls, config: Config, pipeline: str) -> Checkpoint:

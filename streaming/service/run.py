@@ -20,6 +20,7 @@ from streaming.errors import (
 from streaming.kafka import connection, limits, rights, topics
 from streaming.logs import count, say
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.last_said import farewell
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
@@ -74,17 +75,30 @@ class Service:
         self.accept_lost_input = accept_lost_input
         self.stopping = stopping
         self.pipelines: list[Pipeline] = []
+        self.claimed: list[Checkpoint] = []
         self.health = Health(config, self.pipelines)
 
     def run(self) -> None:
         """Work; raises SequencerError where the work found a fault."""
         checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
+        ended: BaseException | None = None
         try:
             self._run(checkpoints)
+        except BaseException as error:
+            ended = error
+            raise
         finally:
+            self._note(*farewell(ended))
             for checkpoint in checkpoints:
                 checkpoint.release()
         say(f"{self.config.service.name}: stopped", event="stopped")
+
+    def _note(self, event: str, text: str, name: str = "") -> None:
+        """Keep a sentence beside the state of a pipeline, or of all that are not stopped."""
+        stopped = {each.name for each in self.pipelines if each.stopped_by is not None}
+        for checkpoint in self.claimed:
+            if checkpoint.pipeline == name or (not name and checkpoint.pipeline not in stopped):
+                checkpoint.last_said.note(event, self.config.hide(text))
 
     def _run(self, checkpoints: list[Checkpoint]) -> None:
         for line in remarks(self.config):
@@ -92,6 +106,7 @@ class Service:
         master = self.config.spark.get("spark.master", DEFAULT_MASTER)
         for checkpoint in checkpoints:
             checkpoint.claim()
+            self.claimed.append(checkpoint)
         with served(self.config, self.health, self.stopping):
             ready = self._with_kafka(self._prepare_topics)
             if not ready or not wait_for_master(master, self.stopping, say):
@@ -148,6 +163,7 @@ class Service:
             service=self.config.service.name,
             pipelines=self.names,
         )
+        self._note("started", "Ready; records are worked on.")
         failures = dict.fromkeys(self.names, 0)
         reported, clock = time.monotonic(), WallClock()
         while not self.stopping.is_set():
@@ -192,6 +208,7 @@ class Service:
         if isinstance(failure, OF_ONE_PIPELINE):
             pipeline.stopped_by = failure
             _say_stopped(pipeline.name, failure)
+            self._note("pipeline-stopped", str(failure), pipeline.name)
             return failures
         if isinstance(failure, JobFailed):
             raise failure
@@ -199,6 +216,7 @@ class Service:
             raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
         pause = _pause(failures)
         _say_again(pipeline.name, failure, pause)
+        self._note("failed", f"{failure} It was tried again.", pipeline.name)
         self.stopping.wait(pause)
         self._with_kafka(pipeline.start, pipeline.name)
         return failures + 1
@@ -217,6 +235,7 @@ class Service:
             except (KafkaUnavailable, StorageUnavailable) as error:  # it went away meanwhile
                 pause = _pause(failures)
                 _say_again(name or self.config.service.name, error, pause)
+                self._note("failed", f"{error} It was tried again.", name)
                 self.stopping.wait(pause)
                 failures += 1
             else:
@@ -232,12 +251,15 @@ class Service:
                 connection.wait_for_kafka(self.config, limit_s=3, announce=False)
             except KafkaUnavailable as error:
                 if not is_announced:
-                    say(f"{error.message} Waiting for it.", event="kafka-away", level="warning")
+                    text = f"{error.message} Waiting for it."
+                    say(text, event="kafka-away", level="warning")
+                    self._note("kafka-away", text)
                 is_announced = True
                 self.stopping.wait(POLL_SECONDS)  # a refusal is reported at once
             else:
                 if is_announced:
                     say("Kafka is back.", event="kafka-back")
+                    self._note("kafka-back", "Kafka is back.")
                 return True
         return False
 

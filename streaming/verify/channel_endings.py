@@ -22,6 +22,7 @@ def judge_endings(
     verdict, settings = work.verdict, work.settings
     waiting = _left_over(work, readings, delivered, rejected)
     held = dropped = 0
+    known = work.lasting()
     cyclic = settings.labels.cycle is not None
     for channel, records in waiting.items():
         life = work.lives.get(channel)
@@ -34,6 +35,7 @@ def judge_endings(
                 verdict.find("lost", f"{record} has no label, and did not pass")
             elif reading.reason is None and held_back(reading) and not again:
                 held += 1
+                known.add(channel)
             elif drops and reading.reason is None and (again or cyclic):
                 dropped += 1  # cyclic: a label beyond the window counts as one of the past
             elif reading.reason is None and held_back(reading):
@@ -44,7 +46,8 @@ def judge_endings(
         if count > 0:
             key = content[0]
             verdict.find("invented", f"a delivery of key {key!r} has no such input: {content!r}")
-    verdict.look(held=held, dropped=dropped)
+    # Channels as `status` counts them: without those that retired.
+    verdict.look(held=held, dropped=dropped, channels=len(known))
 
 
 def _left_over(

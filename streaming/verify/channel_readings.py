@@ -185,6 +185,14 @@ class Judging:
     first_lives: dict[bytes, int] = field(default_factory=dict)
     starts: dict[tuple[bytes, int], dict[int, int]] = field(default_factory=dict)
 
+    def lasting(self) -> set[bytes]:
+        """Return the channels whose last life has not ended, of those with a delivery."""
+        return {
+            channel
+            for channel, life in self.lives.items()
+            if not life.ended and (channel, life.incarnation) not in self.retired
+        }
+
     def start(self, channel: bytes, epoch: int, incarnation: int) -> int | None:
         """The first position of an epoch; None where no event tells it."""
         if not self.settings.first_seen:

@@ -27,19 +27,24 @@ class Listed:
 
 
 def now(config: Config, name: str) -> dict[str, Listed]:
-    """Return the groups of a pipeline.
+    """Return the groups of a pipeline."""
+    groups = first(config, name)
+    with Topics(config, lambda *_: None) as topics:
+        for record in topics.each(config.pipelines[name].events):
+            follow(groups, json.loads(record.value or b"{}"))
+    return groups
+
+
+def first(config: Config, name: str) -> dict[str, Listed]:
+    """Return the groups that a pipeline began with.
 
     A checkpoint's first membership counts more than the configuration's, as in the service.
     """
     pipeline = config.pipelines[name]
     pinned = Checkpoint.of(config, name).identity()
-    first = pinned.own["groups"] if pinned is not None else pipeline.groups
+    members_of = pinned.own["groups"] if pinned is not None else pipeline.groups
     begun = 0 if pipeline.transit_topic is None else None
-    groups = {group: Listed(begun, sorted(members)) for group, members in first.items()}
-    with Topics(config, lambda *_: None) as topics:
-        for record in topics.each(pipeline.events):  # a group's events lie in one partition
-            _follow(groups, json.loads(record.value or b"{}"))
-    return groups
+    return {group: Listed(begun, sorted(members)) for group, members in members_of.items()}
 
 
 def messages(config: Config, name: str) -> Counter[str]:
@@ -88,8 +93,8 @@ def _in_order(events: Iterable[dict[str, Any]], commands: str) -> list[dict[str,
     return sorted(done, key=lambda each: (each["at"], each["topic"] != commands, place(each)))
 
 
-def _follow(groups: dict[str, Listed], event: dict[str, Any]) -> None:
-    """Do to groups what an event says of one."""
+def follow(groups: dict[str, Listed], event: dict[str, Any]) -> None:
+    """Do to groups what an event says of one; a group's events lie in one partition."""
     kind, name = event.get("event"), str(event.get("group"))
     if kind == "group-removed":
         groups.pop(name, None)

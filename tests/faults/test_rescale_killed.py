@@ -48,7 +48,7 @@ def content(folder):
     return {
         path.relative_to(folder): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in {"moved.json", "lock", "holder.json"}
+        if path.is_file() and path.name not in {"moved.json", "lock", "holder.json", "said.json"}
     }
 
 

@@ -1,6 +1,7 @@
 """The console beside a running service: by requests, and as somebody sees it in a browser."""
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,10 @@ from tests.console_helpers import Asking, code_of, serving
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import WarmService, channel_topics, status, write_config
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(600)
 TOKEN = "a-token-of-the-test"
+ALERTED = {"wide": b"AAPL", "phone": b"MSFT"}
 BAD = b"<script>alert(1)</script>"
 seen = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 
@@ -33,17 +36,17 @@ def shop(broker, tmp_path_factory):
     pipelines = {"p": topics, "g": {"discipline": "group", "groups": members, **groups}}
     metrics = f"127.0.0.1:{free_port()}"
     config = write_config(folder, broker.bootstrap, pipelines, metrics=metrics)
-    for key in (b"IBM", b"SAP", b"ORCL"):
+    for key in (b"IBM", b"SAP", b"ORCL", *ALERTED.values()):
         produce(broker.bootstrap, topics["input"], labelled(key, 1, 0, 0, 3, 5))
     produce(broker.bootstrap, topics["input"], labelled(BAD, 2))
     said = [Record(b"s", b"%d" % n, [("group", b"G%d" % (n % 2))]) for n in range(6)]
     produce(broker.bootstrap, groups["input"], said)
     found = SimpleNamespace(config=config, topics=topics, groups=groups, broker=broker.bootstrap)
     with serving(config, Access(TOKEN)) as found.port, WarmService(config) as found.service:
-        found.service.until(lambda: status(config)["p"]["held"] == 7)
+        found.service.until(lambda: status(config)["p"]["held"] == 11)
         found.service.until(lambda: status(config)["g"]["delivered"] == 18)
         ask = Asking(found.port)
-        found.service.until(lambda: ">4</a>, the longest" in ask("/")[1])
+        found.service.until(lambda: ">6</a>, the longest" in ask("/")[1])
         yield found
         if found.service.poll() is None:
             assert found.service.stop() == 0, found.service.said()
@@ -106,7 +109,7 @@ def forged_commands_are_refused(ask, command):
     assert ask("/login", {"token": "wrong"})[0] == 403
     assert ask("/login", {"token": TOKEN, "user": "ann"})[0] == 303
     assert "HttpOnly" in ask.answer.headers["Set-Cookie"]
-    assert "SameSite=strict" in ask.answer.headers["Set-Cookie"]
+    assert "SameSite=lax" in ask.answer.headers["Set-Cookie"]
     forged = {**command, "form_token": "x", "why": "forged"}
     assert ask("/p/p/channels", forged)[0] == 403
     token = ask.form_token()
@@ -125,7 +128,7 @@ def what_happened_is_shown(ask):
     place = re.search(r'href="(/p/p/record/[^"]+)"', page)[1]
     _, page = ask(place)
     assert "&lt;b&gt;3" in page
-    assert ask("/p/p/rejects?reason=duplicate")[1].count("/p/p/record/") == 3
+    assert ask("/p/p/rejects?reason=duplicate")[1].count("/p/p/record/") == 5
     assert "out of order" in ask("/p/p/disorder")[1]
 
 
@@ -185,7 +188,10 @@ def test_a_group_is_added_and_its_overlaps_are_drawn(page):
     page.goto("/p/g/groups")
     assert "G2" in page.get_by_role("region", name="Members").inner_text()
     assert height_of_picture(page) > before, "one more lane"
-    page.get_by_role("region", name="Members").get_by_role("link", name="G1").click()
+    drawn = page.frame_locator("main iframe")
+    drawn.locator("a", has_text="G1").locator("text").first.click()
+    page.wait_for_url("**/group/**")
+    assert page.inner_text("h1") == "Group G1", "a click in the picture leads to the group"
     assert page.get_by_role("region", name="Lanes").get_by_role("link").count() == 6
     page.get_by_role("link", name="C", exact=True).click()
     lanes = page.get_by_role("region", name="Lanes")
@@ -194,10 +200,8 @@ def test_a_group_is_added_and_its_overlaps_are_drawn(page):
 
 
 def height_of_picture(page):
-    """Of the groups as they are, once it is there."""
-    height = "document.querySelector('main img').naturalHeight"
-    page.wait_for_function(f"{height} > 0")
-    return page.evaluate(height)
+    """Of the groups as they are."""
+    return int(page.locator("main iframe").get_attribute("height"))
 
 
 def log_in(page):
@@ -205,6 +209,52 @@ def log_in(page):
     page.get_by_label("Your name").fill("bob")
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Log in").click()
+
+
+@seen
+def test_a_group_that_others_add_appears(shop, page):
+    page.goto("/p/g/groups")
+    before = height_of_picture(page)
+    ask = Asking(shop.port)
+    ask("/login", {"token": TOKEN, "user": "ann"})
+    added = {"op": "add", "group": "G7", "members": "A", "why": "x", "form_token": ask.form_token()}
+    assert ask("/p/g/group", added)[0] == 200
+    page.get_by_role("region", name="Members").get_by_role("link", name="G7").wait_for()
+    assert height_of_picture(page) > before
+
+
+@seen
+@pytest.mark.parametrize("window", ["wide", "phone"])
+def test_from_an_alert_to_a_released_channel_in_three_clicks(shop, page, window):
+    """As somebody who has a session does it; the alert is a page of another site."""
+    log_in(page)
+    page.set_viewport_size(browser.PHONE if window == "phone" else browser.WIDE)
+    key = ALERTED[window].decode()
+    (led, *_) = re.findall(r"console_url: (\S.*)", (ROOT / "deploy" / "alerts.yml").read_text())
+    at = led.replace("{{ $labels.pipeline }}", "p").replace("8484", str(shop.port))
+    alert = f'<p>SequencerChannelBlocked <a href="{at}">console_url</a></p>'
+    page.route(
+        "http://alerts.example/", lambda route: route.fulfill(body=alert, content_type="text/html")
+    )
+    page.goto("http://alerts.example/")
+
+    page.get_by_role("link", name="console_url").click()
+    assert page.inner_text("h1") == "Blocked channels"
+    button = page.get_by_role("button", name=f"Release {key}")
+    box = button.bounding_box()
+    assert box["x"] + box["width"] <= page.viewport_size["width"], (
+        "seen without scrolling sidewards"
+    )
+    button.click()
+    assert "1 label would be given up" in page.inner_text("main")
+    assert browser.barriers(page) == []
+    page.keyboard.type("the sender lost it")
+    page.get_by_role("button", name="Do it").click()
+
+    assert "1 label was given up" in page.inner_text("main")
+    page.get_by_role("link", name="label 3, sequence 2").wait_for()
+    assert browser.barriers(page) == []
+    assert values_of(shop, key.encode()) == [0, 1, 3]
 
 
 @seen
@@ -263,6 +313,7 @@ def test_a_service_that_stops_is_said_to_have_stopped_until_it_is_back(shop, pag
     state.filter(has_text="runs").wait_for()
     assert shop.service.stop() == 0, shop.service.said()
     state.filter(has_text="does not run").wait_for()
+    page.get_by_text(re.compile(r"It said last, at \S+Z: Stopped in order\.")).first.wait_for()
     shop.service = WarmService(shop.config)
     state.filter(has_text="runs").wait_for()
 

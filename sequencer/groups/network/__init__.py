@@ -3,8 +3,8 @@
 After "Decentralized Message Ordering for Publish/Subscribe Systems" (Lumezanu, Spring,
 Bhattacharjee); docs/overlaps.md says where this goes beyond the paper.
 
-- Which overlaps, and the graph: `overlaps`, `graph`, `lines`, `arrangement`, `bags`, `cuts`,
-  `placement`, `rates`, `overview`.
+- Which overlaps, and the graph: `overlaps`, `parts`, `graph`, `lines`, `arrangement`, `bags`,
+  `cuts`, `placement`, `rates`, `overview`.
 - The protocol by message, as the simulation runs it: `ordering`, `membership`, `atoms`, `links`,
   and `nearness` for its nodes.
 - The protocol by batch, as the service's `network` runs it: `routes`, `tables`, `hops`,

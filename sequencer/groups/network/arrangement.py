@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from sequencer.groups.network.bags import TASTES, Taste, arranged
 from sequencer.groups.network.cuts import Cuts, Floats, Ints, best_cuts, ends, hops
+from sequencer.groups.network.parts import connected
 
 # Above this number of atoms the first way alone is tried, as each takes some seconds.
 _ATOMS_COMPARED_MAX = 5_000
@@ -134,10 +133,7 @@ def _parts(pairs: Ints, groups: int) -> list[Ints]:
     """The atoms of each connected part, by the part's first group."""
     if not len(pairs):
         return []
-    joined = sparse.csr_matrix(
-        (np.ones(len(pairs), dtype=np.int8), (pairs[:, 0], pairs[:, 1])), shape=(groups, groups)
-    )
-    _, labels = connected_components(joined, directed=False)
+    labels = np.array(connected(groups, zip(*pairs.T.tolist(), strict=True)))
     part = labels[pairs[:, 0]]
     order = np.argsort(part, kind="stable")
     starts = np.flatnonzero(np.diff(part[order])) + 1

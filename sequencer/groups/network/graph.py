@@ -22,16 +22,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from sequencer.groups.network.arrangement import Wanted, best_lines
 from sequencer.groups.network.lines import Line, Run
 from sequencer.groups.network.overlaps import Membership, Overlap, Pair, ordered_overlaps
+from sequencer.groups.network.parts import connected
 from sequencer.groups.network.rates import Rates, busiest, checked_rates
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Edge = tuple[Pair, Pair]
 # The shortest loops are looked for in a graph of this many atoms; in a larger one, any loop.
@@ -85,6 +87,8 @@ class Graph:
             order = tuple(pair for line in self.lines() for pair in line.atoms)
             if set(order) == set(self.atoms):
                 return order
+        import networkx as nx  # noqa: PLC0415  (20 MB, for graphs that others made)
+
         whole = nx.DiGraph(list(self.edges()))
         whole.add_nodes_from(self.atoms)
         try:
@@ -252,15 +256,12 @@ def _check_loops(graph: Graph, edges: set[Edge]) -> Iterator[Violation]:
     number = {pair: at for at, pair in enumerate({pair for edge in both_ways for pair in edge})}
     if not number:
         return
-    first = [number[edge[0]] for edge in both_ways]
-    second = [number[edge[1]] for edge in both_ways]
-    joined = sparse.csr_matrix(
-        (np.ones(len(first), dtype=np.int8), (first, second)), shape=(len(number), len(number))
-    )
-    count, _ = connected_components(joined, directed=False)
+    parts = connected(len(number), ((number[one], number[other]) for one, other in both_ways))
     # A forest has an edge less than atoms in each part, and any further edge closes a loop.
-    if len(both_ways) == len(number) - count:
+    if len(both_ways) == len(number) - len(set(parts)):
         return
+    import networkx as nx  # noqa: PLC0415  (20 MB, for graphs that have a fault)
+
     whole = nx.k_core(nx.Graph([edge for edge in sorted(both_ways) if edge[0] != edge[1]]), 2)
     for part in sorted(map(sorted, nx.connected_components(whole))):
         loop = _loop(whole.subgraph(part).copy(), part[0])
@@ -270,6 +271,8 @@ def _check_loops(graph: Graph, edges: set[Edge]) -> Iterator[Violation]:
 
 def _loop(part: nx.Graph, first: Pair) -> list[Pair]:
     """The atoms of a loop, sorted."""
+    import networkx as nx  # noqa: PLC0415  (likewise)
+
     if len(part) > _SHORTEST_LOOP_MAX:
         return sorted({pair for edge in nx.find_cycle(part, first) for pair in edge})
     loops: list[list[Pair]] = [sorted(loop) for loop in nx.minimum_cycle_basis(part)]

@@ -15,12 +15,12 @@ or by a second common subscriber. A pair that is connected in neither way is on 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
-import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from sequencer.groups.network.parts import connected
 
 Pair = tuple[str, str]
 Membership = Mapping[str, Collection[str]]
@@ -47,21 +47,20 @@ def double_overlaps(groups: Membership) -> tuple[Overlap, ...]:
 def shared_overlaps(groups: Membership) -> tuple[Overlap, ...]:
     """All pairs of groups with a common subscriber, sorted by pair.
 
-    Time is that of the sparse product of the membership matrix with itself (the sum over all
-    subscribers of the square of the number of their groups), and of one look at the smaller group
-    of each pair. Memory is that of all overlaps' members.
+    Sets of groups are the bits of integers: the groups that share a subscriber with a group are
+    those of all its subscribers together. Time is that of one such union for each membership, and
+    of one look at the smaller group of each pair. Memory is that of all overlaps' members.
     """
-    names, _, matrix = _matrix(groups)
-    if not names:
-        return ()
-    shared = sparse.triu(matrix @ matrix.T, k=1).tocsr()
-    shared.sort_indices()
-    rows, columns = shared.nonzero()
+    names = sorted(groups)
     sets = [frozenset(groups[name]) for name in names]
-    return tuple(
-        Overlap((names[row], names[column]), sets[row] & sets[column])
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
-    )
+    groups_of = _groups_of(sets)
+    found = []
+    for row, members in enumerate(sets):
+        later = reduce(or_, map(groups_of.__getitem__, members), 0) >> (row + 1)
+        for column in _bits(later):
+            other = row + 1 + column
+            found.append(Overlap((names[row], names[other]), members & sets[other]))
+    return tuple(found)
 
 
 def ordered_overlaps(groups: Membership) -> tuple[Overlap, ...]:
@@ -73,17 +72,13 @@ def ordered_overlaps(groups: Membership) -> tuple[Overlap, ...]:
     shared = shared_overlaps(groups)
     if all(overlap.double for overlap in shared):
         return shared
-    # Sets of groups are the bits of integers: whole sets are joined and cut in one operation.
     bit = {name: 1 << at for at, name in enumerate(sorted(groups))}
     near = [0] * len(bit)
     for overlap in shared:
         first, second = (bit[name] for name in overlap.pair)
         near[first.bit_length() - 1] |= second
         near[second.bit_length() - 1] |= first
-    memberships: dict[str, int] = {}
-    for name in sorted(groups):
-        for member in set(groups[name]):
-            memberships[member] = memberships.get(member, 0) | bit[name]
+    memberships = _groups_of([groups[name] for name in sorted(groups)])
     everything = (1 << len(bit)) - 1
 
     def on_ring(overlap: Overlap) -> bool:
@@ -97,14 +92,17 @@ def ordered_overlaps(groups: Membership) -> tuple[Overlap, ...]:
 
 def components(groups: Membership) -> tuple[tuple[str, ...], ...]:
     """The groups that are connected through common subscribers, sorted by their first names."""
-    names, _, matrix = _matrix(groups)
-    if not names:
-        return ()
-    count, labels = connected_components(matrix @ matrix.T, directed=False)
-    parts: list[list[str]] = [[] for _ in range(count)]
-    for name, label in zip(names, labels, strict=True):
-        parts[label].append(name)
-    return tuple(sorted(tuple(part) for part in parts))
+    names = sorted(groups)
+    first: dict[str, int] = {}
+    shared = (
+        (first.setdefault(member, at), at)
+        for at, name in enumerate(names)
+        for member in groups[name]
+    )
+    parts: dict[int, list[str]] = {}
+    for name, part in zip(names, connected(len(names), shared), strict=True):
+        parts.setdefault(part, []).append(name)
+    return tuple(map(tuple, parts.values()))
 
 
 def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
@@ -120,17 +118,18 @@ def _connected(start: int, goal: int, near: Sequence[int], within: int) -> bool:
     return False
 
 
-def _matrix(groups: Membership) -> tuple[list[str], list[str], sparse.csr_matrix]:
-    """Names of groups, names of subscribers, and a matrix with a 1 for each membership."""
-    names = sorted(groups)
-    members = sorted({member for subscribers in groups.values() for member in subscribers})
-    column = {member: at for at, member in enumerate(members)}
-    sizes = [len(set(groups[name])) for name in names]
-    indices = [column[member] for name in names for member in sorted(set(groups[name]))]
-    indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    ones = np.ones(len(indices), dtype=np.int32)
-    return (
-        names,
-        members,
-        sparse.csr_matrix((ones, indices, indptr), shape=(len(names), len(members))),
-    )
+def _groups_of(groups: Sequence[Collection[str]]) -> dict[str, int]:
+    """Return the groups of each member as bits: bit i is that of ``groups[i]``."""
+    found: dict[str, int] = {}
+    for at, members in enumerate(groups):
+        for member in members:
+            found[member] = found.get(member, 0) | 1 << at
+    return found
+
+
+def _bits(number: int) -> Iterator[int]:
+    """Yield the places of the bits that are set, the lowest first."""
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest

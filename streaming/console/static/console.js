@@ -3,12 +3,14 @@
 const live = document.getElementById("live");
 if (live) {
   const every = 1000 * Number(live.dataset.every);
+  let shown = "";
+  const isBusy = () => live.contains(document.activeElement) || document.hidden || !getSelection().isCollapsed;
   const refresh = async () => {
     try {
-      const busy = live.contains(document.activeElement) || document.hidden || !getSelection().isCollapsed;
-      if (!busy) {
+      if (!isBusy()) {
         const answer = await fetch(location.href, { headers: { "x-fragment": "1" }, cache: "no-store" });
-        if (answer.ok && !answer.redirected) live.innerHTML = await answer.text();
+        const text = await answer.text();
+        if (answer.ok && !answer.redirected && text !== shown && !isBusy()) live.innerHTML = shown = text;
         live.classList.toggle("stale", !answer.ok);
       }
     } catch {

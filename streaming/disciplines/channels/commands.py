@@ -62,7 +62,8 @@ class Request:
             more |= {"reason": self.reason, "detail": self.detail}
         elif outcome.refused is not None:
             reason = outcome.refused.value
-            field = next(name for name in _named_by(reason) if name in self.repeated)
+            named = ("from",) if outcome.of_first else _named_by(reason)
+            field = next(name for name in named if name in self.repeated)
             more |= {"reason": reason, "detail": f"{self.repeated[field]!r} {DETAILS[reason]}"}
         else:
             more |= {"channels": outcome.channels, "given_up": outcome.given_up}

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import streaming.cli
+from streaming.cli import app
 from tests.streaming.cli.processes import SECONDS_MAX, environment
 
 COMMANDS = ["demo", "init", "run", "check", "topics", "status", "verify", "send", "tail", "broker"]
@@ -29,10 +31,19 @@ def test_the_help_of_a_command_has_exit_statuses_and_an_example(here, command):
     assert f"Example: sequencer {command}" in out
 
 
-def test_no_line_about_a_command_is_cut(here, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = here("--help")
-    assert "..." not in out.partition("Commands:")[2]
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_nothing_is_cut_or_too_wide_in_the_help_of_any_command(here, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    groups = {"group": streaming.cli.group, "node": streaming.cli.node}
+    verbs = [(verb.name or verb.callback.__name__,) for verb in app.registered_commands]
+    verbs += [(name, each.name) for name, of in groups.items() for each in of.registered_commands]
+    assert len(verbs) > 30
+    for words in [(), *((name,) for name in groups), *verbs]:
+        code, out, err = here(*words, "--help")
+        assert (code, err) == (0, "")
+        assert not re.search(r"\.\.\.$", out.partition("\n\n")[2], re.MULTILINE), words
+        assert "\x1b" not in out, "no colours in a pipe"
+        assert max(map(len, out.splitlines())) <= columns, words
 
 
 def test_nothing_said_is_help(here):

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,20 @@ def test_status_says_that_nobody_runs_it_also_after_a_kill(here, service, folder
     ]  # fmt: skip
 
 
+def test_status_says_what_the_service_said_last_when_it_does_not_run(here, service, folder):
+    checkpoint = Checkpoint(folder, "p")
+    checkpoint.claim()
+    checkpoint.release()
+    checkpoint.last_said.note("failed", "The disk \x1b[31mis full.")
+    out = here("status", service)[1]
+    sentence = r"It said last, at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: The disk \\x1b\[31mis full\.$"
+    assert re.search(sentence, out.splitlines()[0]), out
+    said = json.loads(here("status", service, "--json")[1])["pipelines"]["p"]["said"]
+    assert (said["event"], said["text"]) == ("failed", "The disk \x1b[31mis full.")
+    Path(folder, "p", "said.json").write_text("{")
+    assert "It said last" not in here("status", service)[1], "a damaged note is none"
+
+
 def test_a_checkpoint_that_nobody_used(here, config, folder):
     path = config(service={"checkpoint": folder})
     assert "has not run on this checkpoint" in here("status", path)[1]
@@ -128,3 +143,10 @@ def test_a_command_to_a_stopped_service_stands_and_that_is_said_at_once(
     status, _, said = here(*words)
     assert status == 1
     assert said.index("The service does not run. The command stands in") < said.index("No answer")
+
+
+def test_a_narrow_terminal_cuts_no_time(here, service, monkeypatch):
+    monkeypatch.setattr("streaming.cli.tables.PIPE_COLUMNS", 30)
+    out = here("status", service)[1]
+    assert "…" not in out
+    assert re.search(r"\d{4}-\d\d-", out)

@@ -1,11 +1,13 @@
 """Lanes of groups, subscribers, peers and channels, from records that stand in memory."""
 
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from streaming.config import load_config
-from streaming.console import streams
+from streaming.console import streams, values
+from streaming.console.streams import Scope
 from streaming.kafka.newest import Found, Search
 from tests.service_helpers import channel_topics, write_config
 
@@ -15,9 +17,16 @@ def topics(monkeypatch):
     """Records by topic; a search finds in them what it would find in Kafka."""
     found = {}
 
-    def search(_config, names, wanted, most, **_more):
-        records = [each for name in names for each in found.get(name, []) if wanted(each)]
-        return Search(records[-most:])
+    def search(_config, names, wanted, most, *, until=MappingProxyType({}), **_more):
+        result = Search()
+        for home in {each.home for name in names for each in found.get(name, [])}:
+            inside = [each for each in found[home[0]] if each.home == home]
+            end = until.get(home, inside[-1].offset + 1)
+            result.looked[home] = (0, end)
+            result.records += [each for each in inside if each.offset < end and wanted(each)][
+                -most:
+            ]
+        return result
 
     monkeypatch.setattr(streams, "search", search)
     monkeypatch.setattr(streams, "waiting", lambda *_: [])
@@ -30,9 +39,9 @@ def config_of(tmp_path, **pipeline):
     )
 
 
-def record(topic, offset, key, value=b"", at=0, **headers):
+def record(topic, offset, key, value=b"", at=0, partition=0, **headers):
     pairs = tuple((name.replace("_", "-"), text.encode()) for name, text in headers.items())
-    return Found(topic, 0, offset, at, key, value, pairs)
+    return Found(topic, partition, offset, at, key, value, pairs)
 
 
 def lines(picture):
@@ -58,7 +67,7 @@ def test_a_group_shows_one_copy_of_each_message(tmp_path, topics):
         for n in (0, 2, 4)
         for at, key in enumerate((b"A", b"B"))
     ]
-    found = streams.group(config, "p", "G", 1)
+    found = streams.group(config, "p", "G", Scope(1))
     assert [number for _, number in found["deliveries"]] == ["0", "1", "2"]
     assert lines(found["picture"]) == 3
     assert found["picture"].count("mark delivered") == 6
@@ -73,7 +82,7 @@ def test_a_subscriber_s_stream_is_joined_by_content_and_notices_are_not(tmp_path
         record("t.out", 2, b"A", b"same", 7, group="G", sender="s", sequence="2"),
         record("t.out", 3, b"B", b"same", 7, group="G", sender="s", sequence="0"),
     ]
-    found = streams.subscriber(config, "p", b"A", 1)
+    found = streams.subscriber(config, "p", b"A", Scope(1))
     assert [number for _, number in found["deliveries"]] == ["0", "1", "2"]
     assert lines(found["picture"]) == 2
 
@@ -86,7 +95,7 @@ def test_a_peer_by_content_or_by_origin(tmp_path, topics, origin):
     sender = "p0" if origin else "p1"
     out = record("t.out", 0, b"q", b"v", 5, **{"from": sender}, sequence="0", **more)
     topics["t.out"] = [out]
-    found = streams.subscriber(config, "p", b"q", 1)
+    found = streams.subscriber(config, "p", b"q", Scope(1))
     assert "t.in/0@1: label p1, delivered" in found["picture"]
     assert lines(found["picture"]) == 1
 
@@ -97,7 +106,7 @@ def test_a_labelled_channel(tmp_path, topics):
     topics["t.out"] = [
         record("t.out", n, b"K", b"%d" % n, n, label=str(n), sequence=str(n)) for n in range(3)
     ]
-    found = streams.subscriber(config, "p", b"K", 1)
+    found = streams.subscriber(config, "p", b"K", Scope(1))
     assert lines(found["picture"]) == 3
 
 
@@ -108,6 +117,53 @@ def test_a_channel_s_rejects_are_crosses(tmp_path, topics):
     topics["t.out"] = [record("t.out", 0, b"K", label="0", sequence="0")]
     place = {"reject_topic": "t.in", "reject_partition": "0", "reject_offset": "1"}
     topics["t.rejects"] = [record("t.rejects", 0, b"K", reject_reason="duplicate", **place)]
-    found = streams.channel(config, "p", b"K", 1)
+    found = streams.channel(config, "p", b"K", Scope(1))
     assert [each.fate for each, _ in found["arrivals"]] == ["delivered", "rejected", "held"]
     assert [each.why for each, _ in found["arrivals"]] == ["", "duplicate", ""]
+
+
+def test_what_a_record_waited_for_and_how_long(tmp_path, topics):
+    config = config_of(tmp_path)
+    labels = ("0", "2", "3", "1", "4")
+    topics["t.in"] = [
+        record("t.in", n, b"K", at=1_000 * n, label=label) for n, label in enumerate(labels)
+    ]
+    topics["t.out"] = [
+        record("t.out", n, b"K", label=str(n), sequence=str(n)) for n in range(len(labels))
+    ]
+    found = streams.channel(config, "p", b"K", Scope(1))
+    assert found["waited"] == {"t.in/0@1": ("1", 2.0), "t.in/0@2": ("1", 1.0)}
+
+
+def pages(show):
+    """All pages of a stream, the newest first, as their links lead: the numbers on each."""
+    scope, seen = Scope(1), []
+    while True:
+        found = show(scope)
+        if not found["deliveries"]:
+            return seen
+        seen.append([number for _, number in found["deliveries"]])
+        places = [values.place_in(each) for each in found["older"]]
+        until = {(topic, partition): offset for topic, partition, offset in places}
+        scope = Scope(1, until, found.get("below"))
+
+
+def test_a_group_and_a_subscriber_can_be_scrolled_back_to_their_beginnings(
+    tmp_path, topics, monkeypatch
+):
+    """Each message on one page, though copies lie in two partitions that filled unevenly."""
+    monkeypatch.setattr(streams, "LANE_ARRIVALS", 3)
+    config = config_of(tmp_path, discipline="group", groups={"G": ["A", "B"]})
+    topics["t.in"] = [record("t.in", n, b"s", b"%d" % n, n, group="G") for n in range(10)]
+
+    def copy(number, offset, key, partition):
+        said = {"group": "G", "sender": "s", "group_version": "0", "group_sequence": str(number)}
+        value = b"%d" % number
+        own = {"sequence": str(number), **said}
+        return record("t.out", offset, key, value, number, partition, **own)
+
+    topics["t.out"] = [copy(n, 5 * n, b"A", 0) for n in range(10)]
+    topics["t.out"] += [copy(n, n, b"B", 1) for n in range(4, 10)]
+    wanted = [["7", "8", "9"], ["4", "5", "6"], ["1", "2", "3"], ["0"]]
+    assert pages(lambda scope: streams.group(config, "p", "G", scope)) == wanted
+    assert pages(lambda scope: streams.subscriber(config, "p", b"A", scope)) == wanted

@@ -28,10 +28,23 @@ def test_the_newest_that_fit_are_found(config, broker, topic_prefix, monkeypatch
     assert found.is_whole
     assert found.offsets < 500, "not all was read for it"
     assert newest.search(config, [topic], lambda each: each.key == b"none", 5).records == []
-    place = newest.at_place(config, topic, 0, 17)
-    assert (place.value, place.place) == (b"17", f"{topic}/0@17")
-    assert newest.at_place(config, topic, 0, 500) is None
-    assert newest.at_place(config, topic, 5, 0) is None
+    before = newest.search(config, [topic], lambda each: each.key == b"k3", 5, until=found.older)
+    assert [int(each.value) for each in before.records] == [n - 35 for n in wanted]
+
+
+def test_the_records_around_a_place(config, broker, topic_prefix):
+    topic = topic_prefix + "a"
+    create_topics(broker.bootstrap, {topic: 1})
+    produce(broker.bootstrap, topic, [Record(b"k", b"%d" % n) for n in range(20)])
+
+    def offsets(*place):
+        return [each.offset for each in newest.around(config, topic, *place, 2)]
+
+    assert offsets(0, 10) == [8, 9, 10, 11, 12]
+    assert offsets(0, 0) == [0, 1, 2]
+    assert offsets(0, 21) == [19]
+    assert offsets(0, 500) == []
+    assert offsets(5, 0) == []
 
 
 def test_what_was_aborted_and_markers_are_passed_over(config, broker, topic_prefix):
@@ -50,4 +63,4 @@ def test_what_was_aborted_and_markers_are_passed_over(config, broker, topic_pref
     found = newest.search(config, [topic], lambda _: True, 10)
     assert [each.value for each in found.records] == [b"0", b"2"]
     assert found.is_whole
-    assert newest.at_place(config, topic, 0, 1) is None, "a marker"
+    assert [each.offset for each in newest.around(config, topic, 0, 1, 1)] == [0], "a marker"

@@ -320,3 +320,10 @@ def test_a_buffer_is_not_full_before_so_many_records_came():
     retell(material, b"duplicate", b"buffer-full")
     assert judge(settings, material).good, "there were more than 20"
     assert "wrong-reason" in judge(replace(settings, held_max=1000), material).counts
+
+
+def test_a_channel_of_which_all_is_held_is_counted_as_status_counts_it():
+    held = Record("in", 0, 0, 1, b"k", b"v", (("label", b"1"),))
+    settings = ChannelSettings("p", LinearLabels(), 50, output_partitions=PARTITIONS)
+    verdict = judge(settings, Material([held], [], [], []))
+    assert verdict.looked_at["channels"] == 1

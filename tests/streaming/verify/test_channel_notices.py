@@ -25,6 +25,7 @@ def test_right_notices_have_no_fault(seed):
     verdict = judge(it.settings(), it.material())
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["notices"] == it.totals.notices > 0
+    assert verdict.looked_at["channels"] == it.totals.channels > 1, "as `status` counts them"
 
 
 def changed(material, word, name, change):

@@ -29,6 +29,7 @@ def test_what_the_operator_writes_has_no_fault(labels, seed):
     verdict = judge(it.settings(), it.material())
     assert verdict.good, verdict.faults[:3]
     assert verdict.looked_at["wanted"] == it.totals.asked > 8
+    assert verdict.looked_at["channels"] == it.totals.channels > 1, "as `status` counts them"
     assert it.totals.answered > 1
 
 

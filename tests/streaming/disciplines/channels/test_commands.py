@@ -142,6 +142,18 @@ def test_labels_of_custom_sequences_are_text():
     assert (told["event"], told["reason"]) == ("command-refused", "bad-label")
 
 
+def test_a_refusal_names_the_label_that_it_is_about():
+    shards = Shards()
+    shards.batch(1000, [(b"k0", 5)])
+    far = 2**62 + 5
+    wrong = [{**ABSENT, "from": far}, {**ABSENT, "to": far + 1}]
+    told = shards.batch(1500, [], [*wrong, {"op": "skip", "channel": "k0", "to": far + 2}])
+    said = "is no label of the channel, or too far away"
+    assert [(each["reason"], each["detail"]) for each in told] == [
+        ("bad-label", f"{far + n} {said}") for n in range(3)
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [

@@ -1,0 +1,54 @@
+"""Groups as the console follows and draws them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streaming.config import load_config
+from streaming.console import drawing
+from streaming.console.groups_now import GroupsNow
+from streaming.console.values import encoded_key
+from streaming.verify import current
+from tests.kafka_helpers import Record, create_topics, produce
+from tests.service_helpers import channel_topics, write_config
+
+MEMBERS = {"G0": ["A", "B", "C"], "G1": ["B", "C", "D"], "<b>": ["A"]}
+
+
+def configured(folder, bootstrap, topics, **more):
+    pipeline = {"discipline": "group", "groups": MEMBERS, **topics, **more}
+    return load_config(Path(write_config(folder, bootstrap, {"g": pipeline})))
+
+
+@pytest.mark.parametrize("sequencing", ["batch", "network"])
+def test_a_group_in_the_picture_leads_to_its_page(tmp_path, sequencing):
+    config = configured(tmp_path, "127.0.0.1:9", channel_topics("t."), sequencing=sequencing)
+    drawn = drawing.groups(config, "g", MEMBERS)
+    for group in MEMBERS:
+        assert f'href="/p/g/group/{encoded_key(group)}" target="_top"' in drawn
+    assert ('id="node-' in drawn) == (sequencing == "network"), "nodes and their load"
+    assert "<b>" not in drawn
+
+
+def test_events_are_followed_from_where_they_were_read(broker, topic_prefix, tmp_path):
+    topics = channel_topics(topic_prefix)
+    config = configured(tmp_path, broker.bootstrap, topics)
+    create_topics(broker.bootstrap, {topics["events"]: 2})
+    groups = GroupsNow(config)
+    assert sorted(groups.of("g")) == sorted(MEMBERS)
+
+    def say(**event):
+        record = Record(event["group"].encode(), json.dumps(event).encode(), [])
+        produce(broker.bootstrap, topics["events"], [record])
+
+    say(event="group-added", group="G2", version=1, members=["X"])
+    assert groups.of("g")["G2"].members == ["X"]
+    say(event="group-changed", group="G2", version=2, joined="Y")
+    say(event="group-removed", group="G0")
+    assert groups.of("g") == current.now(config, "g")
+    assert groups.of("g")["G2"].members == ["X", "Y"]
+    read = dict(groups._known["g"].read)
+    assert sum(read.values()) == 3, "each event once"
+    groups.of("g").clear()
+    assert "G2" in groups.of("g"), "what was given away is a copy"

@@ -1,0 +1,70 @@
+"""Keys, headers and values that mean harm, or are large or binary, are shown cut and as text."""
+
+import pytest
+
+from streaming.console import values
+from streaming.console.access import Access
+from tests.console_helpers import Asking, serving
+from tests.kafka_helpers import Record, create_topics, produce
+from tests.service_helpers import channel_topics, write_config
+
+SCRIPT = b"<script>alert(1)</script>"
+DEEP = b"[" * 4_000
+PAGE_BYTES_MAX = 60_000
+
+
+@pytest.fixture(scope="module")
+def ask(broker, tmp_path_factory):
+    """Asks a console about a topic with one record of each kind."""
+    folder = tmp_path_factory.mktemp("payloads")
+    topics = channel_topics(f"{folder.name}.")
+    create_topics(broker.bootstrap, dict.fromkeys(topics.values(), 1))
+    config = write_config(folder, broker.bootstrap, {"p": {"discipline": "channel", **topics}})
+    sent = [
+        Record(SCRIPT, SCRIPT, [("label", SCRIPT), (SCRIPT.decode(), b"x")]),
+        Record(b"large", SCRIPT * 36_000, [("label", b"0"), ("h", SCRIPT * 3_000)]),
+        Record(b"\xff\x00\x1b[2J", bytes(range(256)) * 8, [("label", b"\xff\x00")]),
+        Record(b"deep", DEEP, [("label", b"1")]),
+    ]
+    produce(broker.bootstrap, topics["input"], sent)
+    with serving(config, Access()) as port:
+        yield topics["input"], Asking(port)
+
+
+def page_of(ask, offset):
+    """Return the page of a record, which the browser may not take for anything but text."""
+    topic, asking = ask
+    code, page = asking(f"/p/p/record/{values.encoded_key(f'{topic}/0@{offset}')}")
+    assert code == 200
+    assert "<script>alert" not in page
+    assert len(page) < PAGE_BYTES_MAX
+    assert "script-src 'self'" in asking.answer.headers["content-security-policy"]
+    assert asking.answer.headers["x-content-type-options"] == "nosniff"
+    return page
+
+
+def test_script_in_key_header_and_value_is_text(ask):
+    assert page_of(ask, 0).count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
+
+
+def test_large_values_are_cut(ask):
+    assert "the first 4,096 of 900,000 bytes" in page_of(ask, 1)
+
+
+def test_binary_payloads_are_shown_as_bytes(ask):
+    page = page_of(ask, 2)
+    assert "bytes, 2,048 bytes" in page
+    assert "0001 0203" in page
+    assert "\x00" not in page
+
+
+def test_what_nests_too_deep_for_json_is_text(ask):
+    assert "[[[[" in page_of(ask, 3)
+
+
+def test_the_list_of_them_is_small(ask):
+    topic, asking = ask
+    code, page = asking(f"/p/p/records?topic={topic}")
+    assert (code, "4 records" in page) == (200, True)
+    assert "<script>alert" not in page
+    assert len(page) < PAGE_BYTES_MAX
