@@ -46,8 +46,6 @@ class Everything:
             **groups.pipelines(broker, self.prefix, mine, network=("triple",), **changes),
             **multicasts.pipelines(self.multicasts),
         }
-        for name, each in made.items():
-            each["progress"] = f"{self.prefix}{name}.progress"
         channels.make_topics(broker, self.prefix)
         self.config = write_config(folder, broker.bootstrap, made, batch_records_max=500)
         for node in multicasts.NODES:
