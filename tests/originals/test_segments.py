@@ -11,7 +11,7 @@ import pytest
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.sink.refusals import RecordsRefused
 from streaming.wire.compression import COMPRESSIONS
-from streaming.wire.record_batch import Batch
+from streaming.wire.record_batch import RecordBatch
 from tests.kafka_helpers import Record, make_topic
 from tests.originals.comparing import all_alike, contents
 from tests.originals.readers import Readers, give_codecs
@@ -162,13 +162,13 @@ def test_the_log_has_the_bytes_that_ours_sent(world, monkeypatch):
     """And Kafka's own tool finds each batch valid, with as many records, of these sizes."""
     topic, rng, sent, written = f"bytes-{uuid.uuid4().hex[:8]}", random.Random(3), [], []
     make_topic(world.bootstrap, topic)
-    finished = Batch.finished
+    finished = RecordBatch.finished
 
     def noted(self, *arguments, **more):
         sent.append(bytes(finished(self, *arguments, **more)))
         return sent[-1]
 
-    monkeypatch.setattr(Batch, "finished", noted)
+    monkeypatch.setattr(RecordBatch, "finished", noted)
     for codec in COMPRESSIONS:
         for name in ("", uuid.uuid4().hex):
             with closing(ByOurs(world.bootstrap, codec, name)) as writer:
