@@ -71,12 +71,17 @@ def remove(bootstrap, *names):
 
 
 def fill(bootstrap, topic, records, size=SIZE, *, distinct=False):
+    """Write a new topic (see `produce`)."""
+    create(bootstrap, topic)
+    produce(bootstrap, topic, records, size, distinct=distinct)
+
+
+def produce(bootstrap, topic, records, size=SIZE, *, distinct=False):
     """Write messages of so many bytes, (key, headers) each, as fast as it goes.
 
     Their values are cut out of a text of flights as JSON, each from another place; or they are
     random bytes (``distinct``): then nothing makes them smaller.
     """
-    create(bootstrap, topic)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,

@@ -129,10 +129,10 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         self.begin()
         waking = () if state.hasTimedOut else frames
         packs = [blob for frame in waking for blob in frame["rows"] if len(blob)]
-        row = StateRow(*state.get) if state.exists else StateRow()
+        row = StateRow.from_text(*state.get) if state.exists else StateRow()
         now_ms = state.getCurrentProcessingTimeMs()
         core = yield from self.step(key[0], packs, row, now_ms)
-        state.update(self.keep(key[0], core))
+        state.update((self.keep(key[0], core).to_text(),))
         due_ms = core.due_ms(self.configured)
         if due_ms is not None:
             state.setTimeoutDuration(max(1, due_ms - now_ms))

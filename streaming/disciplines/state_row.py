@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 STATE_FORMAT = 11
 """The format of every discipline's state. A checkpoint has it in its identity, and is refused where
 it is another (`streaming.service.checkpoint`); whoever changes what a state's text means takes the
 next number. Numbers below 10 were used before the first release."""
 
-STATE = "clock_ms long, totals string, core string"
+STATE = "row string"
+"""One column: for each, Spark makes code in every task that reads and writes it, and looks it up
+whenever it copies the operator while it plans; a small batch waited for both."""
 
 
 class StateRow(NamedTuple):
-    """A shard's state, as STATE has it: the latest batch time, the totals (JSON), the core as text.
+    """A shard's state: the latest batch time, the totals (JSON, one line), the core as text.
 
     Text, as of bytes in a state Spark's JVM makes a string for Python, character by character.
     """
@@ -21,3 +23,13 @@ class StateRow(NamedTuple):
     clock_ms: int = 0
     totals: str = "{}"
     core: str = ""
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the inverse of :meth:`to_text`."""
+        clock_ms, totals, core = text.split("\n", 2)
+        return cls(int(clock_ms), totals, core)
+
+    def to_text(self) -> str:
+        """Return the column of STATE: clock and totals on a line each, then the core."""
+        return f"{self.clock_ms}\n{self.totals}\n{self.core}"

@@ -76,7 +76,7 @@ def _read(
 
 def shard_states(session: SparkSession, location: str) -> list[ShardRow]:
     """Return the states of a pipeline's shards, each with the shard's key."""
-    return [(key, StateRow(*state)) for key, *state in state_rows(session, location)]
+    return [(key, StateRow.from_text(text)) for key, text in state_rows(session, location)]
 
 
 def described(config: Config, name: str, plan: Plan, rows: Iterable[ShardRow]) -> Described:

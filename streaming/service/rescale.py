@@ -74,16 +74,11 @@ class Put:
         self, _key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Take the one row of the shard."""
-        states = (frame.drop(columns="shard") for frame in frames)
-        (row,) = (row for frame in states for row in frame.itertuples(index=False))
-        state.update(tuple(_plain(value) for value in row))
+        (text,) = (text for frame in frames for text in frame["row"])
+        state.update((text,))
         if self.timed:
             state.setTimeoutDuration(1)
         yield pd.DataFrame({"shard": pd.Series([], dtype="int32")})
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def rescale(
@@ -237,7 +232,7 @@ def _write(
     """Batch 0 of a checkpoint: a query like the pipeline's, which sets states in place of steps."""
     given = f"{location}/{ROWS}"
     schema = f"shard int, {STATE}"
-    rows = [(key, *state) for key, state in moved.rows]
+    rows = [(key, state.to_text()) for key, state in moved.rows]
     session.createDataFrame(rows, schema).write.parquet(given)
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     timeout = "ProcessingTimeTimeout" if move.timed else "NoTimeout"

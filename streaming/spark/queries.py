@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pyspark.java_gateway import ensure_callback_server_started
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 QUERY_SECONDS_MAX = 5
 """Together with the session's end (`session`) this stays below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5
+SINKS = "org.apache.spark.sql.execution.streaming.sources."
 WORKING = ("Processing new data", "No new data but cleaning up state")
 """What a query's status says while a batch runs. `isTriggerActive` is also true while it asks Kafka
 for new offsets, which without a trigger interval is most of the time."""
@@ -83,11 +86,38 @@ def start(
     """
     writer = (
         frame.writeStream.queryName(name)
-        .foreachBatch(run_batch)
         .option("checkpointLocation", checkpoint)
         .outputMode("append")
+        .trigger(processingTime="0 milliseconds")
     )
-    return writer.trigger(processingTime="0 milliseconds").start()
+    spark = frame.sparkSession
+    gateway = spark.sparkContext._gateway  # noqa: SLF001
+    ensure_callback_server_started(gateway)
+    helper = getattr(gateway.jvm, SINKS + "PythonForeachBatchHelper")
+    helper.callForeachBatch(writer._jwrite, BatchRunner(spark, run_batch))  # noqa: SLF001
+    return writer.start()
+
+
+class BatchRunner:
+    """Spark's interface to what runs a batch.
+
+    PySpark's own makes another SparkSession for each batch: a dozen questions to the JVM.
+    """
+
+    def __init__(self, spark: SparkSession, run_batch: Callable[[DataFrame, int], None]) -> None:
+        self._spark = spark
+        self._run_batch = run_batch
+
+    def call(self, frame: Any, batch: int) -> None:
+        """Run a batch; Spark's thread waits for it."""
+        from pyspark.sql import DataFrame  # noqa: PLC0415  (a second to import)
+
+        self._run_batch(DataFrame(frame, self._spark), batch)
+
+    class Java:
+        """The gateway reads this."""
+
+        implements = (SINKS + "PythonForeachBatchFunction",)
 
 
 def stop_between_batches(query: StreamingQuery, deadline: float) -> None:

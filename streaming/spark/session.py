@@ -101,11 +101,30 @@ ONE_MACHINE = {
     "spark.shuffle.checksum.enabled": "false",
     "spark.shuffle.compress": "false",
     "spark.shuffle.sort.bypassMergeThreshold": "1",
+    "spark.shuffle.spill.diskWriteBufferSize": str(128 * 2**10),
+    "spark.broadcast.blockSize": "256k",
+    "spark.broadcast.checksum": "false",
+    "spark.broadcast.compress": "false",
 }
 """Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
 its way. What is large is compressed before Spark gets it, and all of it has a checksum
 (`streaming.arrow.ipc`). A task writes a file for each partition, and then one of them all, unless
-Spark takes that for too many files."""
+Spark takes that for too many files. What a batch broadcasts (its tasks, Hadoop's properties) is
+some 100 KB; each time Spark takes a block for it, by default of 4 MiB, and a MiB to write a few KB:
+a quarter of all memory that the JVM asked for in small batches."""
+
+PAGE_BYTES = str(4 * 2**20)
+"""Of what Spark sorts and shuffles: a larger pack gets a page of its own. By default a page is a
+32nd of the heap, and each task takes one, however little it has."""
+
+UNSEEN = {
+    "spark.ui.liveUpdate.period": "-1",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+"""What Spark would remember for its user interface, which is off: of a thousand batches."""
 
 EXECUTOR_VARIABLE = "spark.executorEnv."
 EXECUTORS = {f"{EXECUTOR_VARIABLE}{name}": value for name, value in ALLOCATORS.items()}
@@ -197,6 +216,8 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         "spark.app.name": config.service.name,
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
+        **({} if own.get("spark.ui.enabled") == "true" else UNSEEN),
+        "spark.buffer.pageSize": PAGE_BYTES,
         **PYTHON_WORKERS,
         f"{EXECUTOR_VARIABLE}{PRELOAD}": ",".join(operators(config.pipelines.values())),
         **(ONE_MACHINE if is_local_master(master) else EXECUTORS),

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def state_rows(session: SparkSession, location: str) -> list[tuple[Any, ...]]:
-    """Return all rows of a query's state: the key of a shard, then the fields of its state."""
+def state_rows(session: SparkSession, location: str) -> list[tuple[int, str]]:
+    """Return all rows of a query's state: the key of a shard, and its only column."""
     # Spark's reader asks the part of it that only streaming queries start.
     session._jsparkSession.sessionState().streamingQueryManager().stateStoreCoordinator()  # noqa: SLF001
     frame = session.read.format("statestore").load(location)
     rows = frame.selectExpr("key.shard", "value.groupState.*").collect()
-    return sorted(tuple(row) for row in rows)
+    return sorted((row[0], row[1]) for row in rows)
 
 
 def executor_cores(context: Any) -> int:

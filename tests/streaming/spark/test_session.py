@@ -7,7 +7,7 @@ import pytest
 
 from streaming.config import parse_config
 from streaming.spark import session
-from streaming.spark.session import EXECUTORS, GS_CHECKPOINT, SESSION, jvm_settings
+from streaming.spark.session import EXECUTORS, GS_CHECKPOINT, SESSION, UNSEEN, jvm_settings
 
 PIPELINES = {"pipelines": {"p": {"discipline": "channel"}}}
 OWN_GS = {"spark.hadoop.fs.gs.auth.type": "COMPUTE_ENGINE"}
@@ -31,6 +31,12 @@ def test_executors_on_other_hosts_get_what_a_local_jvm_has_in_its_environment(ma
 def test_what_the_guarantees_rest_on_cannot_be_overridden():
     others = dict.fromkeys(SESSION, "other")
     assert SESSION.items() <= told(**others).items()
+
+
+def test_what_only_sparks_user_interface_shows_is_kept_only_where_it_is_on():
+    assert UNSEEN.items() <= told().items()
+    assert not set(UNSEEN) & set(told(**{"spark.ui.enabled": "true"}))
+    assert told(**{"spark.ui.retainedJobs": "7"})["spark.ui.retainedJobs"] == "7"
 
 
 def test_in_googles_store_spark_has_googles_connector(monkeypatch, tmp_path):

@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+from streaming.disciplines.state_row import StateRow
+
 
 class State:
     """Spark's state of a shard, kept when the test says that the batch is done."""
@@ -18,10 +20,10 @@ class State:
 
     @property
     def get(self):
-        return self.kept
+        return (self.kept.to_text(),)
 
     def update(self, row):
-        self.new = row
+        self.new = StateRow.from_text(*row)
 
     def getCurrentProcessingTimeMs(self):  # noqa: N802
         return self.now_ms
