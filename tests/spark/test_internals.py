@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming.spark.queries import WORKING
+from streaming.spark.queries import SINKS, WORKING, BatchRunner
 from streaming.spark.session import LOCAL_CHECKPOINT, STATE_STORE
 from streaming.spark.stream import Stream
 from tests.class_files import JARS, content, methods
@@ -51,6 +51,7 @@ PYTHON_TEXTS = {
     "pyspark.java_gateway": ["PYSPARK_PIN_THREAD"],
     "pyspark.sql.session": ["self._jsparkSession = "],
     "pyspark.sql.classic.dataframe": ["self._jdf"],
+    "pyspark.sql.streaming.readwriter": ["callForeachBatch(self._jwrite, "],
     "pyspark.core.context": ["self._jsc", "self.environment"],
     "pyspark.worker": ["arrow_max_records_per_batch="],
 }
@@ -85,6 +86,9 @@ JAVA_NAMES = {
     f"{SQL}execution.LogicalRDD": ["rdd()"],
     f"{SQL}execution.QueryExecution": ["logical()"],
     f"{SQL}execution.datasources.DataSourceManager$": ["MODULE$", "dataSourceBuilders_$eq(Option)"],
+    f"{SINKS}PythonForeachBatchHelper": [
+        "callForeachBatch(DataStreamWriter, PythonForeachBatchFunction)"
+    ],
     f"{SQL}internal.SessionState": ["streamingQueryManager()"],
     f"{SQL}util.CaseInsensitiveStringMap": ["empty()"],
     "org.apache.spark.SparkContext": ["statusStore()", "isStopped()"],
@@ -164,6 +168,12 @@ def test_spark_has(name, member):
 def test_a_source_has_what_spark_asks(name, member):
     assert member in methods(name)
     assert callable(getattr(Stream, member.partition("(")[0]))
+
+
+def test_a_batch_is_run_as_spark_asks():
+    assert methods(f"{SINKS}PythonForeachBatchFunction") == {"call(Dataset, long)"}
+    assert list(inspect.signature(BatchRunner.call).parameters)[1:] == ["frame", "batch"]
+    assert BatchRunner.Java.implements == (f"{SINKS}PythonForeachBatchFunction",)
 
 
 @pytest.mark.parametrize(("name", "text"), pairs(JAVA_TEXTS))
