@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -47,5 +48,6 @@ def verify(
     """
     from streaming.verify.report import report_on  # noqa: PLC0415  (a quick --help)
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # files of parts go, as with Ctrl-C
     if not report_on(config, pipeline or [], wait, causes, as_json=as_json):
         raise typer.Exit(1)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from streaming.durable import sync, sync_all
 from streaming.errors import ConfigError, JobFailed, StorageUnavailable
-from streaming.service import last_said
+from streaming.service import behind, last_said
 from streaming.service.checkpoint import DECISIONS, HOLDER, LOCK, STATUS, WAITING, Checkpoint
 from streaming.spark.spark_files import state_version
 from streaming.storage.files import local_path
@@ -35,7 +35,7 @@ TRIES_MAX = 100
 PAUSE_SECONDS = 0.05
 FIRST, LAST = (STATUS, WAITING), (DECISIONS,)
 """A status of batch B + 1 needs the offsets of that batch beside it; these need the decisions."""
-OF_A_PROCESS = (LOCK, HOLDER, last_said.NAME)
+OF_A_PROCESS = (LOCK, HOLDER, behind.NAME, last_said.NAME)
 """What a process says of itself; another one that works on the backup has its own."""
 NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 UNCHANGED = "No backup was made; the checkpoint is unchanged."

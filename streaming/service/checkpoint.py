@@ -28,6 +28,7 @@ from streaming.errors import (
     StateFormatError,
     StorageUnavailable,
 )
+from streaming.service.behind import Behind
 from streaming.service.holder import Holder, is_locked, lock
 from streaming.service.last_said import LastSaid
 from streaming.source.positions import offsets_in
@@ -86,7 +87,9 @@ class Checkpoint(SparkFiles):
         self.pipeline = pipeline
         self._lock: IO[str] | None = None
         self._holder: Holder | None = None
-        self.last_said = LastSaid(self._files)
+        is_ours = lambda: self.is_locked or self._last_holder() == self._holder  # noqa: E731
+        self.last_said = LastSaid(self._files, is_ours)
+        self.behind = Behind(self._files)
 
     @classmethod
     def of(cls, config: Config, pipeline: str) -> Checkpoint:
@@ -335,8 +338,7 @@ class Checkpoint(SparkFiles):
             except ValueError as error:
                 if text == last:
                     raise self._damaged(name, f"is damaged: {error}") from error
-            # An object is asked for its size, then for its bytes: one that is replaced in between
-            # is cut. What is damaged reads the same again.
+            # An object replaced between its size and its bytes is cut; damage reads the same again.
             last = text
         return None
 

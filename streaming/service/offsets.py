@@ -11,7 +11,11 @@ from typing import Any
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import topics
+from streaming.service.behind import Behind, Step
 from streaming.source.positions import offsets_in
+
+STEPS = 100
+"""How often within `service.transit_kept` it is noted how far reading was."""
 
 
 class Through:
@@ -38,17 +42,25 @@ class Through:
 class TransitCleaner:
     """Deletes what was in transit before the last batch that is done: no restart reads it.
 
-    It stays for `service.transit_kept`, as a restored backup reads it.
+    It stays for `service.transit_kept`, as a restored backup reads it; the checkpoint keeps what
+    was read when, so a service that is started often deletes, too.
     """
 
-    def __init__(self, config: Config, name: str, say: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        say: Callable[..., None],
+        noted: Behind | None = None,
+    ) -> None:
         self.config = config
         self.name = name
         self.say = say
         self.topic = config.pipelines[name].transit_topic
         self._kept_s = config.service.transit_kept.ms / 1000
-        self._behind: deque[tuple[float, dict[int, int]]] = deque()
-        """When offsets were seen to be behind, and which; the newest last."""
+        self._noted = noted if self._kept_s else None
+        self._behind: deque[Step] | None = None
+        """When offsets were seen to be behind, and which; the newest last. None: not read yet."""
         self._refused = False
         self._deleted: dict[int, int] = {}
 
@@ -58,15 +70,21 @@ class TransitCleaner:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})
         behind = {int(at): offset for at, offset in begin.items() if offset}
-        now = time.monotonic()
-        if behind and (not self._behind or self._behind[-1][1] != behind):
-            self._behind.append((now, behind))
+        now = time.time()
+        if self._behind is None:
+            self._behind = deque(self._known(behind))
+        steps, newest = self._behind, self._behind[-1] if self._behind else None
+        is_time = newest is None or not 0 <= now - newest[0] < self._kept_s / STEPS
+        if behind and is_time and (newest is None or newest[1] != behind):
+            steps.append((now, behind))
+            if self._noted:
+                self._noted.write([*steps])
         wanted: dict[int, int] = {}
-        while self._behind and now - self._behind[0][0] >= self._kept_s:
-            wanted = self._behind[0][1]
-            if len(self._behind) == 1:
+        while steps and now - steps[0][0] >= self._kept_s:
+            wanted = steps[0][1]
+            if len(steps) == 1:
                 break
-            self._behind.popleft()
+            steps.popleft()
         if not wanted or wanted == self._deleted:
             return
         try:
@@ -75,6 +93,11 @@ class TransitCleaner:
             self.say(f"{self.name}: {error}", event="refused", level="warning", pipeline=self.name)
             self._refused = True  # logged once; the next start tries again
         self._deleted = wanted
+
+    def _known(self, behind: dict[int, int]) -> list[Step]:
+        """What an earlier start noted; not of a topic that was made again and begins at 0."""
+        steps = self._noted.read() if self._noted else []
+        return [step for step in steps if all(behind.get(n, 0) >= to for n, to in step[1].items())]
 
 
 def reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:

@@ -89,7 +89,7 @@ class Pipeline:
         self.discipline = DISCIPLINES[config.pipelines[name].discipline]
         self.speed = Speed(self.discipline.pace(config.pipelines[name]))
         self._through = Through(config, name)
-        self._clean = TransitCleaner(config, name, say)
+        self._clean = TransitCleaner(config, name, say, checkpoint.behind)
         self.finished = False
         self.stopped_by: SequencerError | None = None
         self.runs = False

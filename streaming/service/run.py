@@ -88,17 +88,25 @@ class Service:
             ended = error
             raise
         finally:
-            self._note(*farewell(ended))
-            for checkpoint in checkpoints:
-                checkpoint.release()
+            try:
+                self._note(*farewell(ended))
+            finally:
+                for checkpoint in checkpoints:
+                    checkpoint.release()
         say(f"{self.config.service.name}: stopped", event="stopped")
 
     def _note(self, event: str, text: str, name: str = "") -> None:
-        """Keep a sentence beside the state of a pipeline, or of all that are not stopped."""
+        """Keep a sentence beside the state of a pipeline, or of all that are not stopped.
+
+        Storage that does not answer for one is not asked for the others: each may take its time.
+        """
         stopped = {each.name for each in self.pipelines if each.stopped_by is not None}
         for checkpoint in self.claimed:
-            if checkpoint.pipeline == name or (not name and checkpoint.pipeline not in stopped):
-                checkpoint.last_said.note(event, self.config.hide(text))
+            is_meant = checkpoint.pipeline == name or (
+                not name and checkpoint.pipeline not in stopped
+            )
+            if is_meant and not checkpoint.last_said.note(event, self.config.hide(text)):
+                return
 
     def _run(self, checkpoints: list[Checkpoint]) -> None:
         for line in remarks(self.config):

@@ -46,7 +46,7 @@ from streaming.verify.channel_readings import (
 from streaming.verify.channel_rejects import Tally, judge_rejects
 from streaming.verify.channel_wanted import judge_wanted
 from streaming.verify.faults import Verdict
-from streaming.verify.homes import Homes
+from streaming.verify.homes import Fits, Homes
 from streaming.verify.inputs import Ends
 from streaming.verify.notices import Notice, read_notice
 from streaming.verify.records import Record
@@ -66,11 +66,18 @@ def judge(settings: ChannelSettings, material: Material, due: Ends = None) -> Ve
 
 
 def judge_part(
-    verdict: Verdict, settings: ChannelSettings, material: Material, own: list[Own], asked: Asked
+    verdict: Verdict,
+    settings: ChannelSettings,
+    material: Material,
+    own: list[Own],
+    asked: Asked,
+    few: set[ChannelRule] | None = None,
+    fits: Fits | None = None,
 ) -> Verdict:
     """Look for faults of some channels, all of whose records are the material.
 
-    ``own``: commands in the inputs, ``asked``: what commands explain, of all channels.
+    ``own``: commands in the inputs, ``asked``: what commands explain, ``few``: rules that had few
+    messages (`channel_gaps`); of all channels. ``fits``: see `Homes`.
     """
     work = Judging(settings, material, verdict, asked=asked)
     verdict.look(
@@ -87,11 +94,11 @@ def judge_part(
         for event in material.events
         if event["event"] == "retired"
     }
-    delivered = _judge_outputs(work)
+    delivered = _judge_outputs(work, fits)
     judge_resets(work, own)
     tally = Tally(readings)
     rejected = judge_rejects(work, readings, tally)
-    judge_gap_times(work, readings)
+    judge_gap_times(work, readings, few)
     judge_wanted(work, readings, rejected)
     judge_endings(work, readings, delivered, rejected, tally)
     return verdict
@@ -109,13 +116,13 @@ def _note_gaps(work: Judging) -> None:
         work.given_up.setdefault((name, epoch), []).append(ranges)
 
 
-def _judge_outputs(work: Judging) -> Counter[Any]:
+def _judge_outputs(work: Judging, fits: Fits | None) -> Counter[Any]:
     """Order, sequences, gaps and partitions; how often each content was delivered."""
     settings, verdict, material = work.settings, work.verdict, work.material
     bare = [without(record, len(settings.added)) for record in material.outputs]
     readings = read_all(bare, settings)
     topics = {record.topic for record in material.outputs}
-    homes = Homes(verdict, dict.fromkeys(topics, settings.output_partitions))
+    homes = Homes(verdict, dict.fromkeys(topics, settings.output_partitions), fits)
     passing = Passing(verdict, material.inputs if settings.pass_unlabelled else [])
     delivered: Counter[Any] = Counter()
     notices = Notices(work)

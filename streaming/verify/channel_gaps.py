@@ -12,18 +12,24 @@ from collections import Counter
 from typing import Any
 
 from streaming.arrow.key_text import escaped, key_from_json
-from streaming.verify.channel_readings import ChannelRule, Judging, Reading
+from streaming.verify.channel_readings import ChannelRule, ChannelSettings, Judging, Reading
 
 SAMPLES_MIN = 1_000
 """Messages after which a gap time may follow from their delays (docs/channels.md)."""
 
 
-def judge_gap_times(work: Judging, readings: list[Reading]) -> None:
-    """Find labels that were given up earlier than the rule of their channel says."""
+def judge_gap_times(
+    work: Judging, readings: list[Reading], few: set[ChannelRule] | None = None
+) -> None:
+    """Find labels that were given up earlier than the rule of their channel says.
+
+    ``few``: see :func:`rules_with_few`, where the readings are those of some channels only.
+    """
     ended = [event for event in work.material.events if event.get("reason") == "timeout"]
     timed = [event for event in ended if event["event"] == "gap"]
     work.verdict.look(timeouts=len(timed))
-    few = _rules_with_few(work, readings) if timed else set()
+    if few is None:
+        few = _rules_with_few(work, readings) if timed else set()
     for event in timed:
         channel = key_from_json(event["channel"])
         rule = work.settings.of(channel)
@@ -43,10 +49,6 @@ def judge_gap_times(work: Judging, readings: list[Reading]) -> None:
 
 
 def _rules_with_few(work: Judging, readings: list[Reading]) -> set[ChannelRule]:
-    """Return the rules whose channels never had SAMPLES_MIN messages.
-
-    Records that Kafka has removed since may have been theirs.
-    """
     channels = Counter(reading.channel for reading in readings)
     of_rule: Counter[ChannelRule] = Counter()
     for channel, count in channels.items():
@@ -55,6 +57,15 @@ def _rules_with_few(work: Judging, readings: list[Reading]) -> set[ChannelRule]:
     for record in work.material.inputs:
         place: tuple[Any, ...] = record.place
         ends[place[0], place[1]] = max(place[2] + 1, ends.get((place[0], place[1]), 0))
-    removed = sum(ends.values()) - len(readings)
-    every = {work.settings.of(b"\xff"), *work.settings.rules}
+    return rules_with_few(work.settings, of_rule, sum(ends.values()) - len(readings))
+
+
+def rules_with_few(
+    settings: ChannelSettings, of_rule: Counter[ChannelRule], removed: int
+) -> set[ChannelRule]:
+    """Return the rules whose channels never had SAMPLES_MIN messages.
+
+    The ``removed`` records, which Kafka has no longer, may have been theirs.
+    """
+    every = {settings.of(b"\xff"), *settings.rules}
     return {rule for rule in every if of_rule[rule] + removed < SAMPLES_MIN}

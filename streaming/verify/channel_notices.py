@@ -69,7 +69,7 @@ class Notices:
 
     def _is_at(self, label: int | str, position: int) -> bool:
         labels, settings = self.work.settings.labels, self.work.settings
-        horizon = len(self.work.material.inputs) + 2 * settings.window + 1000
+        horizon = settings.horizon(len(self.work.material.inputs))
         place = int(labels.positions(pa.array([str(label).encode()], pa.binary()), horizon)[0])
         return place == (position % labels.cycle if labels.cycle else position)
 

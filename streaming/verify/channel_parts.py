@@ -17,10 +17,11 @@ import json
 import marshal
 import tempfile
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -31,10 +32,12 @@ from streaming.errors import SequencerError
 from streaming.verify.added import Place, reject, without, without_reject
 from streaming.verify.channel import judge_part
 from streaming.verify.channel_commands import judge_commands, own_op, read_own
+from streaming.verify.channel_gaps import rules_with_few
 from streaming.verify.channel_notices import WORDS
-from streaming.verify.channel_readings import ChannelSettings, Material
+from streaming.verify.channel_readings import ChannelRule, ChannelSettings, Material
 from streaming.verify.commands import DONE, REFUSED
 from streaming.verify.faults import Verdict
+from streaming.verify.homes import Fits
 from streaming.verify.inputs import Ends
 from streaming.verify.notices import read_notice
 from streaming.verify.records import Record
@@ -46,6 +49,8 @@ WHOLE_RECORDS_MAX = 500_000
 """No more records than these are judged at once, and no file is written."""
 WAITING_MAX = 50_000
 """Records in memory before they are written to the parts' files."""
+RULES_KNOWN = 100_000
+"""Channels whose rule is remembered while records are read."""
 KINDS = ("outputs", "rejects", "events", "wanted", "inputs")
 
 
@@ -97,8 +102,10 @@ def judge_in_parts(
     with Parts(count) as parts:
         sorting = _Sorting(settings, parts, count)
         commands, own_records = sorting.sort(feed)
+        settings = replace(settings, records=sorting.messages)
         own = read_own(own_records, settings)
         asked = judge_commands(verdict, settings, commands, sorting.telling, own, due)
+        fits: Fits = {}
         for number in range(count):
             found = parts.of(number)
             part_extras = extras() if extras is not None else None
@@ -111,7 +118,7 @@ def judge_in_parts(
             material = Material(
                 inputs, outputs, found["rejects"], events, commands, found["wanted"]
             )
-            judge_part(verdict, settings, material, own, asked)
+            judge_part(verdict, settings, material, own, asked, sorting.few, fits)
             if part_extras is not None:
                 part_extras.finish(verdict)
             if count > 1:
@@ -123,7 +130,9 @@ class _Sorting:
     """Puts records into the part of their channel.
 
     ``common``: events of no channel, ``telling``: those that tell of commands, ``ends``: how far
-    commands and inputs were read. A reject that has lost its value, and its channel with it, waits
+    commands and inputs were read. ``few``: rules that had few messages, which a part does not show;
+    None of one part. ``messages``: how many were read. A reject that has lost its value, and its
+    channel with it, waits
     for the input that it names.
     """
 
@@ -134,6 +143,10 @@ class _Sorting:
         self.telling: list[dict[str, Any]] = []
         self.ends: dict[tuple[str, int], int] = {}
         self.nameless: defaultdict[Place, list[Record]] = defaultdict(list)
+        self.messages = 0
+        self.few: set[ChannelRule] | None = None
+        self._rule_of = lru_cache(RULES_KNOWN)(settings.of)
+        self._of_rule: Counter[ChannelRule] = Counter()
 
     def sort(self, feed: Feed) -> tuple[list[Record], list[Record]]:
         """Read all; the commands, and those among the inputs, by partition and offset."""
@@ -146,7 +159,12 @@ class _Sorting:
         commands = sorted(self._noted(feed.commands), key=attrgetter("partition"))
         for record in feed.wanted:
             self.parts.put(self._number(record.key), "wanted", record)
+        before = set(self.ends)
         own = [each for each in self._noted(feed.inputs) if not self._take_message(each)]
+        if self.count > 1:
+            read = sum(end for place, end in self.ends.items() if place not in before)
+            removed = read - self.messages
+            self.few = rules_with_few(self.settings, self._of_rule, removed)
         for record in chain.from_iterable(self.nameless.values()):
             self.parts.put(0, "rejects", record)
         return commands, sorted(own, key=lambda each: each.place[:2])
@@ -163,7 +181,12 @@ class _Sorting:
         """Take a record of an input; False where it is a command."""
         if own_op(record, self.settings):
             return False
-        part = self._part(record)
+        part = 0
+        if self.count > 1:
+            channel = self._channel(record)
+            part = self._number(channel)
+            self._of_rule[self._rule_of(channel or b"")] += 1
+        self.messages += 1
         self.parts.put(part, "inputs", record)
         for each in self.nameless.pop(record.place, ()):
             self.parts.put(part, "rejects", each)
@@ -199,13 +222,14 @@ class _Sorting:
         return self._part(without(record, len(self.settings.added)))
 
     def _part(self, record: Record) -> int:
-        if self.count == 1:
-            return 0
+        return 0 if self.count == 1 else self._number(self._channel(record))
+
+    def _channel(self, record: Record) -> bytes | None:
         if self.is_key:
-            return self._number(record.key)
+            return record.key
         settings = self.settings
         name = (settings.channel_header, settings.channel_field, settings.registered)
-        return self._number(said_of(record, *name)[1])
+        return said_of(record, *name)[1]
 
     def _number(self, channel: bytes | None) -> int:
         return zlib.crc32(channel or b"") % self.count

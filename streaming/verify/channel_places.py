@@ -145,7 +145,7 @@ def _fault_of_gap(work: Judging, claim: Claim, gaps: dict[bytes, dict[str, Any]]
 
 def _within(work: Judging, event: dict[str, Any], position: int) -> bool:
     labels, settings = work.settings.labels, work.settings
-    horizon = len(work.material.inputs) + 2 * settings.window + 1000
+    horizon = settings.horizon(len(work.material.inputs))
     first = pa.array([str(event["from"]).encode()], pa.binary())
     offset = position - int(labels.positions(first, horizon)[0])
     count: int = event["count"]

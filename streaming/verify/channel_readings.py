@@ -68,6 +68,11 @@ class ChannelSettings:
     first_seen: bool = False
     rules: tuple[ChannelRule, ...] = ()
     gap: GapTime | None = None
+    records: int = 0  # of all inputs, where those of some channels are judged
+
+    def horizon(self, records: int) -> int:
+        """How far custom labels are searched, for this many records."""
+        return max(records, self.records) + 2 * self.widest + 1000
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -215,7 +220,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
     channel_at = (settings.channel_header, settings.channel_field, settings.registered)
     labels = [said_of(record, *label_at) for record in records]
     epochs = [record.header("epoch") for record in records]
-    horizon = len(records) + 2 * settings.widest + 1000 if settings.labels.searched else 0
+    horizon = settings.horizon(len(records)) if settings.labels.searched else 0
     texts = pa.array([value or b"" for _, value in labels], pa.binary())
     positions = settings.labels.positions(texts, horizon).tolist()
     epoch_texts = pa.array(
@@ -269,7 +274,7 @@ def announced(
             continue
         seen.add(event["id"])
         first = pa.array([str(event["from"]).encode()], pa.binary())
-        place = int(settings.labels.positions(first, count + 2 * settings.widest + 1000)[0])
+        place = int(settings.labels.positions(first, settings.horizon(count))[0])
         where = (key_from_json(event["channel"]), event["incarnation"], event["epoch"])
         ranges[*where, event["reason"]].append((place, place + event["count"]))
     return ranges

@@ -76,7 +76,7 @@ def _read(work: Judging, record: Record) -> Wanted | None:
 def _range(work: Judging, said: Mapping[str, Any]) -> tuple[int, int]:
     """The positions that `from` and `to` mean; within the cycle, if there is one, and beyond."""
     labels = work.settings.labels
-    horizon = len(work.material.inputs) + 2 * work.settings.widest + 1000
+    horizon = work.settings.horizon(len(work.material.inputs))
     first, stop = (labels.position(said[name], horizon) for name in ("from", "to"))
     return first, first + (stop - first) % labels.cycle if labels.cycle else stop
 

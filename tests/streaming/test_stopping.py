@@ -29,7 +29,7 @@ def test_the_first_signal_is_told_and_others_change_nothing(capsys):
 def test_a_running_batch_is_finished_first(capsys):
     stopping = Stopping()
     stopping.busy = True
-    stopping._told(signal.SIGINT)
+    stopping._note(signal.SIGINT)
     assert "SIGINT: finishing the running batch" in capsys.readouterr().err
 
 

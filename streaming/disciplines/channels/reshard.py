@@ -89,7 +89,8 @@ def _together(states: Sequence[ShardState], globs: tuple[str, ...]) -> ShardStat
     )
     keys = pa.concat_arrays([pa.array([], pa.binary()), *(state.keys for state in states)])
     clock_ms = max((state.clock_ms for state in states), default=0)
-    delays = np.sum([state.delays for state in states], axis=0) if states else no_delays(0)
+    # Not their sum: after a move each shard has all samples of before.
+    delays = np.max([state.delays for state in states], axis=0) if states else no_delays(0)
     return ShardState(
         keys,
         **numbers,

@@ -245,8 +245,16 @@ def test_a_handler_takes_longer_than_kafka_waits_for_a_poll(broker, topic):
 
 
 def test_what_ends_a_reader(broker, topic):
-    """A record that is no delivery, or a handler's SystemExit: raised, with what is done committed."""
+    """A handler's SystemExit, or a record that is no delivery: raised, with what is done committed."""
     write(broker, topic, KEYS, range(2))
+
+    def leave(_delivery):
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit), Reader(broker, topic, leave, name=f"{topic}-2") as reader:
+        reader.thread.join(120)
+    assert committed(broker, f"{topic}-2", topic) == [0]
+
     produce(broker.bootstrap, topic, [Record(b"a", b"", [("own", b"1")], 0)])
     handled = Handled()
 
@@ -261,13 +269,6 @@ def test_what_ends_a_reader(broker, topic):
     (offset,) = committed(broker, topic, topic)
     assert offset <= 8
     assert offset >= done or offset == -1001
-
-    def leave(_delivery):
-        raise SystemExit(3)
-
-    with pytest.raises(SystemExit), Reader(broker, topic, leave, name=f"{topic}-2") as reader:
-        reader.thread.join(120)
-    assert committed(broker, f"{topic}-2", topic) == [0]
 
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}

@@ -6,13 +6,16 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Full, Rules, Skip
+from sequencer.channels import Full, Rules, ShardState, Skip
+from sequencer.channels.delays import no_delays, with_samples
 from sequencer.labels import LinearLabels
 from streaming.arrow.ipc import to_body
 from streaming.arrow.totals import Totals
+from streaming.disciplines.channels import reshard as moving
 from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
@@ -197,3 +200,13 @@ def test_shards_that_send_each_other_messages_stay_as_many():
     assert [key for key, _ in moved.rows] == shard_keys(2, 1)
     with pytest.raises(ValueError, match="its 2 shards send each other messages"):
         rekeyed(two, replace(two, shards=3), rows)
+
+
+def test_a_gap_time_that_sets_itself_has_no_more_samples_after_moves():
+    """Each new shard knows all of them; together they are not that many times more."""
+    delays = with_samples(no_delays(1), np.zeros(200, np.int64), np.zeros(200, np.int64))
+    states = [replace(ShardState.empty(), delays=delays)]
+    for _ in range(3):
+        whole = moving._together(states, ())
+        states = [moving._part(whole, np.zeros(0, dtype=np.bool_)) for _ in range(8)]
+    assert states[0].delays.sum() == 200

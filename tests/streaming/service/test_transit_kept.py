@@ -6,6 +6,7 @@ import pytest
 
 from streaming.errors import KafkaUnavailable
 from streaming.service import offsets
+from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import TransitCleaner
 from streaming.settings.values import Span
 
@@ -21,15 +22,15 @@ def world(monkeypatch):
             raise KafkaUnavailable("no right")
 
     monkeypatch.setattr(offsets.topics, "delete_before", delete)
-    monkeypatch.setattr(offsets.time, "monotonic", lambda: made.now)
+    monkeypatch.setattr(offsets.time, "time", lambda: made.now)
     return made
 
 
-def cleaner(world, kept_ms):
+def cleaner(world, kept_ms, noted=None):
     service = SimpleNamespace(transit_kept=Span(kept_ms))
     pipelines = {"p": SimpleNamespace(transit_topic="transit")}
     config = SimpleNamespace(service=service, pipelines=pipelines)
-    return TransitCleaner(config, "p", lambda text, **_: world.said.append(text))
+    return TransitCleaner(config, "p", lambda text, **_: world.said.append(text), noted)
 
 
 def report(offset):
@@ -69,3 +70,17 @@ def test_a_refusal_is_told_once(world):
     look(clean, world, 0, 5)
     look(clean, world, 10, 9)
     assert len(world.deleted) == len(world.said) == 1
+
+
+def test_a_service_that_is_started_often_deletes_too(world, tmp_path):
+    """What was seen, and when, outlives the process; of a topic made again nothing counts."""
+    noted = Checkpoint(str(tmp_path), "p").behind
+    for start in range(6):
+        clean = cleaner(world, 86_400_000, noted)
+        for step in range(100):
+            look(clean, world, 432, 1 + 100 * start + step)  # twelve hours
+            assert len(clean._behind) <= 101
+    assert world.deleted[-1][1][0] == pytest.approx(400, abs=5), "a day behind"
+    world.deleted.clear()
+    look(cleaner(world, 86_400_000, noted), world, 86_400, 7)
+    assert not world.deleted

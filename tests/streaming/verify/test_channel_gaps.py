@@ -1,6 +1,7 @@
 """The judge of gap times: nothing in what the operator writes, planted faults by name."""
 
 import dataclasses
+import zlib
 
 import pytest
 
@@ -8,8 +9,11 @@ from sequencer.channels import WAIT, Rules, Skip
 from sequencer.channels.delays import Quantile
 from sequencer.labels import LinearLabels
 from streaming.verify.channel import ChannelRule, judge
+from streaming.verify.channel_parts import judge_in_parts
 from streaming.verify.channel_readings import GapTime
+from streaming.verify.records import Record
 from tests.streaming.disciplines.channels.plans import plan
+from tests.streaming.verify.channel_parts import feed_of
 from tests.streaming.verify.channel_worlds import World, batches, history
 
 LABELS = LinearLabels()
@@ -107,3 +111,29 @@ def test_a_longer_time_than_was_waited_for_is_found():
     it = world(2)
     found = judge(settings(it, **{"*": GapTime(10**6, 10**6)}), it.material())
     assert found.counts == {"early-gap": len(timeouts(it.material(), OTHER))}
+
+
+def others(key, count):
+    """So many first messages of one channel, and whether it is judged with that of ``b"\\xff"``."""
+    return [Record("in", 9, n, 1, key, b"", (("label", b"%d" % n),)) for n in range(count)]
+
+
+def test_a_rule_s_messages_are_counted_over_all_parts():
+    """Those in other parts are neither missing nor removed."""
+    it = world(1)
+    m = it.material()
+    for event in timeouts(m, b"\xff"):
+        event["waited_ms"] = 12
+    mine = dataclasses.replace(settings(it), gap=GapTime(10, 60))
+    busy = next(
+        key for key in (b"0", b"1", b"2", b"3") if zlib.crc32(key) % 2 != zlib.crc32(b"\xff") % 2
+    )
+    m.inputs += others(busy, 5000)
+    assert "early-gap" not in judge(mine, m).counts
+    assert "early-gap" not in judge_in_parts(mine, feed_of(m), 2)[0].counts
+
+    m = it.material()
+    timeouts(m, "a")[0]["waited_ms"] = 39  # its rule had few messages: `most`, 40 ms, holds
+    m.inputs += others(b"\xfe", 3000)
+    assert judge(settings(it), m).counts["early-gap"] == 1
+    assert judge_in_parts(settings(it), feed_of(m), 2)[0].counts["early-gap"] == 1

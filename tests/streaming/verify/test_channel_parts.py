@@ -1,18 +1,20 @@
 """Judging channels in parts says what judging all of them at once says."""
 
-import json
-import random
 import tracemalloc
+import zlib
 
+import pyarrow as pa
 import pytest
 
 from sequencer.labels import LinearLabels
+from streaming.arrow.partitioner import partitions_of
 from streaming.errors import SequencerError
 from streaming.verify import channel_parts
-from streaming.verify.channel import ChannelSettings, judge
+from streaming.verify.channel import ChannelSettings, Material, judge
 from streaming.verify.channel_parts import Feed, judge_in_parts, parts_for
 from streaming.verify.records import Record
 from tests.streaming.verify import test_channel as plants
+from tests.streaming.verify.channel_parts import feed_of
 from tests.streaming.verify.channel_stories import story
 from tests.streaming.verify.places import PARTITIONS, partition_of
 
@@ -22,23 +24,6 @@ PLANTS = (
     *(plants.alter_reject, plants.double_reject, plants.wrong_reason, plants.renumber),
     *(plants.lose_refused, plants.hide_refusal, plants.leave_out, lambda _: None),
 )
-
-
-def feed_of(material):
-    """The records as topics give them: partitions' records between each other's."""
-    events = [
-        Record("events", 0, n, 0, None, json.dumps(each).encode(), ())
-        for n, each in enumerate(material.events)
-    ]
-    outputs = sorted(material.outputs, key=lambda each: random.Random(each.partition).random())
-    return Feed(
-        iter(outputs),
-        iter(material.rejects),
-        iter(events),
-        iter(material.commands),
-        iter(material.wanted),
-        iter(material.inputs),
-    )
 
 
 @pytest.mark.parametrize("plant", PLANTS)
@@ -105,3 +90,22 @@ def test_a_disk_that_is_full_is_said(monkeypatch):
     settings, material = story(4, LinearLabels())
     with pytest.raises(SequencerError, match=r"No space left on device.*TMPDIR"):
         judge_in_parts(settings, feed_of(material), 3)
+
+
+def test_one_number_of_partitions_has_to_fit_the_keys_of_all_parts():
+    """Of a topic that was given partitions: where its first keys lie is where all belong."""
+
+    def home(key, count):
+        return int(partitions_of(pa.array([key], pa.binary()), count)[0])
+
+    keys = [b"k%d" % n for n in range(400)]
+    old = [key for key in keys if zlib.crc32(key) % 2 == 0][:6]
+    new = [k for k in keys if zlib.crc32(k) % 2 and home(k, 6) != home(k, 2)][:6]
+    where = {key: home(key, 2) for key in old} | {key: home(key, 6) for key in new}
+    said = (("label", b"0"), ("sequence", b"0"), ("incarnation", b"9"))
+    inputs = [Record("in", 0, n, 1, k, b"", said[:1]) for n, k in enumerate(where)]
+    outputs = [Record("out", at, n, 1, k, b"", said) for n, (k, at) in enumerate(where.items())]
+    outputs.sort(key=lambda each: each.partition)
+    settings = ChannelSettings("p", LinearLabels(), 50, output_partitions=6)
+    found = judge_in_parts(settings, feed_of(Material(inputs, outputs, [], [])), 2)[0]
+    assert found.counts["wrong-partition"]

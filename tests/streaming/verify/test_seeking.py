@@ -48,7 +48,7 @@ def seeker(broker, monkeypatch):
         "c.toml",
     )
     said = []
-    with Seeker(config, lambda topic, count: said.append((topic, count))) as found:
+    with Seeker(config, lambda *said_now: said.append(said_now)) as found:
         found.said = said
         yield found
 
@@ -63,8 +63,8 @@ def test_all_of_a_partition_from_either_end(seeker, topic):
     assert (empty.first, empty.stop) == (0, 0)
     assert values(seeker.newest_first(span)) == [*reversed(range(12))]
     assert span.looked == (span.first, span.stop)
-    assert [topic for topic, _ in seeker.said] == [topic] * 5, "after each step"
-    assert seeker.said[-1] == (topic, 12)
+    assert [what for what, *_ in seeker.said] == [f"reading {topic}"] * 5, "after each step"
+    assert seeker.said[-1] == (f"reading {topic}", 12, 24)
     assert values(seeker.oldest_first(span)) == [*range(12)]
     assert list(seeker.newest_first(empty)) == list(seeker.oldest_first(empty)) == []
 
