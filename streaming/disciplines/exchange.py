@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 Route = Callable[[pa.Table], NDArray[np.integer]]
 """The shard of each row of a table of input records."""
 
-CHUNK_FORMAT = 2
-SAID_FORMAT = 3
+CHUNK_FORMAT = 4
+SAID_FORMAT = 5
 """Of what shards say to each other about messages that Kafka refused; see `inquiries`."""
 _FORMAT = struct.Struct(">H")
-_ENVELOPE = struct.Struct(">HIQQQ")
+_ENVELOPE = struct.Struct(">HIQQQI")
 """The format, the sending shard, the chunk's number; since when (ms) its history goes on with new
-incarnations, and its batch."""
+incarnations, its batch, and the batch's run: each knows more of what Kafka refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,16 @@ class ShardOutcome:
 class Links:
     """How many chunks went to each shard, and how many came from each.
 
-    ``renewals`` (`Plan.renewals`) and ``batch`` are those of the batch that runs.
+    ``renewals`` (`Plan.renewals`), ``batch`` and ``run`` are those of the batch that runs. What a
+    run says about refused messages is other than what earlier ones said, under the same numbers;
+    with delivery = "at-least-once" all of it is written, and the last one counts.
     """
 
     sent: dict[int, int] = field(default_factory=dict)
     taken: dict[int, int] = field(default_factory=dict)
     renewals: tuple[tuple[int, int], ...] = ()
     batch: int = 0
+    run: int = 0
 
     def to_json(self) -> str:
         """Equal links give equal text."""
@@ -108,17 +111,22 @@ class Links:
         number = self.sent.get(target, 0)
         self.sent[target] = number + 1
         since_ms = max((at_ms for at_ms, _ in self.renewals), default=0)
-        return _ENVELOPE.pack(form, shard, number, since_ms, self.batch) + chunk
+        return _ENVELOPE.pack(form, shard, number, since_ms, self.batch, self.run) + chunk
 
     def take(self, values: Sequence[bytes]) -> dict[int, list[tuple[int, bytes]]]:
         """For each format senders and chunks without repeats. InputLost where one is missing."""
         arrived: dict[int, list[tuple[int, bytes]]] = {CHUNK_FORMAT: [], SAID_FORMAT: []}
+        last_runs: dict[tuple[int, int, int], int] = {}
         for value in values:
             (form,) = _FORMAT.unpack_from(value)
             if form not in arrived:
                 raise StateFormatError("A chunk in the transit topic", form, CHUNK_FORMAT)
-            _, source, number, since_ms, batch = _ENVELOPE.unpack_from(value)
-            if self._is_lost(since_ms, batch):
+            _, source, _, since_ms, batch, run = _ENVELOPE.unpack_from(value)
+            of = (source, since_ms, batch)
+            last_runs[of] = max(run, last_runs.get(of, 0))
+        for value in values:
+            form, source, number, since_ms, batch, run = _ENVELOPE.unpack_from(value)
+            if self._is_lost(since_ms, batch) or run < last_runs[source, since_ms, batch]:
                 continue
             expected = self.taken.get(source, 0)
             if number > expected:
@@ -170,6 +178,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         core = super().take(key, row._replace(core=text))
         core.links, core.inquiries = _read_links(links)
         core.links.renewals, core.links.batch = self.plan.renewals, self.context.batch
+        core.links.run = len(self.refused.runs)
         return core
 
     def restored(self, key: int, row: StateRow) -> ExchangeCore:
@@ -196,6 +205,9 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
             work.statements, left_out, Decider(core.refusals, shard, core.totals, work.now_ms)
         )
         core.totals.transit += len(said.outgoing) - len(work.statements)
+        if outcome.sent is not None and said.outgoing:  # they hold no delivery back
+            count, *oldest_ms = core.totals.in_transit
+            core.totals.in_transit = [count + len(said.outgoing), *oldest_ms]
         writes = [
             (topic, self.refused.stripped(table, work.now_ms))
             if topic == self.plan.rejects

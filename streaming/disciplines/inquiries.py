@@ -188,7 +188,7 @@ class Inquiries:
         core, plan, totals = decider.core, left_out.plan, decider.totals
         core.unspend(left_out.counts)
         events: list[output.Event] = []
-        cases: dict[str, tuple[Case, list[bytes]]] = {}
+        cases: dict[str, tuple[Case, str, list[bytes]]] = {}
         for name, row in zip(left_out.dropped, left_out.rows, strict=True):
             why, (_, to) = left_out.named[name], plan.message_of(name)
             key = None if row is None else core.key_of(name, row)
@@ -199,16 +199,16 @@ class Inquiries:
                 totals.undelivered += 1
                 continue
             totals.delivered -= 1
-            everybody = core.destinations_of(name, row)
             if _text(key) not in cases:
+                everybody = core.destinations_of(name, row)
                 (record,) = core.source(row).to_pylist()
                 case = Case(key, place_of(record, plan), _base64(record["key"]), len(everybody))
-                cases[_text(key)] = case, []
-            case, records = cases[_text(key)]
+                cases[_text(key)] = case, min(everybody), []
+            case, first, records = cases[_text(key)]
             case.refused[to] = why
-            if to == min(everybody):
+            if to == first:
                 records.append(to_ipc(core.source(row)))
-        for case, records in cases.values():
+        for case, _, records in cases.values():
             home, record = core.home_of(case.key), b"".join(records)
             if home == decider.shard:
                 self._note(case, record)

@@ -30,7 +30,7 @@ from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.discipline import StateMove
-from streaming.disciplines.plan import Plan
+from streaming.disciplines.plan import ExchangePlan, Plan
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
@@ -201,17 +201,29 @@ def _moved(
 def _require_done(old: Checkpoint, plan: Plan) -> None:
     """JobFailed where the last batch may have been written in part: others would write it again.
 
-    One that was only planned, as by a stop, is planned anew.
+    One that was only planned, as by a stop, is planned anew. Not where nobody can tell, and shards
+    send each other messages: what they sent would be taken for what they send anew. A checkpoint
+    that is behind what was written, as one that was put back, is `streaming.service.histories`'.
     """
     status, doubtful = old.status(), old.batch_in_doubt()
-    known = [make_producer(plan, each) for each in range(plan.state_partitions + 1)]
+    is_exact = plan.delivery == "exactly-once"
     found = []
-    for each in known if doubtful >= 0 and plan.delivery == "exactly-once" else ():
-        with each.errors("ask how far it wrote"):
-            found.append(BatchProgress.from_text(*each.progress()))
+    for each in range(plan.state_partitions + 1) if is_exact else ():
+        producer = make_producer(plan, each)
+        with producer.errors("ask how far it wrote"):
+            found.append(BatchProgress.from_text(*producer.progress()))
     query = status.get("query")
     own = [each.batch for each in found if each is not None and each.query == query]
-    if not status or (found and (not own or max(own) >= doubtful)):
+    if any(batch > max(old.done(), doubtful) for batch in own):
+        raise JobFailed(
+            f"The checkpoint of pipeline {plan.pipeline} is behind what was written from it.",
+            UNCHANGED,
+            "Start the service as it was with --accept-repeats, stop it (SIGTERM), then rescale.",
+        )
+    in_doubt = doubtful >= 0 and (
+        not own or max(own) >= doubtful if is_exact else isinstance(plan, ExchangePlan)
+    )
+    if not status or in_doubt:
         raise JobFailed(
             f"The last batch of pipeline {plan.pipeline} was begun, and may be written in part.",
             UNCHANGED,
@@ -284,6 +296,6 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
         )
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     new.write_waiting(moved.waiting)
-    # Another query counts its batches anew, after all that the old one had.
-    new.write_decisions({"renewals": [(ms, 0) for ms, _ in old.decisions().get("renewals", [])]})
+    # Their batches are the old query's, as is what may still be in transit of those before them.
+    new.write_decisions({"renewals": old.decisions().get("renewals", [])})
     new.write_status({**status, "batch": 0, "at": at, "shards": shards})

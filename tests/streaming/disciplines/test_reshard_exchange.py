@@ -25,7 +25,7 @@ from tests.streaming.disciplines.multicast import floors
 from tests.streaming.exchange_harness import Floor, given_topics
 from tests.streaming.verify.group_worlds import random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
-from tests.streaming.verify.worlds import settings_for
+from tests.streaming.verify.worlds import Topics, settings_for
 
 SIZES = ((1, 1), (4, 4), (3, 2), (5, 5), (4, 3))
 """Shards and state partitions."""
@@ -121,3 +121,22 @@ def test_nothing_is_moved_while_messages_are_on_their_way(kind):
         move(kind, floor, 5, 5)
     assert floor.states == states
     move(kind, floor, 4, 3)  # as many shards in other state partitions can always be
+
+
+@pytest.mark.parametrize("order", ["clock", "counter"])
+def test_a_clock_that_went_back_keeps_no_multicasts_where_they_are(order):
+    """When a node was destroyed is by each shard's own clock, which never goes back."""
+    plan = floors.plan_for(order, shards=2)
+    floor = Floor(plan, MulticastOperator(plan), multicast_route(plan), Topics(), 1)
+
+    def command(**given):
+        floor.topics.put("commands", 0, 1000, None, json.dumps(given).encode())
+        floor.run(whole=True)
+
+    command(op="create-node", node="n", owner="p", id="1")
+    floor.now_ms += 10_000
+    floor.topics.put("in", 0, 1000, b"p", b"v", [("to", b"p")])  # one shard has this time
+    floor.run(whole=True)
+    floor.now_ms -= 10_000
+    command(op="destroy-node", node="n", id="2")
+    move(order, floor, 3, 3)

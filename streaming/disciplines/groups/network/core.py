@@ -336,8 +336,10 @@ class NetworkCore(ExchangeCore):
         tables = self.net.tables
         if self._overlaps is None or self._overlaps[0] is not tables:
             here = np.intersect1d(present_overlaps(tables, self.net.directory), hosted(tables))
-            here = here[:OVERLAPS_MAX]
-            self._overlaps = (tables, here, pair_names(tables, here))
+            names = pair_names(tables, here)
+            # By name, as all shards' are: which are left does not depend on the number of shards.
+            first = sorted(range(len(names)), key=names.__getitem__)[:OVERLAPS_MAX]
+            self._overlaps = (tables, here[first], [names[at] for at in first])
         _, here, names = self._overlaps
         numbers = self.net.atom_next[here].tolist()
         return [[*pair, number] for pair, number in zip(names, numbers, strict=True)]

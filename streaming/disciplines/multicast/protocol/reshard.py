@@ -12,6 +12,7 @@ from typing import Any
 from sequencer.multicast import COUNTER
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import is_deciding, with_new_links
+from streaming.disciplines.multicast.nodes import Nodes
 from streaming.disciplines.multicast.plan import MulticastPlan
 from streaming.disciplines.multicast.protocol.core import MulticastCore, MulticastOperator
 from streaming.disciplines.multicast.protocol.route import Homes
@@ -28,14 +29,13 @@ def reshard(before: MulticastPlan, after: MulticastPlan, rows: Sequence[ShardRow
     cores: list[Any] = [operator.restored(key, state) for key, state in rows]
     waiting = sum(len(core.rows.ids) + len(core.placed) + len(core.peers.busy) for core in cores)
     require_rest(rows, waiting + sum(is_deciding(state) for _, state in rows))
-    if len({core.nodes.dump() for core in cores}) > 1:
-        raise ValueError("its shards do not know the same nodes")
+    nodes = _nodes_of([core.nodes for core in cores])
     homes = Homes(after.shards)
     new_cores = [MulticastCore(after, number) for number in range(after.shards)]
     numbers = -(-max(core.next_id for core in cores) // after.shards) * after.shards
     for core in new_cores:
         core.next_id = core.first_waiting = numbers + core.shard
-        core.nodes.load(cores[0].nodes.dump())
+        core.nodes.load(nodes.dump())
         core.bus.floor = max(old.bus.floor for old in cores)
     for old in cores:
         for name, text in old.peers.texts.items():
@@ -50,3 +50,22 @@ def reshard(before: MulticastPlan, after: MulticastPlan, rows: Sequence[ShardRow
         own = replace(totals if core.shard == 0 else Totals(), channels=count)
         found.append((key, StateRow(clock_ms, own.to_json(), with_new_links(core.dump()))))
     return Resharded(found, {})
+
+
+def _nodes_of(lists: Sequence[Nodes]) -> Nodes:
+    """The list that all shards keep; ValueError where they do not know the same nodes.
+
+    Since when one is destroyed may differ, if the driver's clock went back: a shard's never does.
+    """
+    first, *others = lists
+    found = Nodes(first.remembered_ms, {n: replace(o) for n, o in first.lives.items()}, first.born)
+    for nodes in others:
+        if _known(nodes) != _known(found):
+            raise ValueError("its shards do not know the same nodes")
+        for name, life in found.lives.items():
+            life.destroyed_ms = max(life.destroyed_ms, nodes.lives[name].destroyed_ms)
+    return found
+
+
+def _known(nodes: Nodes) -> Any:
+    return nodes.born, {n: (o.id, o.owner, o.destroyed_ms < 0) for n, o in nodes.lives.items()}

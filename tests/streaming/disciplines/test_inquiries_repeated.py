@@ -1,0 +1,98 @@
+"""With at-least-once, what each run of a batch says about refused copies is written; one counts."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from streaming.arrow.ipc import from_ipc
+from streaming.disciplines.exchange import ExchangeOperator
+from streaming.disciplines.inquiries import Inquiries
+from streaming.disciplines.refused import FINDING, Refused
+from streaming.disciplines.state_row import StateRow
+from tests.streaming.broadcast_harness import drain
+from tests.streaming.disciplines.test_inquiries import (
+    Refusing,
+    content,
+    destination,
+    is_notice,
+    message,
+    refusing,
+)
+from tests.streaming.exchange_harness import Floor
+from tests.streaming.verify.worlds import Topics
+
+
+class AtLeastOnce(Refusing):
+    """What a run writes stays, but for what is behind a refused record of a partition."""
+
+    def some(self, *, whole=False):
+        """Of the transit topic a batch reads all that is there, as the real one does."""
+        records = super().some(whole=whole)
+        for place, there in sorted(self.topics.records.items()):
+            if place[0] == "transit":
+                records += there[self.read.get(place, 0) :]
+                self.read[place] = len(there)
+        return records
+
+    def take(self, packs):
+        findings = []
+        while True:
+            self.operator.refused = Refused.of({FINDING: findings})
+            refused = self.write_run(packs)
+            if not refused:
+                break
+            self.refused += refused
+            findings.append(json.loads(json.dumps([self.finding(each) for each in refused])))
+        self.operator.refused = Refused.of({FINDING: findings})
+        Floor.take(self, packs)
+
+    def write_run(self, packs):
+        """Write what a run of the batch writes that ends at refused records; return these."""
+        real, self.topics = self.topics, Topics(holes=False)
+        for key, given in packs.items():
+            before = self.states.get(key, StateRow())
+            rows, _ = drain(self.operator.step(key, given, before, self.now_ms))
+            ExchangeOperator.cores.clear()
+            for row in rows:
+                if row["topic"]:
+                    self.write(row["topic"], from_ipc(row["rows"]))
+        run, self.topics = self.topics, real
+        refused = []
+        for (topic, _), records in run.records.items():
+            bad = [r for r in records if topic == "out" and self.is_refused(r)]
+            refused += bad[:1]
+        for (topic, partition), records in run.records.items() if refused else ():
+            for r in records:  # else the last run writes them
+                if r in refused:
+                    break
+                self.topics.put(topic, partition, r.timestamp, r.key, r.value, r.headers)
+        return refused
+
+    def is_refused(self, record):
+        named = (record.key, message(record), destination(record), str(content(record)))
+        if named not in self.known:
+            self.known[named] = self.choose(self, record)
+        return self.known[named]
+
+
+def some(floor, record):
+    return not is_notice(record) and floor.rng.random() < 0.3
+
+
+@pytest.mark.parametrize("kind", ["network", "clock", "counter"])
+@pytest.mark.parametrize("seed", [1, 6])
+def test_each_refused_copy_ends_in_an_event_or_a_reject(kind, seed):
+    floor = refusing(kind, seed, some)
+    floor.__class__, floor.known = AtLeastOnce, {}
+    floor.run()
+    for key, row in floor.states.items():
+        assert floor.operator.take(key, row).inquiries == Inquiries(), "nothing waits for ever"
+    totals = floor.totals()
+    assert sum(floor.known.values()) == len(floor.refused)
+    assert totals.transit == totals.held == 0
+    if kind == "network":
+        taken = {message(r) for r in floor.topics.all("out")}
+        nobody = Counter(message(r) for r in floor.refused if message(r) not in taken)
+        assert totals.rejected.get("too-large", 0) == len(nobody), "one reject for each message"
+        assert len(floor.refused) - totals.undelivered == sum(nobody.values())
