@@ -11,7 +11,7 @@ from streaming.disciplines.inquiries import Inquiries
 from streaming.disciplines.refused import FINDING, Refused
 from streaming.disciplines.state_row import StateRow
 from tests.streaming.broadcast_harness import drain
-from tests.streaming.disciplines.test_inquiries import (
+from tests.streaming.disciplines.refusals import (
     Refusing,
     content,
     destination,
