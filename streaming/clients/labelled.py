@@ -205,11 +205,9 @@ class LabelledProducer(Sender):
             return
         with self._lock:
             again = list(kept.sent(channel, *numbers))
-            for sent in again:
-                sent.in_flight = True
             unsent = kept.unsent(channel, *numbers)
         for sent in again:
-            note = partial(self._note_copy, sent)
+            note, sent.in_flight = partial(self._note_copy, sent), True
             try:
                 self._produce(channel, sent.value, sent.headers, sent.timestamp, on_delivery=note)
             except SequencerError:

@@ -69,6 +69,26 @@ def test_what_is_kept_is_sent_again_as_it_was(way):
         assert way.said() == [], "1 and 2 were sent, and are no longer kept: they may still come"
 
 
+def test_one_that_cannot_be_sent_again_holds_no_other_back(way, monkeypatch):
+    """The next request finds all of them."""
+    with way.producer(epoch=7, keep=10) as producer:
+        for n in range(4):
+            producer.send("a", b"%d" % n)
+        producer.flush()
+        usual, failures = producer._produce, [SequencerError("The queue is full.")]
+
+        def fail_once(*given, **more):
+            if failures:
+                raise failures.pop()
+            usual(*given, **more)
+
+        monkeypatch.setattr(producer, "_produce", fail_once)
+        with pytest.raises(SequencerError):
+            producer._answer(b"a", 7, 0, 4)
+        producer._answer(b"a", 7, 0, 4)
+        assert producer.resent == 4
+
+
 def test_what_was_skipped_is_said_not_to_come(way):
     with way.producer(epoch=7, keep=100) as producer:
         assert producer.send("a", b"x", label=20) == 20
