@@ -19,6 +19,7 @@ from tests.service_helpers import (
     status,
     write_config,
 )
+from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(900)
 KEYS = tuple(b"k%d" % n for n in range(12))
@@ -94,6 +95,10 @@ def test_a_checkpoint_older_than_its_output_is_refused_and_has_a_way_on(topics, 
         topics.send(first, first + 10)
         run_once(topics.config)
     copied(backup, checkpoint)
+    moved = ("--shards", "3", "--state-partitions", "2", "--to", str(tmp_path / "moved"))
+    move = warm().call("rescale", str(topics.config), *moved)
+    assert move.poll(RUN_SECONDS_MAX) == 1, move.said()
+    assert "is behind what was written from it" in move.said()
     topics.send(30, 40)
     for _ in range(2):  # a refusal changes nothing
         said = refused(topics.config)
