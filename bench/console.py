@@ -23,11 +23,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 from harness import create, warm_broker
 from process_tree import TICKS, resident, stat, watched
-from service import COMMAND, ended, running
+from service import COMMAND, ended, running, wait_until
 
-from streaming.config import load_config
-from streaming.kafka.embedded import free_port
-from streaming.service.checkpoint import Checkpoint
+from streaming.kafka.ports import free_port
 
 BLOCKED_OF = 100
 GROUPS, SUBSCRIBERS, MEMBERS = 64, 200, 40
@@ -176,17 +174,6 @@ def wait_for(port):
     raise SystemExit("the console does not answer")
 
 
-def wait_until(config, count):
-    checkpoint = Checkpoint.of(load_config(config), "p")
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while time.monotonic() < deadline:
-        shards = checkpoint.status().get("shards", {}).values()
-        if sum(each["seen"] for each in shards) >= count:
-            return
-        time.sleep(0.5)
-    raise SystemExit("the service does not get through")
-
-
 def window(watch, feeder, seconds):
     """Microseconds of a core that the service takes for a record, meanwhile."""
     began, before = time.time() * 1000, feeder.sent
@@ -236,7 +223,7 @@ def run(options, folder, broker):
     feeder.fill()
     off, on, shares, seconds = [], [], [], {}
     with running(config, folder / "log") as service, watched(service.pid, None) as watch:
-        wait_until(config, feeder.sent)
+        wait_until(config, feeder.sent, LIMIT_SECONDS)
         feeder.thread.start()
         time.sleep(options.seconds / 2)
         for _ in range(options.turns):

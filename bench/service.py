@@ -12,6 +12,9 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from harness import PARTITIONS, create
 
+from streaming.config import load_config
+from streaming.service.checkpoint import Checkpoint
+
 ROLES = ("in", "out", "rejects", "events", "commands")
 MESSAGES, CHANNELS = 1_000, 100
 LIMIT_SECONDS = 180
@@ -40,6 +43,18 @@ def ended(words, log=Path(os.devnull), folder=None):
 def running(config, log=Path(os.devnull)):
     """`sequencer run`."""
     return ended([*COMMAND, "run", str(config)], log)
+
+
+def wait_until(config, count, limit_s):
+    """Until the service of a configuration has read this many records for its pipeline `p`."""
+    checkpoint = Checkpoint.of(load_config(config), "p")
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        shards = checkpoint.status().get("shards", {}).values()
+        if sum(each["seen"] for each in shards) >= count:
+            return
+        time.sleep(0.5)
+    raise SystemExit("the service does not get through")
 
 
 class Service:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 from harness import create, warm_broker
 from process_tree import watched
-from service import COMMAND, running
+from service import COMMAND, running, wait_until
 
 from sequencer.channels import Rules
 from sequencer.labels import LinearLabels
@@ -88,17 +88,6 @@ def figures(config, *words):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return json.loads(answer.stdout)["pipelines"]["p"], time.monotonic() - began, spent
-
-
-def wait_until(config, count):
-    checkpoint = Checkpoint(str(config.parent / "checkpoints"), "p")
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while time.monotonic() < deadline:
-        shards = checkpoint.status().get("shards", {}).values()
-        if sum(each["seen"] for each in shards) >= count:
-            return
-        time.sleep(0.5)
-    raise SystemExit("the service does not get through")
 
 
 def list_cost(channels):
@@ -195,10 +184,10 @@ def run(channels, folder, broker):
     sent += send(broker.bootstrap, channels, 2, blocks)
     with running(config, folder / "log") as service:
         with watched(service.pid, None) as watch:
-            wait_until(config, sent)
+            wait_until(config, sent, LIMIT_SECONDS)
             began = time.time() * 1000
             second = send(broker.bootstrap, channels, 1, goes_on)
-            wait_until(config, sent + second)
+            wait_until(config, sent + second, LIMIT_SECONDS)
             time.sleep(2)  # the watch looks once a second
             spent = watch.spent(began, time.time() * 1000)
         record_us = (spent["jvm"] + spent["python"]) / second * 1e6
@@ -221,7 +210,7 @@ def run(channels, folder, broker):
         skip = [*COMMAND, "skip", str(config), *options]
         answer = subprocess.run(skip, check=True, capture_output=True, text=True).stdout.strip()
         print(f"skip --blocked 1s: {answer}, {time.monotonic() - began:.1f} s")
-        wait_until(config, sent + second)
+        wait_until(config, sent + second, LIMIT_SECONDS)
     return judge(config, channels)
 
 

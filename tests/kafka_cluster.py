@@ -11,8 +11,8 @@ from typing import Any, Self
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from streaming.kafka.embedded import HOST, EmbeddedBroker
-from streaming.kafka.ports import free_port
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.ports import HOST, free_port
 from tests.kafka_helpers import SECONDS_MAX
 from tests.proxies import until
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.kafka.embedded import HOST
-from streaming.kafka.ports import free_port
+from streaming.kafka.ports import HOST, free_port
 from tests.kafka_helpers import SECONDS_MAX
 
 REALM = "TEST"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streaming.kafka.embedded import HOST, PROTOCOLS, EmbeddedBroker
-from streaming.kafka.ports import free_port
+from streaming.kafka.embedded import PROTOCOLS, EmbeddedBroker
+from streaming.kafka.ports import HOST, free_port
 from tests import kerberos
 from tests.kafka_helpers import SECONDS_MAX
 

@@ -21,9 +21,8 @@ import pytest
 from pyarrow import fs
 
 from streaming.errors import SequencerError, StorageUnavailable
-from streaming.kafka.embedded import HOST
 from streaming.kafka.jars import cache_root, fetched, java, pyspark_folder
-from streaming.kafka.ports import free_port
+from streaming.kafka.ports import HOST, free_port
 from streaming.storage.files import Files
 
 MOTO = "moto[server]==5.2.5"

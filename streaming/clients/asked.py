@@ -15,9 +15,9 @@ from streaming.clients.connecting import connected
 from streaming.errors import KafkaRefused, SequencerError
 
 LOOK_SECONDS = 1.0
-"""So often a topic is looked for that is not there."""
+"""The pause between two looks for a topic that does not exist yet."""
 RELOOK_SECONDS = 60.0
-"""So often it is looked whether a topic has more partitions."""
+"""The pause between two looks for new partitions of a topic."""
 POLL_SECONDS = 0.2
 STOP_SECONDS_MAX = 10.0
 

@@ -19,7 +19,7 @@ KEPT_BYTES_MAX = 256 * 2**20
 MESSAGE_BYTES = 300
 """What keeping a message costs besides its bytes."""
 AHEAD_MAX = 100_000
-"""Labels of a sequence that is known by its next function alone are looked for so far ahead."""
+"""How far ahead labels are looked for in a sequence that is known by its next function alone."""
 UNSENT_MAX = 100_000
 """Ranges of numbers that a producer remembers as never sent; beyond it the oldest are forgotten."""
 

@@ -26,7 +26,7 @@ class Wait(NamedTuple):
     held: int
 
 
-def told_waiting(waiting: Mapping[bytes, Wait]) -> str:
+def waiting_report(waiting: Mapping[bytes, Wait]) -> str:
     """Return those that have waited longest, as text, by their keys."""
     longest = sorted(waiting.items(), key=lambda each: (each[1].since_ms, each[0]))[:WAITING_MAX]
     return json.dumps([[key_to_json(key), *wait] for key, wait in longest])

@@ -87,8 +87,7 @@ class Checkpoint(SparkFiles):
         self.pipeline = pipeline
         self._lock: IO[str] | None = None
         self._holder: Holder | None = None
-        is_ours = lambda: self.is_locked or self._last_holder() == self._holder  # noqa: E731
-        self.last_said = LastSaid(self._files, is_ours)
+        self.last_said = LastSaid(self._files, self._is_ours)
         self.behind = Behind(self._files)
 
     @classmethod
@@ -239,8 +238,8 @@ class Checkpoint(SparkFiles):
         self._lock = lock(self._lock_path)
         if self._lock is None:
             raise JobFailed(
-                f"Another copy of this service ({self._who()}) runs on the checkpoint "
-                f"{self.location}.",
+                f"Another copy of this service ({self._last_holder() or 'process unknown'}) runs "
+                f"on the checkpoint {self.location}.",
                 "This one did nothing; the other goes on.",
                 "Stop that one first, or give this one a name and a checkpoint of its own.",
             )
@@ -255,6 +254,9 @@ class Checkpoint(SparkFiles):
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _is_ours(self) -> bool:
+        return self.is_locked or self._last_holder() == self._holder
 
     def holder(self) -> tuple[bool | None, Holder | None]:
         """Return whether a process works on it (None: nobody can tell), and which began last."""
@@ -272,10 +274,6 @@ class Checkpoint(SparkFiles):
     @property
     def _lock_path(self) -> Path:
         return Path(local_path(self.location), LOCK)
-
-    def _who(self) -> str:
-        found = self._last_holder()
-        return f"process {found.pid} on {found.host}" if found else "process unknown"
 
     def _write_holder(self) -> None:
         self._holder = Holder.this_process()

@@ -29,6 +29,10 @@ class Holder:
     host: str
     since: str
 
+    def __str__(self) -> str:
+        """Which process it is, for people."""
+        return f"process {self.pid} on {self.host}"
+
     @classmethod
     def this_process(cls) -> Holder:
         """Return this process, as of now."""

@@ -19,7 +19,7 @@ AMONG_SECONDS = 0.1
 TICK_SECONDS = 1.0
 """This long after a batch without records another one may follow, and does if a timer is due."""
 IDLE_SECONDS = 10.0
-"""Such a batch comes at least so often."""
+"""The longest pause between two such batches."""
 UNKNOWN = 0
 """When the first timer is due, where not every shard has said when its own is."""
 

@@ -25,7 +25,7 @@ from streaming.wire.leaders import PartitionRequests
 STAYS_MS = 5_000
 """A broker answers that there is nothing when a request has been there for this long."""
 TURN_SECONDS = 0.2
-"""So often a waiting thread sees whether the query has ended."""
+"""How long a waiting thread may not notice that the query has ended."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ import tempfile
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -132,8 +132,7 @@ class _Sorting:
     ``common``: events of no channel, ``telling``: those that tell of commands, ``ends``: how far
     commands and inputs were read. ``few``: rules that had few messages, which a part does not show;
     None of one part. ``messages``: how many were read. A reject that has lost its value, and its
-    channel with it, waits
-    for the input that it names.
+    channel with it, waits for the input that it names.
     """
 
     def __init__(self, settings: ChannelSettings, parts: Parts, count: int) -> None:
@@ -295,21 +294,12 @@ class Parts:
         self.waiting.clear()
         self.size = 0
 
-    def _no_room_is_said(self) -> Any:
-        return _Said(self.folder)
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """Says what to do where the files of parts cannot be written; a context manager."""
-
-    folder: Path | None
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, OSError):
+    @contextmanager
+    def _no_room_is_said(self) -> Iterator[None]:
+        """Say what to do where the files cannot be written."""
+        try:
+            yield
+        except OSError as error:
             raise SequencerError(
                 f"What was read of the topics cannot be kept in {self.folder}: {error.strerror}.",
                 "Nothing was judged.",

@@ -12,8 +12,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from streaming.kafka.embedded import HOST, EmbeddedBroker
-from streaming.kafka.ports import free_port
+from streaming.kafka.embedded import EmbeddedBroker
+from streaming.kafka.ports import HOST, free_port
 from tests.chaos.fault import GOES_ON, Fault
 from tests.kafka_helpers import SECONDS_MAX
 

@@ -52,17 +52,21 @@ class Refusing(Floor):
         super().take(packs)
 
     def dry(self, packs):
-        """What a run would write, and leave no trace of."""
+        """The deliveries that a run would write."""
+        return self.written(packs).all("out")
+
+    def written(self, packs):
+        """The topics with what a run writes; it leaves no trace."""
         real, self.topics = self.topics, Topics(holes=False)
         for key, given in packs.items():
             before = self.states.get(key, StateRow())
             rows, _ = drain(self.operator.step(key, given, before, self.now_ms))
             ExchangeOperator.cores.clear()
             for row in rows:
-                if row["topic"] == "out":
-                    self.write("out", from_ipc(row["rows"]))
-        out, self.topics = self.topics, real
-        return out.all("out")
+                if row["topic"]:
+                    self.write(row["topic"], from_ipc(row["rows"]))
+        run, self.topics = self.topics, real
+        return run
 
     def finding(self, record):
         given = Refusal("out", "too-large", "said", record.key, dict(record.headers), 0, 0)

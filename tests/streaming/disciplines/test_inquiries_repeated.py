@@ -5,12 +5,8 @@ from collections import Counter
 
 import pytest
 
-from streaming.arrow.ipc import from_ipc
-from streaming.disciplines.exchange import ExchangeOperator
 from streaming.disciplines.inquiries import Inquiries
 from streaming.disciplines.refused import FINDING, Refused
-from streaming.disciplines.state_row import StateRow
-from tests.streaming.broadcast_harness import drain
 from tests.streaming.disciplines.refusals import (
     Refusing,
     content,
@@ -20,7 +16,6 @@ from tests.streaming.disciplines.refusals import (
     refusing,
 )
 from tests.streaming.exchange_harness import Floor
-from tests.streaming.verify.worlds import Topics
 
 
 class AtLeastOnce(Refusing):
@@ -49,15 +44,7 @@ class AtLeastOnce(Refusing):
 
     def write_run(self, packs):
         """Write what a run of the batch writes that ends at refused records; return these."""
-        real, self.topics = self.topics, Topics(holes=False)
-        for key, given in packs.items():
-            before = self.states.get(key, StateRow())
-            rows, _ = drain(self.operator.step(key, given, before, self.now_ms))
-            ExchangeOperator.cores.clear()
-            for row in rows:
-                if row["topic"]:
-                    self.write(row["topic"], from_ipc(row["rows"]))
-        run, self.topics = self.topics, real
+        run = self.written(packs)
         refused = []
         for (topic, _), records in run.records.items():
             bad = [r for r in records if topic == "out" and self.is_refused(r)]

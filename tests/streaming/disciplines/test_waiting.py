@@ -8,7 +8,7 @@ from streaming.arrow.output import at
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.groups.network.describe import describe as subscribers
 from streaming.disciplines.multicast.protocol.describe import describe as peers
-from streaming.disciplines.waiting import WAITING_MAX, Wait, describe_waiting, told_waiting
+from streaming.disciplines.waiting import WAITING_MAX, Wait, describe_waiting, waiting_report
 from tests.streaming.disciplines.groups import networks
 from tests.streaming.disciplines.multicast import floors
 from tests.streaming.verify.group_worlds import random_groups
@@ -67,7 +67,7 @@ def test_those_are_listed_that_wait_since_they_began_to(kind, seed):
 
 def test_the_longest_are_told_and_keys_of_any_bytes():
     many = {b"p%d" % n: Wait(1_000 - n % 7, "x", n) for n in range(WAITING_MAX + 50)}
-    text = told_waiting({**many, b"\xff": Wait(1, "G0 5", 3)})
+    text = waiting_report({**many, b"\xff": Wait(1, "G0 5", 3)})
     assert len(json.loads(text)) == WAITING_MAX
     first, *others = describe_waiting([text, "[]"], "peer", 3)
     assert first == {

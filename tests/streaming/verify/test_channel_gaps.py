@@ -114,7 +114,7 @@ def test_a_longer_time_than_was_waited_for_is_found():
 
 
 def others(key, count):
-    """So many first messages of one channel, and whether it is judged with that of ``b"\\xff"``."""
+    """This many messages of one channel, from its first label on."""
     return [Record("in", 9, n, 1, key, b"", (("label", b"%d" % n),)) for n in range(count)]
 
 

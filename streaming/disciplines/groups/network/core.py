@@ -59,7 +59,7 @@ from streaming.disciplines.groups.records import (
 from streaming.disciplines.shards import Count, next_numbers
 from streaming.disciplines.state_keys import shards_of
 from streaming.disciplines.undelivered import ROW
-from streaming.disciplines.waiting import Wait, told_waiting
+from streaming.disciplines.waiting import Wait, waiting_report
 
 
 class NetworkOperator(ExchangeOperator):
@@ -329,7 +329,7 @@ class NetworkCore(ExchangeCore):
         before, self.lines_wait = self.lines_wait, lines_waiting(self.net, self.lines_wait, now_ms)
         self.totals.waiting = None
         if self.lines_wait != before:
-            self.totals.waiting = told_waiting(who_waits(self.net.tables, self.lines_wait))
+            self.totals.waiting = waiting_report(who_waits(self.net.tables, self.lines_wait))
 
     def overlap_numbers(self) -> list[list[Any]]:
         """The overlaps that nodes of this shard number, with their next numbers."""

@@ -105,6 +105,14 @@ class _Numbers:
                 raise ValueError("its receivers have not got all that was sent")
         return numbers
 
+    def within(self, of: Tables) -> tuple[Ints, NDArray[np.bool_], Ints]:
+        """Return a shard's lines' next numbers, which of them go on, and its atoms' next stamps."""
+        lines = of.line.tolist()
+        following = np.array([self.line_next.get(line, 0) for line in lines], np.int64)
+        goes_on = np.array([self.is_open.get(line, True) for line in lines], np.bool_)
+        stamps = np.array([self.atom_next.get(atom, 0) for atom in of.atom.tolist()], np.int64)
+        return following, goes_on, stamps
+
 
 def _is_ingress(of: Tables, ingress: Callable[[str], int]) -> NDArray[np.bool_]:
     return np.array([ingress(group) == of.shard for group in of.group], np.bool_)
@@ -113,10 +121,7 @@ def _is_ingress(of: Tables, ingress: Callable[[str], int]) -> NDArray[np.bool_]:
 def _got(of: Tables, numbers: _Numbers) -> dict[str, Ints]:
     """The arrays of a shard's receivers that have got everything."""
     members = of.members.lengths > 0
-    lines, atoms = of.line.tolist(), of.atom.tolist()
-    following = np.array([numbers.line_next.get(line, 0) for line in lines], np.int64)
-    goes_on = np.array([numbers.is_open.get(line, True) for line in lines], np.bool_)
-    stamps = np.array([numbers.atom_next.get(atom, 0) for atom in atoms], np.int64)
+    following, goes_on, stamps = numbers.within(of)
     return {
         "line_next": np.where(members, following, 0),
         "atom_next": np.where(of.here, stamps, 0),
@@ -132,11 +137,8 @@ def _arrays(core: NetworkCore, directory: str, numbers: _Numbers) -> Mapping[str
     of = tables(there, place.shard, place.home)
     ingress, atoms = _is_ingress(of, place.ingress), np.zeros(len(of.atom), np.bool_)
     atoms[hosted(of)] = True
-    lines = of.line.tolist()
-    following = np.array([numbers.line_next.get(line, 0) for line in lines], np.int64)
-    goes_on = np.array([numbers.is_open.get(line, True) for line in lines], np.bool_)
-    stamps = np.array([numbers.atom_next.get(atom, 0) for atom in of.atom.tolist()], np.int64)
-    owner = np.repeat(np.arange(len(lines)), np.diff(of.first_run))
+    following, goes_on, stamps = numbers.within(of)
+    owner = np.repeat(np.arange(len(of.line)), np.diff(of.first_run))
     arrays: dict[str, Any] = {
         "line_next": np.where(ingress, following, 0),
         "ingress_open": ingress & goes_on,

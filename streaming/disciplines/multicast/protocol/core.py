@@ -44,7 +44,7 @@ from streaming.disciplines.multicast.protocol.rows import Rows
 from streaming.disciplines.multicast.protocol.turn import Turn
 from streaming.disciplines.multicast.records import Reader, deliveries, written
 from streaming.disciplines.state_keys import shards_of
-from streaming.disciplines.waiting import told_waiting
+from streaming.disciplines.waiting import waiting_report
 
 IN_FLIGHT_MAX = 50_000
 """Destinations of messages that a shard's senders have on their way at the same time; what goes
@@ -115,7 +115,7 @@ class MulticastCore(ExchangeCore):
         self.totals.waiting = None
         if self.peers.busy != waited:
             names = {raw(name): wait for name, wait in self.peers.busy.items()}
-            self.totals.waiting = told_waiting(names)
+            self.totals.waiting = waiting_report(names)
         self.totals.channels = len(self.peers.texts) - (COUNTER in self.peers.texts)
         writes = [(self.plan.output, delivered), (self.plan.rejects, rejected)]
         writes.append((self.plan.events, output.events(now.events)))
