@@ -7,6 +7,8 @@ A run is what is missing between two labels that came, or below the first of the
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -86,25 +88,24 @@ class Missing:
         runs = runs.take(runs.tries == NOT_COMING)
         if not len(runs):
             return self
+        holes: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        columns = (runs.channel.tolist(), runs.first.tolist(), runs.stop.tolist())
+        for channel, first, stop in zip(*columns, strict=True):
+            holes[channel].append((first, stop))
         concerned = np.isin(self.channel, runs.channel)
-        rest = [self.take(~concerned)]
-        for code in np.unique(self.channel[concerned]).tolist():
-            mine = self.take(self.channel == code)
-            some = runs.take(runs.channel == code)
-            holes = list(zip(some.first.tolist(), some.stop.tolist(), strict=True))
-            rest.append(_cut(mine, holes))
+        rest = (self.take(~concerned), _cut(self.take(concerned), holes))
         names = [each.name for each in fields(self)]
         both = Missing(*(np.concatenate([getattr(part, name) for part in rest]) for name in names))
         return both.take(order_by(both.channel, both.first))
 
 
-def _cut(missing: Missing, holes: list[tuple[int, int]]) -> Missing:
-    """The runs of one channel without some ranges, which ascend."""
+def _cut(missing: Missing, holes: Mapping[int, Sequence[tuple[int, int]]]) -> Missing:
+    """The runs without some ranges, which ascend in each channel."""
     found = []
     columns = (getattr(missing, each.name).tolist() for each in fields(missing))
     for channel, first, stop, since_ms in zip(*columns, strict=True):
         at = first
-        for begin, end in holes:
+        for begin, end in holes[channel]:
             if at < min(begin, stop):
                 found.append((channel, at, min(begin, stop), since_ms))
             at = max(at, min(end, stop))
