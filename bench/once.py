@@ -70,6 +70,7 @@ def main():
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages")
     parser.add_argument("--seconds", type=float, default=10_000, help="no case begins after that")
+    parser.add_argument("--batch", type=int, help="records of a batch at most; else as it grows")
     given = parser.parse_args()
     began, rates = time.monotonic(), {}
     with warm_broker() as broker, ThreadingHTTPServer(("127.0.0.1", 0), Registry) as registry:
@@ -79,7 +80,7 @@ def main():
             for case in cases if turn % 2 == 0 else reversed(cases):
                 if time.monotonic() - began < given.seconds:
                     before = cpu()
-                    rate = one(broker.bootstrap, case, turn, registry.server_port)
+                    rate = one(broker.bootstrap, case, turn, registry.server_port, given.batch)
                     spent = cpu() - before
                     say(
                         f"{case.topic}, {case.name}: {rate:,.0f} records/s, {spent:.1f} s of a core"
@@ -134,7 +135,7 @@ def filled(bootstrap, topic, encoding, size, scale):
     assert producer.flush(120) == 0
 
 
-def one(bootstrap, case, turn, registry):
+def one(bootstrap, case, turn, registry, batch=None):
     """Records a second of one run."""
     output = f"{case.topic}-{case.name}-{turn}"
     topics = [f"{output}{role}" for role in ROLES]
@@ -143,7 +144,8 @@ def one(bootstrap, case, turn, registry):
         config = Path(folder, "service.toml")
         config.write_text(
             f'[service]\nname = "{output}"\ncheckpoint = "{folder}/checkpoints"\n'
-            f'[kafka]\nbootstrap_servers = "{bootstrap}"\n'
+            + (f"batch_records_max = {batch}\n" if batch else "")
+            + f'[kafka]\nbootstrap_servers = "{bootstrap}"\n'
             + (f'schema_registry = "http://127.0.0.1:{registry}"\n' if case.label else "")
             + f'[pipelines.p]\ndiscipline = "channel"\ninput = ["{case.topic}"]\n{case.label}\n'
             + "".join(
@@ -166,7 +168,10 @@ def one(bootstrap, case, turn, registry):
         )
         if ran.returncode:
             raise SystemExit(f"{output} failed\n{ran.stderr[-2000:]}")
-        rate = rate_of(Path(folder, "checkpoints", "p"), case.topic)
+        checkpoint = Path(folder, "checkpoints", "p")
+        rate = rate_of(checkpoint, case.topic)
+        ends = ", ".join(f"{count:,}" for count, _ in read_of(checkpoint, case.topic)[1:])
+        say(f"{output}: batches end at {ends}")
     remove(bootstrap, *topics)
     return rate
 
@@ -179,14 +184,20 @@ def cpu():
 
 def rate_of(checkpoint, topic):
     """Records a second after the first quarter, by the times of Spark's logs."""
-    read = [(0, (checkpoint / "offsets" / "0").stat().st_mtime)]
-    for file in sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda each: int(each.name)):
-        lines = Path(checkpoint, "offsets", file.name).read_text().splitlines()
-        read.append((max(map(positions, lines[2:], itertools.repeat(topic))), file.stat().st_mtime))
+    read = read_of(checkpoint, topic)
     total, ended = read[-1]
     first = next(n for n, (count, _) in enumerate(read) if count >= total / 4)
     count, began = read[min(first, len(read) - 2)]
     return (total - count) / (ended - began)
+
+
+def read_of(checkpoint, topic):
+    """How many records were read by the end of each batch, and when that was."""
+    read = [(0, (checkpoint / "offsets" / "0").stat().st_mtime)]
+    for file in sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda each: int(each.name)):
+        lines = Path(checkpoint, "offsets", file.name).read_text().splitlines()
+        read.append((max(map(positions, lines[2:], itertools.repeat(topic))), file.stat().st_mtime))
+    return read
 
 
 def positions(line, topic):

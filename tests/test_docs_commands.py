@@ -47,8 +47,13 @@ def test_there_are_commands_to_look_at():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_configurations_can_work(page):
-    """Of those that are whole tables; others are lines of one."""
-    for text in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL):
+    """Those that are no tables are lines of a pipeline of channels, one at a time."""
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    for lines in [text for text in blocks if not any(f"[{table}" in text for table in TABLES)]:
+        for each in lines.splitlines():
+            own = {"discipline": "channel", **tomllib.loads(each)}
+            parse_config({"pipelines": {"p": own}}, {}, page.name)
+    for text in blocks:
         if not any(f"[{table}" in text for table in TABLES):
             continue
         tables = tomllib.loads(text)

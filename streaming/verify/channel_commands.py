@@ -21,7 +21,7 @@ from streaming.verify.channel_readings import (
     read_all,
 )
 from streaming.verify.channel_wanted import read_answer
-from streaming.verify.commands import DONE, Command, Event, answer, unanswered
+from streaming.verify.commands import DONE, Command, Event, answer, signed, unanswered
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends
 from streaming.verify.records import Record
@@ -154,7 +154,9 @@ def _begin(record: Record) -> tuple[ChannelCommand, dict[str, Any]]:
     except (ValueError, RecursionError):
         said = None
     said = said if isinstance(said, dict) else {}
-    return ChannelCommand(str(record), record.place, own_id(said)), said
+    command = ChannelCommand(str(record), record.place, own_id(said))
+    command.signed = signed(record.value, said)
+    return command, said
 
 
 def _read(record: Record) -> ChannelCommand:

@@ -19,6 +19,9 @@ DONE = "command-done"
 REFUSED = "command-refused"
 MOVED = "version-moved"
 COORDINATES = ("topic", "partition", "offset")
+SIGNED = ("by", "why")
+SIGNED_BYTES_MAX = 10_000
+COMMAND_BYTES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Command:
     """A command: ``op``, ``subject`` and ``others`` are empty where it cannot be read.
 
     ``timestamp``: of its record (ms). ``if_version``: the version that the subject must have.
-    ``in_input``: it is a record of an input, of a ``sender``.
+    ``in_input``: it is a record of an input, of a ``sender``. ``signed``: who gave it and why, as
+    its answer has to say; None where one of these is no text: then it has to be refused.
     """
 
     where: str
@@ -49,6 +53,7 @@ class Command:
     if_version: int | None = None
     in_input: bool = False
     sender: bytes | None = None
+    signed: Mapping[str, str] | None = None
     answers: list[Event] = field(default_factory=list)
 
     @property
@@ -89,10 +94,11 @@ def read_command(
     The other field is a text, or a list of texts. ``asked``: the operation of a record of an input.
     """
     fields = _object(record.value) or {}
-    if asked and fields:
-        fields["op"] = asked
     command = Command(str(record), record.place, own_id(fields), timestamp=record.timestamp)
     command.in_input, command.sender = bool(asked), record.key
+    command.signed = signed(record.value, fields)
+    if asked and fields:
+        fields["op"] = asked
     op = fields.get("op")
     if not isinstance(op, str) or op not in ops:
         return command
@@ -110,6 +116,24 @@ def read_command(
         return command
     command.op, command.subject, command.others = op, subject, tuple(others)
     return command
+
+
+def signed(value: bytes | None, fields: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Who gave a command and why, by the fields of its JSON; None where one of them is no text.
+
+    Of one that is too long to be read: nothing.
+    """
+    if len(value or b"") > COMMAND_BYTES_MAX:
+        return {}
+    given = {name: fields[name] for name in SIGNED if name in fields}
+    return given if all(_can_be_said(text) for text in given.values()) else None
+
+
+def _can_be_said(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and len(text.encode()) <= SIGNED_BYTES_MAX
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        return False
 
 
 def without_commands(
@@ -144,16 +168,23 @@ def answer(verdict: Verdict, commands: list[Command], events: list[Event]) -> No
         if len(command.answers) > 1:
             first = command.answers[0].where
             verdict.find("answered-twice", f"{command.where}: by {first} and by {event.where}")
-        if event.fields.get("command") != command.id and command.id is not None:
-            verdict.find("wrong-answer", f"{event.where} has not the id of {command.where}")
-        if event.kind == DONE and not command.op:
-            verdict.find("wrong-answer", f"{event.where}: {command.where} cannot be read")
-        if event.kind == REFUSED and not event.fields.get("reason"):
-            verdict.find("wrong-answer", f"{event.where} gives no reason")
-        if event.kind == REFUSED and event.fields.get("reason") == MOVED:
-            version = event.fields.get("version")
-            if command.if_version is None or version in (None, command.if_version):
-                verdict.find("wrong-answer", f"{event.where}: {command.where} had its version")
+        _judge_answer(verdict, command, event)
+
+
+def _judge_answer(verdict: Verdict, command: Command, event: Event) -> None:
+    if event.fields.get("command") != command.id and command.id is not None:
+        verdict.find("wrong-answer", f"{event.where} has not the id of {command.where}")
+    said = {name: event.fields[name] for name in SIGNED if name in event.fields}
+    if said != (command.signed or {}):
+        verdict.find("wrong-answer", f"{event.where} has not the by and why of {command.where}")
+    if event.kind == DONE and (not command.op or command.signed is None):
+        verdict.find("wrong-answer", f"{event.where}: {command.where} cannot be read")
+    if event.kind == REFUSED and not event.fields.get("reason"):
+        verdict.find("wrong-answer", f"{event.where} gives no reason")
+    if event.kind == REFUSED and event.fields.get("reason") == MOVED:
+        version = event.fields.get("version")
+        if command.if_version is None or version in (None, command.if_version):
+            verdict.find("wrong-answer", f"{event.where}: {command.where} had its version")
 
 
 def coordinates(event: Event) -> Place | None:

@@ -76,6 +76,7 @@ class Traffic:
         members = self.rng.sample(everyone, self.rng.randint(1, min(8, len(everyone))))
         value = {"op": self.rng.choice(["add", "set", "set", "remove"]), "group": group}
         value |= {"members": members, "id": f"c{self.commands[name]}"}
+        value |= {"by": "ann", "why": f"change {self.commands[name]}"}
         if self.commands[name] % 2 and self.in_input:
             op = [("op", value.pop("op").encode())]
             record = Record(SENDERS[0], json.dumps(value).encode(), op, partition=0)

@@ -68,7 +68,7 @@ class Traffic:
 
     def command(self, op, node):
         """Create a node of some peer, destroy it, or let some peer give back its handle."""
-        value = {"op": op, "node": node.decode(), "id": f"{op} {node.decode()}"}
+        value = {"op": op, "node": node.decode(), "id": f"{op} {node.decode()}", "by": "bob"}
         if op == "create-node":
             value["owner"] = self.owners[node] = self.rng.choice(PEERS).decode()
         if op == "release":

@@ -12,7 +12,15 @@ from streaming.demo.stage import CAUSE
 from tests.faults import channels, groups, multicasts
 from tests.faults.kills import Reactor, delivered, kill_driver, stop_quietly, wait_at_random
 from tests.kafka_helpers import produce, read_all
-from tests.service_helpers import Service, channel_topics, run_once, status, verify, write_config
+from tests.service_helpers import (
+    Service,
+    called_json,
+    channel_topics,
+    run_once,
+    status,
+    verify,
+    write_config,
+)
 
 SEED = 1
 PER_KEY, PUBLISHED, MULTICAST = 30, 100, 40
@@ -46,6 +54,7 @@ class Everything:
             **groups.pipelines(broker, self.prefix, mine, network=("triple",), **changes),
             **multicasts.pipelines(self.multicasts),
         }
+        made = {name: {**each, "origin": True} for name, each in made.items()}
         channels.make_topics(broker, self.prefix)
         self.config = write_config(folder, broker.bootstrap, made, batch_records_max=500)
         for node in multicasts.NODES:
@@ -82,6 +91,35 @@ class Everything:
         assert sum(self.multicasts.answers.values()) > 1, "nobody answered"
         assert figures["batch"]["notices"] > 0
         assert all(figures[name]["commands"] > 0 for name in (*self.groups.groups, "clock"))
+        for topic in (f"{self.prefix}out", *self.groups.outputs, *self.multicasts.outputs):
+            self.follow(topic)
+        self.follow_a_reject(f"{self.prefix}{next(iter(self.groups.groups))}.rejects")
+
+    def follow(self, output):
+        """`why` finds the input of some deliveries, and all that became of it."""
+        by_origin = {}
+        for each in read_all(self.bootstrap, output):
+            origin = each.header("origin")
+            if origin is not None:  # none of a notice
+                by_origin.setdefault(origin.decode(), set()).add(place_of(each))
+        for origin in self.rng.sample(sorted(by_origin), 2):
+            life = called_json("why", min(by_origin[origin]), self.config)
+            assert (life["found_by"], life["input"]["place"]) == ("origin", origin)
+            (one,) = life["pipelines"]
+            assert (one["state"], one["reject"]) == ("delivered", None)
+            assert {each["place"] for each in one["deliveries"]} == by_origin[origin]
+
+    def follow_a_reject(self, rejects):
+        reject = read_all(self.bootstrap, rejects)[-1]
+        life = called_json("why", place_of(reject), self.config)
+        (one,) = life["pipelines"]
+        assert (life["found_by"], one["state"]) == ("reject headers", "rejected")
+        assert one["reject"]["place"] == place_of(reject)
+        assert one["reject"]["reject-reason"].encode() == reject.header("reject-reason")
+
+
+def place_of(record):
+    return f"{record.topic}/{record.partition}@{record.offset}"
 
 
 @pytest.mark.timeout(1800)

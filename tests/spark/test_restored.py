@@ -13,10 +13,13 @@ from tests.service_helpers import (
     RUN_SECONDS_MAX,
     Service,
     WarmService,
+    blocked,
     called,
+    called_json,
     channel_topics,
     run_once,
     status,
+    verify,
     write_config,
 )
 from tests.warm import warm
@@ -168,23 +171,53 @@ def test_a_backup_of_a_running_service_is_one_moment_of_it(topics, tmp_path):
 
 def test_a_repeated_batch_has_the_rules_that_it_began_with(topics, tmp_path):
     """One partition has committed the batch and lost nothing of it; the other one repeats it."""
+    own = [key for key in KEYS if key.startswith(b"k1")]
+    others = [key for key in KEYS if key not in own]
+    topics.configured(rules=[{"channel": "k1*", "duplicates": "drop"}])
     topics.send(0, 1)
     run_once(topics.config)
     topics.send(2, 3)  # held: label 1 is missing
-    topics.send(0, 1)  # repeats, which are rejected
+    topics.send(0, 1)  # repeats, which are rejected, or dropped by the rule
     text = topics.config.read_text()
     topics.config.write_text(text.replace("local[2]", "local[1]"))  # one partition, then the other
     died = {"SEQUENCER_FAULT": f"4-5:{tmp_path}/died"}
     with Service(topics.config, "--once", environment=died) as service:
         assert service.wait() == -signal.SIGKILL, service.said()
-    assert 0 < len(topics.delivered("rejects")) < len(KEYS), "the batch is in doubt"
-    topics.configured(gap={"policy": "skip", "after": "1 ms"}, duplicates="drop")
+    assert 0 < len(topics.delivered("rejects")) < len(others), "the batch is in doubt"
+    rules = [{"channel": "k1*", "gap": {"policy": "wait"}, "duplicates": "reject"}]
+    skips = {"gap": {"policy": "skip", "after": "1 ms"}, "duplicates": "drop"}
+    topics.configured(**skips, rules=rules, origin=True)
     run_once(topics.config)
-    assert topics.delivered("rejects") == every([0])
+    assert topics.delivered("rejects") == {key: [0] for key in others}
+    rejects = read_all(topics.bootstrap, f"{topics.prefix}rejects")
+    assert all(each.header("reject-after").endswith(b"/0") for each in rejects)
     topics.send(3, 4)
     run_once(topics.config)
-    assert topics.delivered() == every([0, 2, 3])
-    assert status(topics.config)["p"]["gaps"] == len(KEYS)
+    assert topics.delivered() == {key: [0] if key in own else [0, 2, 3] for key in KEYS}
+    assert status(topics.config)["p"]["gaps"] == len(others)
+    waiting = blocked(topics.config)["p"]["waiting"]
+    told = sorted((each["channel"].encode(), each["rule"], each["held"]) for each in waiting)
+    assert told == [(key, "k1*", 2) for key in own]
+    topics.configured(**skips, rules=[{**rules[0], "duplicates": "drop"}], origin=True)
+    code, said = verify(topics.config)  # by the rules that dropped what is not there
+    assert code == 0, said
+    follow(topics)
+
+
+def follow(topics):
+    """`why`, with the header `origin` for what was delivered since it is switched on."""
+    out = read_all(topics.bootstrap, f"{topics.prefix}out")
+    for label, found_by in ((0, "content"), (2, "origin"), (3, "origin")):
+        each = next(each for each in out if each.header("label") == b"%d" % label)
+        life = called_json("why", f"{each.topic}/{each.partition}@{each.offset}", topics.config)
+        (one,) = life["pipelines"]
+        assert (life["found_by"], one["state"], len(one["deliveries"])) == (
+            found_by,
+            "delivered",
+            1,
+        )
+        gaps = [(event["from"], event["to"], event["reason"]) for event in one["events"]]
+        assert gaps == ([(1, 2, "timeout")] if label else [])
 
 
 def test_a_gap_that_waited_for_ever_ends_under_changed_rules_without_new_input(topics):

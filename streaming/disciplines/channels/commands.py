@@ -83,6 +83,7 @@ def read_request(value: bytes | None, ops: Sequence[Op] = tuple(Op)) -> Request:
     try:
         request = read_object(value)
         own_name = own_id(request)
+        repeated |= signature(request)
         command = _read(request, ops, repeated)
     except Refused as refused:
         return Request(own_name, None, repeated, refused.reason, refused.detail)
@@ -96,6 +97,7 @@ def read_own_request(value: bytes | None, op: str, channel: bytes | None) -> Req
     try:
         request = read_named(value, op)
         own_name = own_id(request)
+        repeated |= signature(request)
         command = _read(_about(channel, request), tuple(Op), repeated)
     except Refused as refused:
         return Request(own_name, None, repeated, refused.reason, refused.detail)
@@ -114,7 +116,6 @@ def _about(channel: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
 def _read(
     request: Mapping[str, Any], ops: Sequence[Op], repeated: dict[str, Any]
 ) -> ChannelCommand:
-    repeated |= signature(request)
     if "not_coming" in request and Op.NOT_COMING in ops:
         return _read_answer(request, repeated)
     ops = [known for known in ops if known is not Op.NOT_COMING]

@@ -27,7 +27,7 @@ def bus():
     send(b"a", b"B,C")
     send(b"a", b"@n1", b"@n2")
     world.do({"op": "release", "node": "n1", "peer": "C", "id": "c5"})
-    world.do({"op": "destroy-node", "node": "n1", "id": "c3"})
+    world.do({"op": "destroy-node", "node": "n1", "id": "c3", "by": "ann"})
     world.do({"op": "destroy-node", "node": "n1", "id": "c4"})
     send(b"a", b"A,C,@n1", b"@n1,@n2")
     send(b"b", b"@n1")

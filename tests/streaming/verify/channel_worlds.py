@@ -16,11 +16,16 @@ from tests.streaming.verify.places import PARTITIONS, partition_of
 TOPICS = ("in", "out", "rejects", "events", "commands", "wanted")
 COLUMNS = {"key", "value", "headers", "timestamp", "partition"}
 KEYS = (b"a", b"b", b"\xff")
+ANN = {"by": "ann", "why": "lost"}
+SIGNED = (ANN, {}, {"by": "bob"}, {}, {"why": ""}, ANN, {}, {"by": "ann", "why": 1})
+"""Who gives commands, and why; the last one says it so that it is refused."""
 
 
 def command(rng, labels, keys=KEYS):
     """A command's JSON."""
-    named = {"id": f"c{rng.randrange(10**6)}", "op": rng.choice(["skip", "seed", "reset"])}
+    number = rng.randrange(10**6)
+    named = {"id": f"c{number}", "op": rng.choice(["skip", "seed", "reset"])}
+    named |= SIGNED[number % len(SIGNED)]
     if rng.random() < 0.3 and named["op"] != "seed":
         return {**named, "blocked": "0 s"}
     key = rng.choice(keys)

@@ -12,6 +12,7 @@ GROUPS = {
     "Y": ["L", "M"],
     "Z": ["M", "K"],
 }
+SIGNED = {"by": "ann", "why": "she asked"}
 
 
 def market():
@@ -30,7 +31,7 @@ def market():
     world.send(b"duo", b"Z", b"z")
     world.do({"op": "add", "group": "G2", "members": ["A", "B"], "id": "c1"})
     some(["G2", "G0", "G2", "G1", "G2"])
-    world.do({"op": "set", "group": "G2", "members": ["B", "C", "D"], "id": "c2"})
+    world.do({"op": "set", "group": "G2", "members": ["B", "C", "D"], "id": "c2"} | SIGNED)
     some(["G2", "G1", "G2", "G0", "G2", "G2"])
     world.do({"op": "add", "group": "G2", "members": ["A"], "id": "c3"})
     world.do({"op": "join", "group": "G2", "member": "K", "id": "j1"})

@@ -105,6 +105,18 @@ def test_what_cannot_be_carried_out_is_refused_and_nothing_else_changes():
     assert judge(it.settings(), it.material()).good
 
 
+def test_who_gave_it_stands_also_in_the_answer_to_one_that_is_refused():
+    said = b'{"channel": "b", "by": "ann", "why": "a slip"}'
+    it = world([record(0, b"a", said, op=b"reset"), record(1, b"a", b'{"by": 1}', op=b"reset")])
+    material = it.material()
+    first, second = material.events
+    assert (first["reason"], first["by"], first["why"]) == ("bad-channel", "ann", "a slip")
+    assert (second["reason"], "by" in second) == ("bad-by", False)
+    assert judge(it.settings(), material).good
+    del first["why"]
+    assert set(judge(it.settings(), material).counts) == {"wrong-answer"}
+
+
 def test_what_is_not_allowed_is_a_message():
     it = world([record(0, b"a", b"{}", op=b"reset", label=b"0")], ops=("skip",))
     assert (it.totals.delivered, it.totals.commands) == (1, 0)

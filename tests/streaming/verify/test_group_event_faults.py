@@ -71,6 +71,18 @@ def moved_though_it_was_not(m):
     m.events[at] = replace(m.events[at], value=json.dumps(fields).encode())
 
 
+def signed(**other):
+    """The answer to a command names somebody else, or nobody."""
+
+    def plant(m):
+        at = next(n for n, record in enumerate(m.events) if b"she asked" in record.value)
+        fields = json.loads(m.events[at].value) | other
+        kept = {name: value for name, value in fields.items() if value is not None}
+        m.events[at] = replace(m.events[at], value=json.dumps(kept).encode())
+
+    return plant
+
+
 def unreadable_event(m):
     m.events[0] = replace(m.events[0], value=b"{")
 
@@ -89,6 +101,8 @@ PLANTS = [
     (of_a_join(joined="L"), "wrong-event"),
     (of_a_join(count=2), "wrong-event"),
     (moved_though_it_was_not, "wrong-answer"),
+    (signed(by="bob"), "wrong-answer"),
+    (signed(why=None), "wrong-answer"),
     (unreadable_event, "bad-event"),
 ]
 

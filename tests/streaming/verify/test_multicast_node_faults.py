@@ -125,6 +125,7 @@ PLANTS = [
     (edit_event("undelivered", offset=999), "wrong-undelivered"),
     (edit_event("undelivered", reason=None), "wrong-undelivered"),
     (edit_event('"timestamp"', timestamp=None), "wrong-answer"),
+    (edit_event('"by"', by="bob"), "wrong-answer"),
     (edit_event('"timestamp"', timestamp=1), "delivered-after-destruction"),
     (edit_event('"timestamp"', timestamp=999), "undelivered-before-destruction"),
     (end_at_message, "same-stamp"),

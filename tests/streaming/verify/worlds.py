@@ -64,9 +64,11 @@ class World:
 
     def answer(self, command, kind, **fields):
         try:
-            own = json.loads(command.value).get("id")
+            said = json.loads(command.value)
+            own = said.get("id")
         except (ValueError, AttributeError):
-            own = None
+            said, own = {}, None
+        fields |= {name: said[name] for name in ("by", "why") if name in said}
         place = dict(zip(("topic", "partition", "offset"), command.place, strict=True))
         self.event(kind, own or "", command=own, **place, **fields)
 

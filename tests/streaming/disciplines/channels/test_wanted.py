@@ -1,11 +1,13 @@
 """What a shard asks for, as records; a batch that is repeated asks the same, byte by byte."""
 
 import json
+import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from sequencer.channels import Rules
+from sequencer.channels import Rules, Skip
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import LinearLabels
 from streaming.arrow import output
@@ -16,6 +18,8 @@ from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
 from tests.streaming.disciplines.channels.plans import pack, plan
 from tests.streaming.verify.channel_worlds import batches, history
+
+PAGE = Path(__file__).parents[4] / "docs" / "channels.md"
 
 
 def records(*rows, topic=0):
@@ -68,6 +72,22 @@ def test_the_records(custom):
         "command-done",
     ]
     assert shard.totals.answered == 2
+
+
+def test_the_page_s_request_and_answer():
+    text = PAGE.read_text().partition("### Asking for what is missing")[2]
+    blocks = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    request, answer = map(json.loads, blocks[:2])
+    shard = Shard(gap=Skip(30_000), ask_ms=200)
+    named = [(b"IBM", b"%d" % n, b"v") for n in (*range(request["from"]), request["to"])]
+    shard.batch(1000, records(*named))
+    (asked,) = shard.batch(1200)["wanted"]
+    assert json.loads(asked["value"]) == request
+    wrote = shard.batch(1300, records((None, None, json.dumps(answer).encode()), topic=1))
+    gap, done = (json.loads(each["value"]) for each in wrote["events"])
+    assert (gap["reason"], gap["from"], gap["to"]) == ("not-coming", 41, 43)
+    assert (done["event"], done["given_up"]) == ("command-done", 2)
+    assert [each["value"] for each in wrote["out"]] == [b"v"], "what waited for it"
 
 
 @pytest.mark.parametrize("seed", range(4))
