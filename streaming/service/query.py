@@ -103,8 +103,9 @@ class Progress:
         """Note what is on its way behind a batch: what it sent, and perhaps what was before it."""
         sent = [each.in_transit for each in news if each.in_transit]
         known = [oldest_ms for each in sent for oldest_ms in each[1:]]
-        if self.totals().transit > sum(each[0] for each in sent):
-            known.append(self.transit_ms or 0)
+        is_all = self.totals().transit <= sum(each[0] for each in sent)
+        if not is_all and self.transit_ms is not None:
+            known.append(self.transit_ms)
         self.transit_ms = min(known, default=None)
 
     def measure(self, before: tuple[int, int], seconds: float) -> None:

@@ -22,13 +22,14 @@ def exchange_plan(kind, *, shards=5, **more):
 class Floor(InMemory):
     """Reads inputs, commands and transit in random batches; writes what the operator says.
 
-    ``topics`` has the inputs and the commands. ``waiting``: what shards told last of who waits.
+    ``topics`` has the inputs and the commands. ``waiting``: what shards told last of who waits;
+    ``news``: all that they told of batches.
     """
 
     def __init__(self, plan, operator, route, topics, seed, **more):
         super().__init__(plan, operator, topics, seed, **more)
         self.route = route
-        self.waiting = {}
+        self.waiting, self.news = {}, []
 
     def batch(self, *, whole=False):
         packs = {}
@@ -61,6 +62,7 @@ class Floor(InMemory):
             if row["topic"]:
                 self.write(row["topic"], from_ipc(row["rows"]))
             told = Totals.from_json(row["totals"] or "{}")
+            self.news += [told] if row["totals"] else []
             if told.waiting is not None:
                 self.waiting[key] = told.waiting
 

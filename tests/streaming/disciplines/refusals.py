@@ -78,15 +78,15 @@ def content(record):
     return record.value, record.timestamp, own
 
 
-def refusing(kind, seed, choose):
+def refusing(kind, seed, choose, **marks):
     if kind == "network":
         world = random_groups(seed, commands=0.1, steps=70)
-        more = {"notices": seed % 2 == 0, "origin": seed % 3 == 0}
+        more = {"notices": seed % 2 == 0, "origin": seed % 3 == 0, **marks}
         plan = network_plan(world.configured, output="out", shards=1 + seed % 5, **more)
         operator, route = NetworkOperator(plan), network_route(plan)
     else:
         world = random_multicasts(seed, steps=40, order=kind)
-        plan = floors.plan_for(kind, shards=1 + seed % 5, origin=seed % 3 == 0)
+        plan = floors.plan_for(kind, shards=1 + seed % 5, origin=seed % 3 == 0, **marks)
         operator, route = MulticastOperator(plan), multicast_route(plan)
     return Refusing(plan, operator, route, given_topics(world), seed, choose=choose)
 

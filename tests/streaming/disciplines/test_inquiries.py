@@ -14,6 +14,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.inquiries import Decider, Inquiries
 from streaming.disciplines.refused import Refused
 from streaming.disciplines.undelivered import LeavingOut
+from streaming.service.query import Progress
 from tests.seeds import seeds
 from tests.streaming.disciplines.groups.networks import plan_for as network_plan
 from tests.streaming.disciplines.refusals import (
@@ -225,3 +226,46 @@ def test_every_refused_copy_has_one_end_however_late_the_others_are(seed):
     assert all(row["value"] == b"v%d" % row["reject-offset"] for t, row in ends if t == "rejects")
     assert Totals.sum(totals).undelivered == len(told)
     assert Totals.sum(totals).delivered == -sum(map(len, refused))
+
+
+def test_destinations_are_looked_up_once_for_a_message_however_many_copies_are_refused():
+    count = 300
+    everybody = [f"s{n:03}" for n in range(count)]
+    plan = network_plan({"G": everybody}, shards=1)
+    shard, looked = Slow([everybody], set()), []
+    left_out = LeavingOut(Refused(), plan)
+    for to in everybody:
+        name = (base64.b64encode(to.encode()).decode(), "G", "0", "0")
+        left_out.dropped.append(name)
+        left_out.rows.append(0)
+        left_out.named[name] = ("too-large", "said")
+    known, shard.destinations_of = (
+        shard.destinations_of,
+        lambda *of: looked.append(of) or known(*of),
+    )
+    shard.home_of = lambda _: 0
+    said = Inquiries().step([], left_out, Decider(shard, 0, Totals(), 5))
+    (reject,) = [
+        row for topic, table in said.writes if topic == "rejects" for row in table.to_pylist()
+    ]
+    assert reject["reject-detail"] == "said"
+    assert len(looked) <= 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_shards_say_of_refused_copies_is_in_transit_and_holds_no_delivery_back(kind):
+    """A batch that takes all that is there leaves in transit what it sent, as marks go by."""
+    floor = refusing(kind, 4, some, progress="progress")
+    progress, known = Progress(transit_ms=None), 0
+    earliest = min(record.timestamp for record in floor.topics.all("in"))
+    while floor.left():
+        floor.news = []
+        floor.batch(whole=True)
+        sent = [each.in_transit[0] for each in floor.news]
+        assert floor.totals().transit == sum(sent)
+        progress.shards = {0: floor.totals()}
+        progress.note_transit(floor.news)
+        assert progress.transit_ms is None or progress.transit_ms >= earliest
+        known += progress.transit_ms is not None
+    assert floor.refused
+    assert known or kind != "network"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from streaming.arrow.totals import OVERLAPS_MAX
 from streaming.disciplines.exchange import ExchangeOperator
 from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.groups.network.describe import describe as subscribers
@@ -23,7 +24,7 @@ from tests.seeds import seeds
 from tests.streaming.disciplines.groups.networks import plan_for as network_plan
 from tests.streaming.disciplines.multicast import floors
 from tests.streaming.exchange_harness import Floor, given_topics
-from tests.streaming.verify.group_worlds import random_groups
+from tests.streaming.verify.group_worlds import Groups, random_groups
 from tests.streaming.verify.multicast_worlds import random_multicasts
 from tests.streaming.verify.worlds import Topics, settings_for
 
@@ -140,3 +141,20 @@ def test_a_clock_that_went_back_keeps_no_multicasts_where_they_are(order):
     floor.now_ms -= 10_000
     command(op="destroy-node", node="n", id="2")
     move(order, floor, 3, 3)
+
+
+def test_a_network_with_more_overlaps_than_are_listed_moves():
+    """Which of them are listed depends on their names, and not on who hosts them."""
+    world = Groups(1, {f"G{n:02}": ["ann", "bob"] for n in range(13)})
+    for n in range(10):
+        world.do({"op": "add", "group": f"A{n}", "members": ["cid", "dan"], "id": f"c{n}"})
+    for n in range(46):
+        world.send(b"p", b"G%02d" % (n % 13) if n % 2 else b"A%d" % (n % 10), b"%d" % n)
+    plan = network_plan(world.configured, output="out", nodes=3, shards=4)
+    floor = Floor(plan, NetworkOperator(plan), network_route(plan), given_topics(world), 1)
+    floor.run()
+    assert len(floor.totals().overlaps) == OVERLAPS_MAX < (13 * 12 + 10 * 9) / 2
+    before = told("network", floor), counts(floor)
+    for shards in (7, 1):
+        move("network", floor, shards, shards)
+        assert (told("network", floor), counts(floor)) == before

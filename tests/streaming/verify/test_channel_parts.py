@@ -2,10 +2,12 @@
 
 import tracemalloc
 import zlib
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from sequencer import custom_labels
 from sequencer.labels import LinearLabels
 from streaming.arrow.partitioner import partitions_of
 from streaming.errors import SequencerError
@@ -109,3 +111,32 @@ def test_one_number_of_partitions_has_to_fit_the_keys_of_all_parts():
     settings = ChannelSettings("p", LinearLabels(), 50, output_partitions=6)
     found = judge_in_parts(settings, feed_of(Material(inputs, outputs, [], [])), 2)[0]
     assert found.counts["wrong-partition"]
+
+
+def test_custom_labels_are_searched_as_far_in_parts_as_in_the_whole(monkeypatch):
+    """A channel that jumped ahead, beside one of many records that lies in another part."""
+    monkeypatch.setattr(custom_labels, "CYCLE_SEARCH_MAX", 1)  # of labels that are known at once
+    place, jumped, many = custom_labels.BLOCK + 1_500, b"k4", b"a"
+    assert (zlib.crc32(jumped) % 2, zlib.crc32(many) % 2) == (0, 1), "its part is the first one"
+    labels = custom_labels.CustomLabels("L0", lambda text: f"L{int(text[1:]) + 1}")
+    sent = [(jumped, place), *((many, n) for n in range(place))]
+    inputs = [
+        Record("in", 0, n, 1, key, b"v", (("label", b"L%d" % at),))
+        for n, (key, at) in enumerate(sent)
+    ]
+    numbers = [0, *range(place)]
+    outputs = [
+        replace(
+            each,
+            topic="out",
+            partition=partition_of(each.key),
+            headers=(*each.headers, ("sequence", b"%d" % n), ("incarnation", b"9")),
+        )
+        for each, n in zip(inputs, numbers, strict=True)
+    ]
+    outputs.sort(key=lambda each: each.partition)
+    ends = {"from": "L0", "to": f"L{place}", "count": place, "waited_ms": 0, "reason": "epoch"}
+    gap = {"event": "gap", "id": "g", "channel": "k4", "incarnation": 9, "epoch": 0, **ends}
+    settings = ChannelSettings("p", labels, 10, output_partitions=PARTITIONS)
+    found, _ = judge_in_parts(settings, feed_of(Material(inputs, outputs, [], [gap])), 2)
+    assert found.good, found.faults[:2]

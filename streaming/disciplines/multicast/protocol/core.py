@@ -119,8 +119,11 @@ class MulticastCore(ExchangeCore):
         self.totals.channels = len(self.peers.texts) - (COUNTER in self.peers.texts)
         writes = [(self.plan.output, delivered), (self.plan.rejects, rejected)]
         writes.append((self.plan.events, output.events(now.events)))
-        kept = self.rows.table["timestamp"] if self.plan.progress else None
-        return ShardOutcome(writes, outgoing, kept)
+        if not self.plan.progress:
+            return ShardOutcome(writes, outgoing)
+        # A record is kept by its sender's shard until those of all its destinations keep it, too.
+        sent = len(now.outgoing), pa.chunked_array([], pa.int64())
+        return ShardOutcome(writes, outgoing, self.rows.table["timestamp"], sent)
 
     def dump(self) -> str:
         """The state; peers that nothing touched cost their text only."""

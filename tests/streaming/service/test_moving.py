@@ -1,0 +1,83 @@
+"""What moves to a new checkpoint beside the shards' states, and when nothing does."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from sequencer.channels import Rules
+from sequencer.labels import LinearLabels
+from streaming.arrow.totals import Totals
+from streaming.disciplines.reshard import Resharded
+from streaming.disciplines.state_row import StateRow
+from streaming.errors import JobFailed
+from streaming.service.rescale import _carry_status, _require_done
+from tests.streaming.disciplines.channels.plans import plan as channel_plan
+from tests.streaming.disciplines.groups.networks import plan_for as network_plan
+from tests.streaming.disciplines.multicast.floors import plan_for as multicast_plan
+
+
+class Old:
+    """A checkpoint whose last batch was begun, and perhaps no more."""
+
+    pipeline = "p"
+
+    def __init__(self, doubtful=-1, status=None, decisions=None):
+        self.doubtful = doubtful
+        self._status = {"query": "q"} if status is None else status
+        self._decisions = decisions or {}
+
+    def status(self):
+        return self._status
+
+    def batch_in_doubt(self):
+        return self.doubtful
+
+    def done(self):
+        return 4
+
+    def decisions(self):
+        return self._decisions
+
+
+class New:
+    """Keeps what is written to it."""
+
+    def __init__(self):
+        self.wrote = {}
+
+    def __getattr__(self, name):
+        return lambda value: self.wrote.update({name.removeprefix("write_"): value})
+
+
+GROUPS = {"G": ["A", "B"]}
+
+
+@pytest.mark.parametrize("plan", [network_plan(GROUPS), multicast_plan("clock")])
+def test_at_least_once_a_batch_that_was_begun_keeps_shards_that_send_each_other_messages(plan):
+    """Nobody can tell what of it is in transit: it would count for what is sent anew."""
+    plan = replace(plan, delivery="at-least-once")
+    with pytest.raises(JobFailed, match="was begun, and may be written in part"):
+        _require_done(Old(doubtful=5), plan)
+    _require_done(Old(), plan)
+    with pytest.raises(JobFailed, match="was begun"):
+        _require_done(Old(status={}), plan)
+
+
+def test_at_least_once_channels_that_send_each_other_nothing_move():
+    _require_done(
+        Old(doubtful=5), replace(channel_plan(Rules(LinearLabels())), delivery="at-least-once")
+    )
+
+
+def test_renewals_keep_their_batches():
+    """What is still in transit names the old query's batches."""
+    totals = Totals(seen=7, delivered=5, held=2)
+    old = Old(status={"shards": {"3": asdict(totals)}}, decisions={"renewals": [[1_000, 17]]})
+    new = New()
+    _carry_status(old, new, Resharded([(8, StateRow(0, totals.to_json(), ""))], {8: "who"}))
+    assert new.wrote["decisions"] == {"renewals": [[1_000, 17]]}
+    assert new.wrote["waiting"] == {8: "who"}
+    assert [*new.wrote["status"]["shards"]] == ["8"]
+    more = Totals(seen=8).to_json()
+    with pytest.raises(JobFailed, match="would be others"):
+        _carry_status(old, new, Resharded([(8, StateRow(0, more, ""))], {}))
