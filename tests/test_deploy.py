@@ -2,9 +2,7 @@
 
 import configparser
 import itertools
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,12 +13,10 @@ import pytest
 import yaml
 
 from streaming.config import parse_config
-from streaming.kafka.jars import cache_root
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "sequencer"
-HELM = "helm.sh/helm/v3/cmd/helm@v3.16.4"
 KUBERNETES = "1.31"
 EXECUTOR = {
     "SPARK_DRIVER_URL": "spark://d:7078",
@@ -83,30 +79,14 @@ def test_the_image_is_as_a_linter_wants_it():
     assert text.index("USER 10001") < text.index("ENTRYPOINT")
 
 
-def rendered(helm, *settings):
-    """The chart's objects by kind."""
-    words = [word for setting in settings for word in ("--set", setting)]
-    done = subprocess.run(
-        [helm, "template", "orders", CHART, "--namespace", "trading", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {each["kind"]: each for each in yaml.safe_load_all(done.stdout) if each}
-
-
-def known_helm():
-    return shutil.which("helm") or shutil.which("helm", path=cache_root() / "bin")
-
-
-@pytest.fixture(scope="module")
-def helm():
-    found = known_helm()
-    if not found:
-        pytest.skip("helm is not installed; the slow form of the tests builds it where Go is")
-    return found
+def rendered(*settings):
+    """The chart's objects by kind, as Helm renders them."""
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
+    values = helm.parse_set_string(",".join(settings))
+    with helm.Chart.load(CHART) as chart:
+        files = chart.render(values, name="orders", namespace="trading")
+    objects = [each for file in files.values() for each in yaml.safe_load_all(file) if each]
+    return {each["kind"]: each for each in objects}
 
 
 def require_good(objects, spark):
@@ -120,9 +100,15 @@ def require_good(objects, spark):
     return config
 
 
-def test_the_chart_with_executors(helm):
+def test_the_chart_is_as_a_linter_wants_it():
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
+    found = helm.lint(CHART, strict=True, kube_version=f"v{KUBERNETES}.0")
+    assert found["errors"] == []
+    assert [each["error"] for each in found["messages"]] == ["icon is recommended"]
+
+
+def test_the_chart_with_executors():
     objects = rendered(
-        helm,
         "metrics.podMonitor.enabled=true",
         "metrics.prometheusRule.enabled=true",
         "secrets={kafka}",
@@ -154,7 +140,7 @@ def test_the_chart_with_executors(helm):
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
     assert objects["PrometheusRule"]["spec"] == rules
     console = "metrics.prometheusRule.console=https://console.example"
-    moved = rendered(helm, "metrics.prometheusRule.enabled=true", console)["PrometheusRule"]
+    moved = rendered("metrics.prometheusRule.enabled=true", console)["PrometheusRule"]
     assert "https://console.example/p/{{ $labels.pipeline }}/blocked" in yaml.safe_dump(moved)
     executor = yaml.safe_load(objects["ConfigMap"]["data"]["executor.yaml"])
     assert executor["spec"]["securityContext"]["fsGroup"] == pod["securityContext"]["fsGroup"]
@@ -162,8 +148,8 @@ def test_the_chart_with_executors(helm):
     assert template == f"{container['volumeMounts'][0]['mountPath']}/executor.yaml"
 
 
-def test_the_chart_on_an_object_store_and_in_one_pod(helm):
-    objects = rendered(helm, "executors.count=0", "storage.enabled=false")
+def test_the_chart_on_an_object_store_and_in_one_pod():
+    objects = rendered("executors.count=0", "storage.enabled=false")
     config = require_good(objects, {"spark.driver.memory": "2g"})
     assert "spark.master" not in config.spark
     assert "PersistentVolumeClaim" not in objects
@@ -183,17 +169,11 @@ def test_every_value_is_explained():
     assert [part for part in parts if "#" in part] == parts
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_chart_with_a_helm_that_is_built_here():
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
-    folder = cache_root() / "bin"
-    if known_helm() is None:
-        words = ["go", "install", HELM]
-        subprocess.run(words, env={**os.environ, "GOBIN": str(folder)}, timeout=800, check=True)
-    test_the_chart_with_executors(known_helm())
-    test_the_chart_on_an_object_store_and_in_one_pod(known_helm())
+def test_the_compose_file_is_as_its_specification_says():
+    tool = Path(sys.executable).with_name("check-jsonschema")
+    words = [tool, "--builtin-schema", "vendor.compose-spec", ROOT / "docker-compose.yml"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_three_brokers_and_what_is_mounted():

