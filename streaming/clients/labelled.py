@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from sequencer.labels import LinearLabels
 from sequencer.proxy import LabelProxy
 from streaming.arrow.key_text import key_to_json
 from streaming.clients.asked import Listener
+from streaming.clients.configured import producer_of
 from streaming.clients.deliveries import Header, to_bytes
 from streaming.clients.keeping import Kept, Sent, number_ahead, numbers_of
 from streaming.clients.sending import SECONDS_MAX, Sender
@@ -40,6 +42,9 @@ class LabelledProducer(Sender):
     says which) it says so on the topic ``commands``. By default these are `trades.wanted` and
     `trades.commands` of the topic `trades.in`. ``resent`` and ``not_coming`` count labels.
 
+    ``label_header`` is the header that the pipeline reads labels from. :meth:`of` takes it, and all
+    else, from the service's configuration file.
+
     Raises SequencerError for more than 1,000,000 channels, KafkaUnavailable where a message was not
     taken: its label is then missing, and the channel waits for it, so make a new instance (a new
     epoch) and send again; with ``keep`` it is sent again when it is asked for.
@@ -63,6 +68,7 @@ class LabelledProducer(Sender):
         keep: int = 0,
         wanted: str | None = None,
         commands: str | None = None,
+        label_header: str = "label",
     ) -> None:
         self._labels = labels or LinearLabels()
         if not 0 <= keep <= KEEP_MAX or (keep and not hasattr(self._labels, "position")):
@@ -73,6 +79,7 @@ class LabelledProducer(Sender):
                 "Write another number; as labels, LinearLabels, CyclicLabels or CustomLabels.",
             )
         super().__init__(kafka, topic)
+        self._label_header = label_header
         self.epoch = int(time.time() * 1000) if epoch is None else epoch
         self.resent = self.not_coming = 0
         self._proxies: dict[bytes, LabelProxy[Any, dict[str, Any]]] = {}
@@ -84,6 +91,25 @@ class LabelledProducer(Sender):
         self._listener = Listener(kafka, wanted or f"{name}.wanted", self._answer) if keep else None
         if keep:
             self.lost = AGAIN
+
+    @classmethod
+    def of(
+        cls,
+        file: str | Path,
+        pipeline: str,
+        *,
+        topic: str | None = None,
+        labels: Any = None,
+        **more: Any,
+    ) -> Self:
+        """Make the producer for a pipeline of a configuration file: its Kafka, topics and labels.
+
+        ``topic``: one of its inputs, where it has several. ConfigError where ``labels`` are another
+        sequence than the pipeline's, with the first label that differs. ``more``: ``epoch``,
+        ``keep``.
+        """
+        kafka, into, settings = producer_of(file, pipeline, topic, labels)
+        return cls(kafka, into, **settings, **more)
 
     def send(
         self,
@@ -157,7 +183,7 @@ class LabelledProducer(Sender):
     def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
         label, message = labelled
         number, key = message["number"], message["key"]
-        headers = [*message["headers"], ("label", str(label).encode())]
+        headers = [*message["headers"], (self._label_header, str(label).encode())]
         if self.epoch:
             headers.append(("epoch", b"%d" % self.epoch))
         if message["fin"]:

@@ -1,8 +1,9 @@
-"""Recorded input through a channel pipeline's own step, by the records' clock and without Spark.
+"""Recorded input through a channel pipeline's own step, by the records' clock.
 
 The step is the service's; a shard is one for all channels, and a batch is what came within a
-while of recorded time. Between batches timers fire when they are due. What depends on the time
-(gaps, retirement) is so as it would have been when the records came.
+while of recorded time, commands of operators before the records. Between batches timers fire when
+they are due. What depends on the time (gaps, retirement) is as it would have been when the records
+came.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sequencer.channels import GapFailure, Skip
+from sequencer.channels import GapFailure, Op, Skip
 from sequencer.channels.rules import HELD_MAX, WINDOW_MAX, window_max
 from streaming.arrow.columns import flat, last_headers
 from streaming.arrow.histograms import BOUNDS, LATE_MS
@@ -29,15 +30,17 @@ from streaming.arrow.output import Write
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.config.load import Config, parse_config
+from streaming.disciplines.channels.commands import read_request
 from streaming.disciplines.channels.core import ChannelCore
 from streaming.disciplines.channels.fields import NO_SCHEMAS, fields_of, with_fields
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import arrival_schema, labelled
-from streaming.disciplines.channels.sql import has_sql, header_name
+from streaming.disciplines.channels.sql import header_name
 from streaming.disciplines.plan import BatchContext
 from streaming.errors import ConfigError, JobFailed
 from streaming.kafka import topics
 from streaming.kafka.registry import Registry
+from streaming.replay.expressions import MADE, Expressions
 from streaming.replay.recorded import InputRow, Recorded
 from streaming.service.checkpoint import Identity
 from streaming.service.planning import make_plan
@@ -52,11 +55,17 @@ LISTED = re.compile(r"(.+)\[([0-9]{1,4})\]")
 
 
 class Replay:
-    """One run of a plan over recorded input; ``writes``: whether what comes of it is written."""
+    """One run of a plan over recorded input.
 
-    def __init__(self, plan: ChannelPlan, *, writes: bool) -> None:
+    ``writes``: whether what comes of it is written. ``ops``: the commands that count.
+    """
+
+    def __init__(
+        self, plan: ChannelPlan, *, writes: bool, ops: Sequence[Op] = ChannelPlan.ops
+    ) -> None:
         self.plan = replace(plan, delivery="at-least-once")
         self.writes = writes
+        self.ops = ops
         self.core = ChannelCore(self.plan)
         self._kept: list[Write] = []
         self._batch = 0
@@ -77,7 +86,7 @@ class Replay:
             if due >= now_ms:
                 break
             self._step([], due)
-        making = partial(_packs, rows, self.plan)
+        making = partial(_packs, [row for row in rows if self._counts(row)], self.plan)
         self._step(making() if asked is None else asked(making), now_ms)
 
     def finish(self) -> None:
@@ -85,6 +94,13 @@ class Replay:
         self._write()
         if self.writes:
             close_writers()
+
+    def _counts(self, row: InputRow) -> bool:
+        """Whether it is a record, or a command that counts."""
+        if row["topic"] < len(self.plan.inputs) or self.ops == ChannelPlan.ops:
+            return True
+        command = read_request(row["value"]).command
+        return command is not None and command.op in self.ops
 
     def _step(self, packs: list[bytes], now_ms: int) -> None:
         try:
@@ -128,20 +144,30 @@ def run(config: Config, runs: Sequence[Replay], every_ms: int) -> int:
     """Feed a pipeline's recorded input to runs, ``every_ms`` of it at a time; the records read."""
     count = 0
     asked = AskedSchemas(Registry.of(config))
-    inputs = runs[0].plan.inputs
-    slices = groupby(Recorded(config, inputs), key=lambda each: each[0] // every_ms)
-    for number, part in slices:
-        rows = [row for _, row in part]
-        count += len(rows)
-        for each in runs:
-            each.take(rows, (number + 1) * every_ms, asked)
+    inputs = len(runs[0].plan.inputs)
+    with Expressions(config) as expressions:
+        recorded = iter(Recorded(config, _topics_there(config, runs[0].plan)))
+        taken = expressions.each(recorded, [each.plan for each in runs])
+        for number, part in groupby(taken, key=lambda each: each[0] // every_ms):
+            rows = [row for _, row in part]
+            count += sum(row[0]["topic"] < inputs for row in rows)
+            for each, own in zip(runs, zip(*rows, strict=True), strict=True):
+                each.take(own, (number + 1) * every_ms, asked)
     for each in runs:
         each.finish()
     return count
 
 
+def _topics_there(config: Config, plan: ChannelPlan) -> tuple[str, ...]:
+    """The inputs, and the topic of commands, if Kafka has it: nobody may ever have sent one."""
+    return plan.reads if plan.commands in topics.existing(config) else plan.inputs
+
+
 def measuring(config: Config, name: str) -> Replay:
-    """A run for its measurements alone: nothing is given up but what comes a day late."""
+    """A run for its measurements alone: nothing is given up but what comes a day late.
+
+    Of commands those count that say where labels begin.
+    """
     plan = plan_of(config, name, writes=False)
     rules = replace(
         plan.rules,
@@ -153,28 +179,17 @@ def measuring(config: Config, name: str) -> Replay:
     )
     if rules.labels.searched:
         rules = replace(rules, window=plan.rules.window)
-    return Replay(replace(plan, rules=rules), writes=False)
+    return Replay(replace(plan, rules=rules), writes=False, ops=(Op.SEED, Op.RESET))
 
 
 def plan_of(config: Config, name: str, *, writes: bool) -> ChannelPlan:
-    """The plan of a channel pipeline with one shard.
-
-    ConfigError where only Spark can work out its channel or label.
-    """
+    """The plan of a channel pipeline with one shard."""
     settings = config.pipelines[name]
     partitions = dict.fromkeys(settings.written.values(), 1)
     if writes:
         partitions = topics.partitions(config, settings.written.values())
     plan = make_plan(config, name, Identity("channel", 1, 1), partitions)
     assert isinstance(plan, ChannelPlan)  # noqa: S101  (the caller chose a channel pipeline)
-    if has_sql(plan.channel, plan.label):
-        raise ConfigError(
-            f"pipelines.{name}: only Spark can work out {str(plan.channel)!r} and "
-            f"{str(plan.label)!r}.",
-            "Nothing was read.",
-            "Recorded input can be looked at where they are the key, header('name') or a field of "
-            'the value, { json = "$.seq" }.',
-        )
     return replace(plan, shards=1, state_partitions=1)
 
 
@@ -235,9 +250,10 @@ def _packs(
     """The rows as the ingress would pack them for the one shard."""
     if not rows:
         return []
-    table = pa.Table.from_pylist(list(rows), schema=RECORD)
+    added = [pa.field(name, pa.binary()) for name in MADE if name in rows[0]]
+    table = pa.Table.from_pylist(list(rows), schema=pa.schema([*RECORD, *added]))
     table = with_fields(table, fields_of(plan.channel, plan.label), len(plan.inputs), schemas)
-    if name := header_name(plan.channel):
+    if "channel" not in table.column_names and (name := header_name(plan.channel)):
         ((channel, _),) = last_headers(flat(table["headers"]), [name])
         table = table.append_column("channel", channel)
     table = labelled(table, arrival_schema(plan), header_name(plan.label)).combine_chunks()

@@ -77,10 +77,10 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
     )
     if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, plan.state_partitions)
-    return packs_of(_with_expressions(source.rows(plan.reads, plan.state_partitions), plan), making)
+    return packs_of(with_expressions(source.rows(plan.reads, plan.state_partitions), plan), making)
 
 
-def _with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
+def with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:
     """The records' columns, with what Spark makes of the plan's expressions."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415  (a second to import)
 

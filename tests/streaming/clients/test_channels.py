@@ -2,10 +2,10 @@
 
 import pytest
 
-from sequencer import CyclicLabels
+from sequencer import CyclicLabels, LinearLabels
 from streaming import LabelledProducer, OrderedConsumer
 from streaming.clients import Hole
-from streaming.errors import SequencerError
+from streaming.errors import ConfigError, SequencerError
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 
 
@@ -25,6 +25,61 @@ def test_the_producer_labels_each_channel(broker, topic_prefix):
     assert [r.headers for r in found if r.key == b"b"] == [
         [("label", b"0"), ("epoch", b"7"), ("fin", b"")]
     ]
+
+
+CONFIGURED = """
+[kafka]
+bootstrap_servers = "{}"
+[pipelines.trades]
+discipline = "channel"
+input = ["{}"]
+label = "header('number')"
+labels = {{ kind = "linear", start = 10, step = 5 }}
+[pipelines.open]
+discipline = "channel"
+labels = {{ kind = "linear", start = "first-seen", step = 5 }}
+[pipelines.many]
+discipline = "channel"
+input = ["a.in", "b.in"]
+label = "cast(key as string)"
+[pipelines.market]
+discipline = "group"
+"""
+
+
+def test_a_producer_goes_by_the_configuration(broker, topic_prefix, tmp_path):
+    topic = f"{topic_prefix}in"
+    create_topics(broker.bootstrap, {topic: 1})
+    file = tmp_path / "orders.toml"
+    file.write_text(CONFIGURED.format(broker.bootstrap, topic))
+    with LabelledProducer.of(file, "trades", epoch=0) as producer:
+        assert [producer.send("a", b"x"), producer.send("a", b"y")] == [10, 15]
+    assert [r.headers for r in read_all(broker.bootstrap, topic)] == [
+        [("number", b"10")],
+        [("number", b"15")],
+    ]
+    LabelledProducer.of(file, "trades", labels=LinearLabels(10, 5))
+    LabelledProducer.of(file, "open", labels=LinearLabels(100, 5))
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "more", "said"),
+    [
+        ("trades", {"labels": LinearLabels(10, 2)}, "its label 1 is 12, the pipeline's 15"),
+        ("open", {"labels": LinearLabels(0, 3)}, "its label 1 is 3, the pipeline's 5"),
+        ("open", {"labels": CyclicLabels(5000, 0, 5)}, "cycle has 1,000 labels, the pipeline's never"),
+        ("trades", {"topic": "other"}, "reads t, not other"),
+        ("many", {}, "writes the channel as key and the label into a header"),
+        ("market", {}, "discipline 'group'"),
+        ("tradse", {}, "There is no pipeline 'tradse'"),
+    ],
+)  # fmt: skip
+def test_a_producer_that_does_not_fit_says_why(tmp_path, pipeline, more, said):
+    file = tmp_path / "orders.toml"
+    file.write_text(CONFIGURED.format("127.0.0.1:1", "t"))
+    with pytest.raises(ConfigError) as error:
+        LabelledProducer.of(file, pipeline, **more)
+    assert said in error.value.message
 
 
 def test_a_message_that_cannot_be_sent_uses_no_label(broker, topic_prefix):
