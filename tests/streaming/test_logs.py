@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 
@@ -30,7 +31,8 @@ def objects(text):
 def test_text_has_the_message_alone(capsys):
     logs.say("Kafka is back.", event="kafka-back", pause_s=3)
     said = capsys.readouterr().err
-    assert said.endswith(" Kafka is back.\n")
+    line = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ info +Kafka is back\.\n"
+    assert re.fullmatch(line, said), "when, how bad, what"
     assert "pause_s" not in said
 
 

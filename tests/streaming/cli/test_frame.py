@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,20 @@ def test_nothing_is_cut_or_too_wide_in_the_help_of_any_command(here, monkeypatch
         assert not re.search(r"\.\.\.$", out.partition("\n\n")[2], re.MULTILINE), words
         assert "\x1b" not in out, "no colours in a pipe"
         assert max(map(len, out.splitlines())) <= columns, words
+
+
+def test_a_shell_can_complete_it(here):
+    assert "--install-completion" in here("--help")[1]
+    asked = {"COMP_WORDS": "sequencer status --bl", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("sequencer")],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        env={**environment(), "_SEQUENCER_COMPLETE": "complete_bash", **asked},
+        check=True,
+    )
+    assert done.stdout.split() == ["--blocked"]
 
 
 def test_nothing_said_is_help(here):

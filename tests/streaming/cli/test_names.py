@@ -93,6 +93,14 @@ def test_so_do_answers(capsys):
     assert capsys.readouterr().out == "refused: unknown-group (none is \\x1b[31mG)\n"
 
 
+def test_one_is_one(capsys):
+    tell({"event": "command-done", "channels": 1, "given_up": 2_000}, as_json=False)
+    tell({"event": "command-done", "channels": 0, "given_up": 1, "dry_run": True}, as_json=False)
+    assert capsys.readouterr().out == (
+        "done: 1 channel, 2,000 labels given up\nwould be done: 0 channels, 1 label given up\n"
+    )
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_channel_that_nobody_knows(capsys, as_json):
     answer = {"event": "command-done", "channel": {"base64": "/w=="}, "channels": 0, "given_up": 0}

@@ -34,6 +34,8 @@ OF_NODES = [
     ("refused", {"op": "create-node", "node": "", "owner": "p1"}),
 ]
 SIGNED = {"by": "ann", "why": "moved house"}
+FIRST = ["event", "id", "at", "command", "topic", "partition", "offset"]
+ASKED = ["op", "group", "node", "member", "members", "owner", "peer", "if_version", "by", "why"]
 
 
 def batch_of_groups(topics):
@@ -78,6 +80,9 @@ def test_who_gave_a_command_and_why_stand_in_its_answer(made, commands):
         answer = answers.pop(f"c{number}")
         assert answer["event"] == f"command-{end}", (command, answer)
         assert {name: answer.get(name) for name in SIGNED} == SIGNED, command
+        assert list(answer)[: len(FIRST)] == FIRST, "one order in every discipline"
+        asked = [name for name in answer if name in ASKED]
+        assert asked == [name for name in ASKED if name in answer]
     (answer,) = answers.values()
     assert (answer["event"], answer["reason"], "by" in answer) == (
         "command-refused",

@@ -5,6 +5,7 @@ import pytest
 
 from streaming.arrow.histograms import BOUNDS, DISPLACED, LATE_MS, counted, quantile
 from streaming.arrow.totals import Totals
+from streaming.cli.advise import _table
 from streaming.replay.advice import Choice, advise
 
 
@@ -58,3 +59,19 @@ def test_quantiles_are_bounds():
     assert quantile(LATE_MS, counts, 1.0) is None
     assert quantile(LATE_MS, [], 0.5) == 0
     assert all(list(bounds) == sorted(set(bounds)) for bounds in BOUNDS.values())
+
+
+def test_of_settings_that_give_up_as_many_the_shortest_is_shown(capsys):
+    shares = [
+        ("100 ms", 0.5),
+        ("200 ms", 0.5),
+        ("500 ms", 0.1),
+        *((f"{n} s", 0.0) for n in range(30)),
+    ]
+    _table(shares)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown == [
+        ["100", "ms", "50.0000%"],
+        ["500", "ms", "10.0000%"],
+        ["0", "s", "0.0000%"],
+    ]

@@ -27,8 +27,9 @@ def test_a_checkpoint_keeps_what_may_not_change(tmp_path):
         {"own": {**LINEAR, "labels": {"kind": "cyclic"}}},
         {"own": {**LINEAR, "channel": "value"}},
     ):
-        with pytest.raises(ConfigError, match="was made with"):
+        with pytest.raises(ConfigError, match="was made with") as refused:
             checkpoint.pin(replace(first, **changed))
+        assert ("sequencer rescale" in refused.value.remedy) == ("shards" in changed)
 
 
 def test_the_first_membership_of_a_checkpoint_stays(tmp_path):

@@ -41,6 +41,8 @@ def test_what_is_refused_changes_nothing(op, group, members, reason):
     with pytest.raises(ChangeError) as refused:
         found.change(op, group, members, 5)
     assert refused.value.reason == reason
+    wants_it = reason == "unknown-group" and op in ("set", "join")
+    assert ("add it first" in str(refused.value)) == wants_it, "who removes it does not want it"
     assert list(found.groups) == ["G0", "G1"]
     assert found.subscribers == ["A", "B", "C"]
 
