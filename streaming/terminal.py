@@ -2,6 +2,9 @@ r"""Texts as terminals may show them: nothing in them moves the cursor or change
 
 from __future__ import annotations
 
+import os
+from typing import Literal
+
 SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -20,3 +23,11 @@ def escape(character: str) -> str:
     if code < 128:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 2**16 else f"\\U{code:08x}"
+
+
+def color_system() -> Literal["auto"] | None:
+    """Return what rich's consoles may use: neither colours nor bold with NO_COLOR.
+
+    A dumb terminal gets none by itself.
+    """
+    return None if os.environ.get("NO_COLOR") else "auto"

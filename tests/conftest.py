@@ -1,8 +1,8 @@
 """Fixtures that need a real Kafka.
 
 In this order: the broker that SEQUENCER_BOOTSTRAP_SERVERS (or KAFKA_BOOTSTRAP_SERVERS) names; a
-container where SEQUENCER_TEST_CONTAINERS=1 and a Docker engine answers; else an embedded broker,
-started once for the whole run, also where that has several processes (pytest -n).
+container where a Docker engine answers; else an embedded broker. It is started once for the whole
+run, also where that has several processes (pytest -n).
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from streaming.kafka.embedded import EmbeddedBroker
+from tests import containers, seeds, warm
 from tests import secure_broker as secure
-from tests import seeds, warm
 from tests.service_helpers import keep_classes
 
 GIVEN = ("SEQUENCER_BOOTSTRAP_SERVERS", "KAFKA_BOOTSTRAP_SERVERS")
-CONTAINERS = "SEQUENCER_TEST_CONTAINERS"
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Tests are short: what Java's second compiler would win, it would not live to give back."""
 
@@ -50,14 +48,14 @@ def pytest_configure() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
     """Before a process starts that runs tests: it gets the one broker of all, and Java's classes."""
-    if named_broker() or os.environ.get(CONTAINERS) == "1":
+    if named_broker():
         return
     if not hasattr(node.config, SHARED):
         stack = ExitStack()
-        embedded = stack.enter_context(EmbeddedBroker(properties=PROPERTIES))
+        bootstrap = stack.enter_context(containers.kafka(PROPERTIES))
         node.config.add_cleanup(stack.close)
-        keep_classes(embedded.bootstrap)
-        setattr(node.config, SHARED, embedded.bootstrap)
+        keep_classes(bootstrap)
+        setattr(node.config, SHARED, bootstrap)
     node.workerinput[SHARED] = getattr(node.config, SHARED)
 
 
@@ -106,11 +104,9 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     named = named_broker() or getattr(request.config, "workerinput", {}).get(SHARED)
     if named:
         yield Broker(named)
-    elif os.environ.get(CONTAINERS) == "1":
-        yield from _container()
     else:
-        with EmbeddedBroker(properties=PROPERTIES) as embedded:
-            yield Broker(embedded.bootstrap)
+        with containers.kafka(PROPERTIES) as bootstrap:
+            yield Broker(bootstrap)
 
 
 @pytest.fixture(scope="session")
@@ -132,15 +128,3 @@ def topic_prefix(request: pytest.FixtureRequest) -> str:
 def named_broker() -> str | None:
     """The broker that the environment names."""
     return next(filter(None, map(os.environ.get, GIVEN)), None)
-
-
-def _container() -> Iterator[Broker]:
-    import docker
-    from testcontainers.kafka import KafkaContainer
-
-    try:
-        docker.from_env().ping()
-    except docker.errors.DockerException as error:
-        pytest.skip(f"{CONTAINERS}=1, but no Docker engine answers: {error}")
-    with KafkaContainer().with_kraft() as container:
-        yield Broker(container.get_bootstrap_server())

@@ -117,6 +117,10 @@ def init(
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(frame + pipeline)
+    except FileExistsError as error:
+        raise ConfigError(
+            f"{file} is there already.", "It was not changed.", "Give another name."
+        ) from error
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be written: {error.strerror}.",

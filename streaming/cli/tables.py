@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 from rich.console import Console
 from rich.table import Table
+
+from streaming.terminal import color_system
 
 PIPE_COLUMNS = 10_000
 
 
 def terminal() -> Console:
     """Return standard output: as wide as the terminal is; in a pipe nothing is cut or wrapped."""
-    return Console() if sys.stdout.isatty() else Console(width=PIPE_COLUMNS)
+    if not sys.stdout.isatty():
+        return Console(width=PIPE_COLUMNS)
+    return Console(color_system=color_system(), width=shutil.get_terminal_size().columns)
 
 
 def show(console: Console, table: Table) -> None:

@@ -25,6 +25,7 @@ from streaming.kafka.embedded import EmbeddedBroker
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.process import service_process
 from streaming.spark.class_archive import RECORDING
+from streaming.terminal import color_system
 
 T = TypeVar("T")
 
@@ -205,7 +206,7 @@ class Stage(ABC):
         from rich.console import Console  # noqa: PLC0415
         from rich.live import Live  # noqa: PLC0415
 
-        console = Console(stderr=True)
+        console = Console(stderr=True, color_system=color_system())
         checkpoint = Checkpoint(str(self.folder / "checkpoints"), self.watched)
         totals, changed = Totals(), time.monotonic()
         live = Live(console=console, refresh_per_second=4) if console.is_terminal else None

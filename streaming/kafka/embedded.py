@@ -240,7 +240,7 @@ class EmbeddedBroker:
     def _wait_until_up(self, begin: int) -> None:
         deadline = time.monotonic() + START_SECONDS_MAX
         while self.pid and time.monotonic() < deadline:
-            if _answers(self.port) and _serves(self.bootstrap):
+            if _answers(self.port) and serves(self.bootstrap):
                 return
             time.sleep(0.1)
         late = self.pid is not None
@@ -279,7 +279,8 @@ def _answers(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def _serves(bootstrap: str) -> bool:
+def serves(bootstrap: str) -> bool:
+    """Return whether a Kafka answers there."""
     from confluent_kafka import KafkaException  # noqa: PLC0415  (a quick --help)
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 

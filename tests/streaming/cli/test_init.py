@@ -54,7 +54,7 @@ def test_a_file_that_is_there_stays(here, tmp_path):
     path.write_text("mine")
     code, _, err = here("init", path)
     assert code == 2
-    assert "File exists" in err
+    assert "is there already" in err
     assert path.read_text() == "mine"
 
 
