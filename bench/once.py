@@ -7,6 +7,7 @@ run only.
 
     python bench/once.py --trees ../old . --turns 3      # two states of this project
     python bench/once.py --values                        # labels in values beside those in headers
+    python bench/once.py --features                      # what is off by default, one by one
 """
 
 import argparse
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import Producer
+from groups_growth import membership
 from harness import create, remove, say, warm_broker
 from values import AVRO, LINES, PROTOBUF, WRITERS
 
@@ -42,7 +44,27 @@ class Case(NamedTuple):
     topic: str
     name: str
     tree: Path = HERE
-    label: str = ""
+    settings: str = 'discipline = "channel"'
+
+
+FEATURES = {
+    "notices": "notices = true",
+    "progress": 'progress = "{output}.progress"',
+}
+"""Settings of a pipeline whose output is ``output``."""
+FEATURES_OF = {
+    "channels": {
+        **FEATURES,
+        "input_commands": 'input_commands = ["skip"]',
+        "unlabelled": 'unlabelled = "pass"',
+    },
+    "groups": {
+        **FEATURES,
+        "input_commands": 'input_commands = ["join", "leave"]',
+        "no stamps": "stamps = false",
+    },
+}
+GROUPS, SUBSCRIBERS, PUBLISHED = 32, 128, 200_000
 
 
 class Registry(BaseHTTPRequestHandler):
@@ -67,6 +89,7 @@ def main():
     )
     parser.add_argument("--trees", nargs="+", type=Path, default=[])
     parser.add_argument("--values", action="store_true")
+    parser.add_argument("--features", nargs="*", choices=FEATURES_OF, help="default: all")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages")
     parser.add_argument("--seconds", type=float, default=10_000, help="no case begins after that")
@@ -97,18 +120,63 @@ def cases_of(given, bootstrap):
         filled(bootstrap, "channels", "json", 100, given.scale)
         for tree in given.trees:
             yield Case("channels", tree.absolute().name, tree.absolute())
+    for topic in given.features or (FEATURES_OF if given.features is not None else ()):
+        yield from with_features(bootstrap, topic, given.scale)
     for size, encoding in itertools.product(LINES, WRITERS) if given.values else ():
         topic = f"{encoding}-{size}"
         filled(bootstrap, topic, encoding, size, given.scale)
         path = "$.seq" if encoding == "json" else "seq"
         yield Case(topic, "header")
-        yield Case(topic, "value", label=f'label = {{ {encoding} = "{path}" }}')
+        value = f'discipline = "channel"\nlabel = {{ {encoding} = "{path}" }}'
+        yield Case(topic, "value", settings=value)
+
+
+def with_features(bootstrap, topic, scale):
+    """A topic worked through without features, and with each of them."""
+    if topic == "channels":
+        filled(bootstrap, topic, "json", 100, scale)
+        settings = 'discipline = "channel"'
+    else:
+        members = membership(GROUPS, SUBSCRIBERS)
+        published(bootstrap, topic, [*members], round(PUBLISHED * scale))
+        listed = ", ".join(f"{name} = {json.dumps(some)}" for name, some in members.items())
+        settings = f'discipline = "group"\ngroups = {{ {listed} }}'
+    for name, more in {"nothing": "", **FEATURES_OF[topic]}.items():
+        yield Case(topic, name, settings=f"{settings}\n{more}")
+
+
+def published(bootstrap, topic, groups, count):
+    """Write messages of 50 senders to random groups."""
+    rng = random.Random(1)
+    values = [rng.randbytes(100) for _ in range(VARIANTS)]
+    records = (
+        (b"p%d" % rng.randrange(50), [("group", rng.choice(groups).encode())], values[n % VARIANTS])
+        for n in range(count)
+    )
+    written(bootstrap, topic, records)
 
 
 def filled(bootstrap, topic, encoding, size, scale):
     """Write trades of this size, whose headers have the label, too; each channel's in order."""
+    written(bootstrap, topic, trades(encoding, size, scale))
+
+
+def trades(encoding, size, scale):
+    """Keys, headers and values."""
     rng, write = random.Random(1), WRITERS[encoding]
     lines = [{"sku": f"item-{n}", "count": n, "price": 1.5 * n} for n in range(LINES[size])]
+    keys = [b"K%d" % channel for channel in range(CHANNELS)]
+    for label in range(max(1, round(RECORDS[size] * scale / CHANNELS))):
+        trade = {"id": "K", "seq": label, "note": "", "lines": lines, "last": label}
+        room = max(8, size - len(write(trade)))
+        values = [write({**trade, "note": rng.randbytes(room // 2).hex()}) for _ in range(VARIANTS)]
+        headers = [("label", b"%d" % label)]
+        for channel, key in enumerate(keys):
+            yield key, headers, values[channel % VARIANTS]
+
+
+def written(bootstrap, topic, records):
+    """Write a new topic."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -119,25 +187,19 @@ def filled(bootstrap, topic, encoding, size, scale):
         }
     )
     create(bootstrap, topic)
-    keys = [b"K%d" % channel for channel in range(CHANNELS)]
-    for label in range(max(1, round(RECORDS[size] * scale / CHANNELS))):
-        trade = {"id": "K", "seq": label, "note": "", "lines": lines, "last": label}
-        room = max(8, size - len(write(trade)))
-        values = [write({**trade, "note": rng.randbytes(room // 2).hex()}) for _ in range(VARIANTS)]
-        headers = [("label", b"%d" % label)]
-        for channel, key in enumerate(keys):
-            while True:
-                try:
-                    producer.produce(topic, values[channel % VARIANTS], key, headers=headers)
-                    break
-                except BufferError:
-                    producer.poll(0.05)
+    for key, headers, value in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.05)
     assert producer.flush(120) == 0
 
 
 def one(bootstrap, case, turn, registry, batch=None):
     """Records a second of one run."""
-    output = f"{case.topic}-{case.name}-{turn}"
+    output = f"{case.topic}-{case.name}-{turn}".replace(" ", "-")
     topics = [f"{output}{role}" for role in ROLES]
     create(bootstrap, *topics)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -146,8 +208,10 @@ def one(bootstrap, case, turn, registry, batch=None):
             f'[service]\nname = "{output}"\ncheckpoint = "{folder}/checkpoints"\n'
             + (f"batch_records_max = {batch}\n" if batch else "")
             + f'[kafka]\nbootstrap_servers = "{bootstrap}"\n'
-            + (f'schema_registry = "http://127.0.0.1:{registry}"\n' if case.label else "")
-            + f'[pipelines.p]\ndiscipline = "channel"\ninput = ["{case.topic}"]\n{case.label}\n'
+            + (f'schema_registry = "http://127.0.0.1:{registry}"\n' if case.name == "value" else "")
+            + f'[pipelines.p]\ninput = ["{case.topic}"]\n'
+            + case.settings.replace("{output}", output)
+            + "\n"
             + "".join(
                 f'{name} = "{topic}"\n'
                 for name, topic in zip(
