@@ -19,7 +19,10 @@ WAITING_MAX = 200
 
 
 class Wait(NamedTuple):
-    """Since when (ms) somebody waits without a pause, for what, and how many messages behind it."""
+    """Since when (ms) somebody waits and gets nothing, for what, and how many messages behind it.
+
+    Where messages always come, somebody always waits: only who gets none waits for long.
+    """
 
     since_ms: int
     awaited: str

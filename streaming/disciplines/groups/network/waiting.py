@@ -22,12 +22,12 @@ def lines_waiting(net: GroupShard, before: Mapping[int, Wait], now_ms: int) -> d
     messages = np.flatnonzero(~held.last)
     order = messages[np.lexsort((held.number[messages], held.line[messages]))]
     lines, first, counts = np.unique(held.line[order], return_index=True, return_counts=True)
-    return {
-        line: Wait(before[line].since_ms if line in before else now_ms, _awaited(net, at), count)
-        for line, at, count in zip(
-            lines.tolist(), order[first].tolist(), counts.tolist(), strict=True
-        )
-    }
+    found = {}
+    for line, at, count in zip(lines.tolist(), order[first].tolist(), counts.tolist(), strict=True):
+        awaited, known = _awaited(net, at), before.get(line)
+        since_ms = known.since_ms if known and known.awaited == awaited else now_ms
+        found[line] = Wait(since_ms, awaited, count)
+    return found
 
 
 def who_waits(tables: Tables, lines: Mapping[int, Wait]) -> dict[bytes, Wait]:

@@ -41,6 +41,8 @@ class Peers:
         self.busy: dict[str, Wait] = {}
         self.renewed_ms = 0
         self._touched: dict[str, None] = {}
+        self._moved: set[str] = set()
+        """Peers that got a delivery in this step."""
 
     def count(self, name: str, now_ms: int) -> Count:
         """A peer's count, begun now if there is none."""
@@ -59,6 +61,7 @@ class Peers:
         """`sequence` and `incarnation` of a peer's next delivery."""
         count = self.count(name, now_ms)
         count.sequence += 1
+        self._moved.add(name)
         return count.sequence - 1, count.incarnation
 
     def touch(self, name: str) -> None:
@@ -86,7 +89,7 @@ class Peers:
                     else line_fields(line, self.order.note_fields),
                 ]
             )
-        self._touched = {}
+        self._touched, self._moved = {}, set()
 
     def retire(
         self, due_ms: int, let_go: Callable[[str, str, int], None]
@@ -149,7 +152,8 @@ class Peers:
             self.queued.pop(name, None)
         awaited = None if party is None else party.awaited
         if ids or awaited is not None:
-            since_ms = self.busy[name].since_ms if name in self.busy else now_ms
+            goes_on = name in self.busy and name not in self._moved
+            since_ms = self.busy[name].since_ms if goes_on else now_ms
             self.busy[name] = Wait(since_ms, shown(awaited or ""), len(ids))
         else:
             self.busy.pop(name, None)
