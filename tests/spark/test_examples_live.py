@@ -68,6 +68,7 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
             Example("market", where, names["market"], tmp_path / "ledger") as market,
             Example("bus", where, names["bus"]) as bus,
             Example("parallel", where, names["orders"], failed) as orders,
+            Example("joining", where, names["readings"]) as joining,
             Example("lossy", where, names["asking"], names["patient"], 30, 600) as lossy,
         ):
             heard = [bus.process.stdout.readline() for _ in range(3)]
@@ -75,7 +76,7 @@ def test_every_client_does_what_its_example_says(broker, topic_prefix, tmp_path)
             destroyed = called("node", "destroy", config, "printer", "--limit", 240)
             assert destroyed[0] == 0, destroyed
             said = {"events": events.said(), "market": market.said(), "bus": bus.said()}
-            said["orders"] = orders.said()
+            said["orders"], said["joining"] = orders.said(), joining.said()
             said["lossy"] = lossy.said(limit_s=600)
         with Example("flush", where, names["bus"]) as flush:
             said["flush"] = flush.said()
@@ -117,6 +118,8 @@ def _judge(said):
         "ann booked bonds: IBM seen at 102 from ann",
     ]
     news = [f"eve got news {number}" for number in range(3)]
+    readings = [f"reading {label}" for label in (7000, 7001, 7002)]
+    assert said["joining"] == ["a note", *readings, "this is all that was sent so far"]
     assert said["flush"] == [*news, "eve has all that was sent before the call"]
     tries = [line for line in said["orders"] if line.startswith("The handler failed for ")]
     assert tries
