@@ -7,6 +7,7 @@ has, behind its own reports, as links keep their order. With the last answer the
 event `undelivered` for each copy that was refused, or a reject where no other is left.
 
 What is said is bytes: a JSON head, and with the report of a message's first destination its record.
+A report of many copies is cut into several: the home adds them up.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from streaming.arrow import output
 from streaming.arrow.ipc import from_ipc, to_ipc
+from streaming.arrow.payload import cuts
 from streaming.arrow.totals import Totals
 from streaming.disciplines.commands import place_of
 from streaming.disciplines.plan import Plan
@@ -213,7 +215,7 @@ class Inquiries:
             if home == decider.shard:
                 self._note(case, record)
             else:
-                said.outgoing.append((home, _words([REPORT, *case.fields()], record)))
+                said.outgoing += [(home, words) for words in _reports(case, record)]
         return events
 
     def _answer(self, core: Answering, said: Said) -> None:
@@ -233,6 +235,14 @@ class Inquiries:
             case.waiting = set(range(shards)) - {decider.shard}
             said.outgoing += [(to, _words([ASK, case.key])) for to in sorted(case.waiting)]
         return not case.waiting and decider.core.has_passed(case.key)
+
+
+def _reports(case: Case, record: bytes) -> Iterator[bytes]:
+    """Yield the reports of a shard's refused copies, cut where one grows too large."""
+    copies = list(case.refused.items())
+    for first, stop in cuts(len(json.dumps(copy)) for copy in copies):
+        part = replace(case, refused=dict(copies[first:stop]))
+        yield _words([REPORT, *part.fields()], b"" if first else record)
 
 
 def _command_of(

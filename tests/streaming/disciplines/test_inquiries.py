@@ -9,6 +9,7 @@ from zlib import crc32
 import pyarrow as pa
 import pytest
 
+from streaming.arrow import payload
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
 from streaming.disciplines.inquiries import Decider, Inquiries
@@ -228,10 +229,12 @@ def test_every_refused_copy_has_one_end_however_late_the_others_are(seed):
     assert Totals.sum(totals).delivered == -sum(map(len, refused))
 
 
-def test_destinations_are_looked_up_once_for_a_message_however_many_copies_are_refused():
-    count = 300
-    everybody = [f"s{n:03}" for n in range(count)]
-    plan = network_plan({"G": everybody}, shards=1)
+@pytest.mark.parametrize("home", [0, 1])
+def test_a_message_that_very_many_do_not_get(home, monkeypatch):
+    """Its destinations are looked up once, and reports of it are cut so that a topic takes them."""
+    monkeypatch.setattr(payload, "CHUNK_BYTES_MAX", 2_000)
+    everybody = [f"s{n:03}" for n in range(300)]
+    plan = network_plan({"G": everybody}, shards=2)
     shard, looked = Slow([everybody], set()), []
     left_out = LeavingOut(Refused(), plan)
     for to in everybody:
@@ -239,17 +242,25 @@ def test_destinations_are_looked_up_once_for_a_message_however_many_copies_are_r
         left_out.dropped.append(name)
         left_out.rows.append(0)
         left_out.named[name] = ("too-large", "said")
-    known, shard.destinations_of = (
-        shard.destinations_of,
-        lambda *of: looked.append(of) or known(*of),
-    )
-    shard.home_of = lambda _: 0
+    known = shard.destinations_of
+    shard.destinations_of = lambda *of: looked.append(of) or known(*of)
+    shard.home_of = lambda _: home
     said = Inquiries().step([], left_out, Decider(shard, 0, Totals(), 5))
-    (reject,) = [
-        row for topic, table in said.writes if topic == "rejects" for row in table.to_pylist()
-    ]
-    assert reject["reject-detail"] == "said"
-    assert len(looked) <= 2
+    assert len(looked) == 1
+    if home:
+        assert {to for to, _ in said.outgoing} == {1}
+        reports = [words for _, words in said.outgoing]
+        assert len(reports) > 4
+        assert all(len(words) < 2 * 2_000 for words in reports[1:]), "the first has the record"
+        nothing = LeavingOut(Refused(), plan)
+        at_home, decider = Inquiries(), Decider(shard, 1, Totals(), 6)
+        early = at_home.step([(0, words) for words in reports[:-1]], nothing, decider)
+        assert not early.writes, "not all copies are reported"
+        said = at_home.step([(0, reports[-1])], nothing, decider)
+        assert at_home == Inquiries()
+    ((topic, table),) = said.writes
+    (reject,) = table.to_pylist()
+    assert (topic, reject["reject-detail"], reject["value"]) == ("rejects", "said", b"v0")
 
 
 @pytest.mark.parametrize("kind", KINDS)
