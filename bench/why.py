@@ -5,13 +5,14 @@ service writes them; records of the input and of the output are asked for in tur
 is Python's start and the imports alone, of the same program.
 
     python bench/why.py
+    python bench/why.py --trees ../old .      # two states of this project, in turns
 """
 
 import argparse
+import itertools
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from harness import create, warm_broker
 
+HERE = Path(__file__).parent.parent
 CHANNELS = 10_000
 RECORDS = 100_000
 PARTITIONS = 4
@@ -31,6 +33,7 @@ IMPORTS = (
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=9)
+    parser.add_argument("--trees", nargs="+", type=Path, default=[HERE])
     given = parser.parse_args()
     with warm_broker() as broker, tempfile.TemporaryDirectory(prefix="bench-") as folder:
         cases = {"start and imports": [["-c", IMPORTS]]}
@@ -40,17 +43,17 @@ def main():
             for topic, places in filled(broker.bootstrap, name, origin=origin).items():
                 words = ["-m", "streaming.cli", "why"]
                 cases[topic] = [[*words, place, str(config)] for place in places]
-        found = {name: [] for name in cases}
-        for turn in range(given.times):
-            for name, calls in cases.items():
-                found[name].append(timed(calls[turn % len(calls)]))
-    print("| record of | wall s | (least, most) | CPU s |\n| --- | --- | --- | --- |")
-    for name, each in found.items():
+        trees = [tree.absolute() for tree in given.trees]
+        found = {(name, tree.name): [] for name in cases for tree in trees}
+        for turn, (name, calls) in itertools.product(range(given.times), cases.items()):
+            for tree in trees:
+                found[name, tree.name].append(timed(calls[turn % len(calls)], tree))
+    print("| record of | tree | wall s | (least, most) | CPU s |\n| --- | --- | --- | --- | --- |")
+    for names, each in found.items():
         wall, cpu = ([one[part] for one in each] for part in (0, 1))
         ends = f"{min(wall):.2f}, {max(wall):.2f}"
-        print(
-            f"| {name} | {statistics.median(wall):.2f} | ({ends}) | {statistics.median(cpu):.2f} |"
-        )
+        middle = f"{statistics.median(wall):.2f} | ({ends}) | {statistics.median(cpu):.2f}"
+        print(f"| {' | '.join(names)} | {middle} |")
 
 
 def configured(path, bootstrap, name, *, origin):
@@ -90,10 +93,12 @@ def filled(bootstrap, name, *, origin):
     return places
 
 
-def timed(words):
+def timed(words, tree):
     """Seconds by the clock, and of a core."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    ran = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [tree / ".venv/bin/python", *words], cwd=tree, capture_output=True, text=True, check=False
+    )
     seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     assert ran.returncode == 0, ran.stderr
     assert "why" not in words or ": delivered\n" in ran.stdout, ran.stdout
