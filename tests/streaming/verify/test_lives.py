@@ -1,13 +1,20 @@
 """What became of a record, by topics in memory."""
 
 import json
+from dataclasses import replace
+from itertools import chain
 
 import pytest
 
+from sequencer.channels import Rules, Skip
+from sequencer.labels import LinearLabels
 from streaming.config import parse_config
 from streaming.errors import ConfigError
 from streaming.verify.lives import Lives
 from streaming.verify.seeking import Span
+from tests.seeds import seeds
+from tests.streaming.disciplines.channels.plans import plan
+from tests.streaming.verify.channel_worlds import World, batches, history
 from tests.streaming.verify.worlds import Topics
 
 
@@ -37,8 +44,9 @@ class Seeker:
         there = self.topics.records.get((span.topic, span.partition), [])
         return iter([each for each in there if span.first <= each.offset < span.stop])
 
-    def newest_first(self, span):
-        return reversed(list(self.oldest_first(span)))
+    def newest_first(self, span, key=None):
+        found = reversed(list(self.oldest_first(span)))
+        return (each for each in found if key is None or each.key == key)
 
 
 def config_of(**pipeline):
@@ -104,6 +112,58 @@ def test_what_a_delivery_waited_for(origin):
 def test_who_gave_up_what_it_waited_for():
     _, one = life(worked(origin=True), "p.in", 0, 3, origin=True)
     assert [event["reason"] for event in one["events"]] == ["timeout"]
+
+
+class Written:
+    """What the operator wrote of a random history, as `Seeker` reads it."""
+
+    def __init__(self, world):
+        self.records = {}
+        for each in sorted(chain.from_iterable(world.topics.values()), key=lambda r: r.offset):
+            self.records.setdefault((each.topic, each.partition), []).append(each)
+
+
+def latest_before(out, delivery, came):
+    """Where the delivery is that its record waited for; None where it waited for none."""
+    mine = [each for each in out if each.key == delivery.key and each.offset < delivery.offset]
+    later = [each for each in mine if came(each) > came(delivery)]
+    return max(later, key=came).offset if later else None
+
+
+@pytest.mark.parametrize("seed", seeds(3, 60))
+def test_every_record_of_a_random_history(seed):
+    """Held, delivered or rejected; what it waited for: the last to come of those before it."""
+    rules = Rules(LinearLabels(), gap=Skip(15), held_max=6, window=30)
+    world = World(replace(plan(rules), origin=True), batches(history(seed, LinearLabels()), seed))
+    names = ("out", "rejects", "events", "commands")
+    topics = dict(zip(("output", "rejects", "events", "commands"), names, strict=True))
+    lives = Lives(config_of(input="in", origin=True, **topics), Seeker(Written(world)))
+    origins = {each.header("origin")[1].decode(): each for each in world.topics["out"]}
+    rejected = {int(each.header("reject-offset")[1]): each for each in world.topics["rejects"]}
+
+    def came(delivery):
+        return int(delivery.header("origin")[1].rpartition(b"@")[2])
+
+    waited = 0
+    for record in world.topics["in"]:
+        (one,) = lives.of(record.place)["pipelines"]
+        delivery = origins.get(f"in/0@{record.offset}")
+        assert [each["place"] for each in one["deliveries"]] == (
+            [f"out/{delivery.partition}@{delivery.offset}"] if delivery else []
+        )
+        reject = rejected.get(record.offset)
+        assert (one["reject"] or {}).get("place") == (
+            f"rejects/{reject.partition}@{reject.offset}" if reject else None
+        )
+        state = "delivered" if delivery else "rejected" if reject else "unknown"
+        assert one["state"] == state, "that it is held, marks would say"
+        if delivery:
+            there = Written(world).records["out", delivery.partition]
+            place = latest_before(there, delivery, came)
+            found = one["waited"] and one["waited"]["for"]["offset"]
+            assert found == place
+            waited += place is not None
+    assert waited or seed > 2
 
 
 @pytest.mark.parametrize(("origin", "found_by"), [(False, "content"), (True, "origin")])
