@@ -18,6 +18,7 @@ NAMING = {
     "channel": origins.of_channel,
     "group": origins.of_group,
     "multicast": origins.of_multicast,
+    "label": origins.of_label,
 }
 SENDER = {"group": "sender", "multicast": "from"}
 """The header that names a message's sender, where it is not the delivery's key."""

@@ -102,6 +102,11 @@ def of_channel(record: Record, _prefix: str) -> Message:
     return 2, hash(record.content)
 
 
+def of_label(record: Record, _prefix: str) -> Message:
+    """So is a record that got a label, which got an epoch as well."""
+    return 4, hash(record.content)
+
+
 def of_group(record: Record, prefix: str) -> Message | None:
     """All copies of a group's message have its name."""
     from streaming.verify.group_deliveries import read_added  # noqa: PLC0415  (a quick `why`)

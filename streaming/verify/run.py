@@ -263,7 +263,8 @@ def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
     )
     read = {*pipeline.input, pipeline.output, pipeline.rejects, pipeline.events}
     count = parts_for(sum(map(topics.count, read)))
-    extras = Extras(asked, origins.of_channel)
+    naming = origins.of_label if settings.gives_labels else origins.of_channel
+    extras = Extras(asked, naming)
     verdict, ends = judge_in_parts(
         settings, _feed(pipeline, topics), count, asked.due, extras.anew, topics.progress
     )

@@ -29,7 +29,7 @@ CHECKED_FROM = HEAD.size - 1
 ATTRIBUTES, TIMESTAMP = struct.Struct(">b"), struct.Struct(">q")
 SIZE = struct.Struct(">i")
 CODEC, APPENDED = 0x07, 0x08
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4")
+OLD_COMPRESSIONS = ("none", "gzip", "snappy", "lz4")
 
 
 class Message(NamedTuple):
@@ -59,11 +59,11 @@ def messages(data: memoryview) -> list[Message]:
     codec = outer.attributes & CODEC
     if not codec:
         return [outer]
-    if codec >= len(COMPRESSIONS):
+    if codec >= len(OLD_COMPRESSIONS):
         raise ValueError(f"compression {codec} is unknown")
     if outer.value is None:
         raise ValueError("it is compressed, but has no value")
-    body = decompressed(memoryview(outer.value), COMPRESSIONS[codec], old=outer.magic == 0)
+    body = decompressed(memoryview(outer.value), OLD_COMPRESSIONS[codec], old=outer.magic == 0)
     inner = list(_set_of(memoryview(body)))
     if not inner or any(each.magic != outer.magic or each.attributes & CODEC for each in inner):
         raise ValueError("its value is no set of messages")

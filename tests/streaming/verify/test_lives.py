@@ -231,6 +231,22 @@ def published(discipline, *, origin, more=0):
 
 
 @pytest.mark.parametrize("origin", [False, True])
+def test_a_record_that_got_a_label(origin):
+    topics = Topics(holes=False)
+    sent = [topics.put("p.in", 0, 100 + at, b"k", b"v%d" % at, [("own", b"h")]) for at in range(3)]
+    for at, record in enumerate(sent):
+        added = {"label": b"%d" % at, "epoch": b"7", "sequence": b"%d" % at, "incarnation": b"7"}
+        added |= {"origin": b"p.in/0@%d" % at} if origin else {}
+        headers = [*record.headers, *added.items()]
+        topics.put("p.out", 0, record.timestamp, record.key, record.value, headers)
+    _, one = life(topics, "p.in", 0, 1, discipline="label", origin=origin)
+    assert one["state"] == "delivered"
+    assert [each["place"] for each in one["deliveries"]] == ["p.out/0@1"]
+    back, _ = life(topics, "p.out", 0, 2, discipline="label", origin=origin)
+    assert back["input"]["place"] == "p.in/0@2"
+
+
+@pytest.mark.parametrize("origin", [False, True])
 @pytest.mark.parametrize("discipline", ["group", "multicast"])
 def test_every_copy_of_a_message(discipline, origin):
     topics = published(discipline, origin=origin)
