@@ -11,6 +11,7 @@ from tests.kafka_helpers import Record, create_topics, produce, read_all
 
 SENDERS = [b"p%d" % n for n in range(12)]
 ANSWERS_MAX = 2_000
+OPERATIONS = ("add", "set", "set", "remove", "join", "join", "leave")
 
 
 def memberships():
@@ -73,9 +74,14 @@ class Traffic:
         changing = [*sorted(self.groups[name])[1::2], f"new{self.rng.randrange(3)}"]
         group = self.rng.choice(changing)
         everyone = sorted({each for some in self.groups[name].values() for each in some})
-        members = self.rng.sample(everyone, self.rng.randint(1, min(8, len(everyone))))
-        value = {"op": self.rng.choice(["add", "set", "set", "remove"]), "group": group}
-        value |= {"members": members, "id": f"c{self.commands[name]}"}
+        op = self.rng.choice(OPERATIONS)
+        value = {"op": op, "group": group, "id": f"c{self.commands[name]}"}
+        if op in ("join", "leave"):
+            value["member"] = self.rng.choice(everyone)
+        else:
+            value["members"] = self.rng.sample(everyone, self.rng.randint(1, min(8, len(everyone))))
+        if op != "add" and self.rng.random() < 0.2:
+            value["if_version"] = self.rng.randint(1, 4)
         value |= {"by": "ann", "why": f"change {self.commands[name]}"}
         if self.commands[name] % 2 and self.in_input:
             op = [("op", value.pop("op").encode())]

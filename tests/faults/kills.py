@@ -9,12 +9,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from confluent_kafka import Consumer, Producer
 
 from tests.kafka_helpers import SECONDS_MAX
+from tests.processes import python_workers
 from tests.service_helpers import STOP_SECONDS_MAX, Service, status
 
 Answer = Callable[[Any], tuple[str, bytes, bytes, list[tuple[str, bytes]], int] | None]
@@ -71,6 +73,13 @@ def kill_driver(service: Service) -> None:
     while members(group):
         assert time.monotonic() < deadline, members(group)
         time.sleep(0.2)
+
+
+def kill_workers(service: Service) -> None:
+    """kill -9 of those that pack, step and write; the service goes on."""
+    for worker in python_workers(service.process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
 
 
 def members(group: int) -> list[int]:

@@ -1,16 +1,28 @@
 """One service of all disciplines that ends in many ways while clients go on, and is started again.
 
-Stopped, without its driver, killed as a whole: then it finishes, and is judged from the topics.
+Stopped, without its driver, killed as a whole: then it finishes, and is judged from the topics. With
+notices, commands among the messages, progress marks, and barriers.
 """
 
+import json
 import random
 import uuid
+from contextlib import contextmanager
 
 import pytest
 
+from streaming import MulticastSender, OrderedConsumer
+from streaming.clients.barriers import BARRIER
 from streaming.demo.stage import CAUSE
 from tests.faults import channels, groups, multicasts
-from tests.faults.kills import Reactor, delivered, kill_driver, stop_quietly, wait_at_random
+from tests.faults.kills import (
+    Reactor,
+    delivered,
+    kill_driver,
+    kill_workers,
+    stop_quietly,
+    wait_at_random,
+)
 from tests.kafka_helpers import produce, read_all
 from tests.service_helpers import (
     Service,
@@ -33,28 +45,39 @@ HANDLES = 0.3
 """The share of multicasts that pass a handle on: each node has holders when it is destroyed."""
 
 
-class Everything:
-    """A service with two pipelines of groups, two of multicasts and one of channels; its traffic."""
+SHORT = (("zipf32", "triple"), ("batch", "clock"))
+LONG = (("zipf32", "sparse", "triple", "nested"), ("batch", "clock", "counter"))
+"""Pipelines of groups and orders of multicasts."""
+NETWORK = ("triple", "nested")
+OPERATIONS = ["add", "set", "remove", "join", "leave"]
+EVE, DAN = multicasts.PEERS[:2]
+"""Dan sends Eve news; then she sends a message to herself, behind them."""
 
-    def __init__(self, broker, folder):
+
+class Everything:
+    """A service with pipelines of groups, of multicasts and one of channels; its traffic."""
+
+    def __init__(self, broker, folder, memberships, orders):
         self.bootstrap = broker.bootstrap
         self.prefix = f"all-{uuid.uuid4().hex[:8]}."
         self.rng = random.Random(SEED)
         self.sent = self.turns = 0
         every = groups.memberships()
-        mine = {name: every[name] for name in ("zipf32", "triple")}
+        mine = {name: every[name] for name in memberships}
         self.groups = groups.Traffic(broker, self.prefix, mine, SEED, in_input=True)
-        orders = ["batch", "clock"]
+        self.barriers = []
         self.multicasts = multicasts.Traffic(
             broker, self.prefix, orders, SEED, HANDLES, in_input=True
         )
-        changes = {"notices": True, "input_commands": ["add", "set", "remove"]}
+        changes = {"notices": True, "input_commands": OPERATIONS}
         made = {
             "p": channel_topics(self.prefix),
-            **groups.pipelines(broker, self.prefix, mine, network=("triple",), **changes),
+            **groups.pipelines(broker, self.prefix, mine, NETWORK, **changes),
             **multicasts.pipelines(self.multicasts),
         }
-        made = {name: {**each, "origin": True} for name, each in made.items()}
+        for name, pipeline in made.items():
+            pipeline |= {"origin": True, "progress": f"{self.prefix}{name}.progress"}
+        self.pipelines = made
         channels.make_topics(broker, self.prefix)
         self.config = write_config(folder, broker.bootstrap, made, batch_records_max=500)
         for node in multicasts.NODES:
@@ -78,7 +101,19 @@ class Everything:
         self.multicasts.multicast(MULTICAST)
         self.multicasts.release(3)
         self.multicasts.destroy()
+        self.to_oneself()
         self.turns += 1
+
+    def to_oneself(self):
+        """Eve sends a barrier by the batch; it is a message like any other, in each partition."""
+        traffic, where = self.multicasts, {"bootstrap.servers": self.bootstrap}
+        topic = traffic.topic("batch", "in")
+        with MulticastSender(where, topic, DAN) as dan:
+            dan.send([EVE], b"news %d" % len(self.barriers))
+        with MulticastSender(where, topic, EVE) as eve:
+            self.barriers.append(eve.barrier())
+        traffic.sent["batch"] += 1 + multicasts.PARTITIONS
+        traffic.deliveries["batch"] += 1 + multicasts.PARTITIONS
 
     def judge(self):
         code, said = verify(self.config, "--causes", CAUSE)
@@ -94,6 +129,8 @@ class Everything:
         for topic in (f"{self.prefix}out", *self.groups.outputs, *self.multicasts.outputs):
             self.follow(topic)
         self.follow_a_reject(f"{self.prefix}{next(iter(self.groups.groups))}.rejects")
+        self.judge_marks()
+        self.judge_barriers()
 
     def follow(self, output):
         """`why` finds the input of some deliveries, and all that became of it."""
@@ -117,19 +154,59 @@ class Everything:
         assert one["reject"]["place"] == place_of(reject)
         assert one["reject"]["reject-reason"].encode() == reject.header("reject-reason")
 
+    def judge_marks(self):
+        """The last ones tell of all inputs; what they say was judged by `verify`."""
+        for name, pipeline in self.pipelines.items():
+            marks = read_all(self.bootstrap, pipeline["progress"])
+            last = {each.key: json.loads(each.value)["inputs"] for each in marks}
+            topic = pipeline["input"]
+            count = len(read_all(self.bootstrap, topic))
+            assert last, name
+            for inputs in last.values():
+                assert sum(inputs[topic].values()) == count, name
+
+    def judge_barriers(self):
+        """When one has passed, all has been read that lay before its copies."""
+        sent = read_all(self.bootstrap, self.multicasts.topic("batch", "in"))
+        output, group = self.multicasts.topic("batch", "output"), f"{self.prefix}eve"
+        where, seen, passed = {"bootstrap.servers": self.bootstrap}, [], {}
+        with OrderedConsumer(
+            where, [output], discipline="multicast", group=group, keys=[EVE]
+        ) as reader:
+            while (each := reader.poll(60 if len(passed) < len(self.barriers) else 1)) is not None:
+                copies = [barrier.take(each) for barrier in self.barriers]
+                seen += [] if any(copies) or not each.value else [each.value]
+                for barrier in self.barriers:
+                    if barrier.passed:
+                        passed.setdefault(barrier.token, len(seen))
+        assert [*passed] == [barrier.token for barrier in self.barriers]
+        for turn, (token, count) in enumerate(passed.items()):
+            ends = {r.partition: r.offset for r in sent if r.header(BARRIER) == token}
+            before = {r.value for r in sent if r.offset < ends[r.partition]}
+            assert len(ends) == multicasts.PARTITIONS
+            assert before.isdisjoint(seen[count:])
+            assert b"news %d" % turn in seen[:count]
+
 
 def place_of(record):
     return f"{record.topic}/{record.partition}@{record.offset}"
 
 
+@contextmanager
+def answered(every):
+    """Readers answer some of what they read."""
+    with (
+        Reactor(every.bootstrap, every.groups.outputs, every.groups.answer),
+        Reactor(every.bootstrap, every.multicasts.outputs, every.multicasts.answer),
+    ):
+        yield
+
+
 @pytest.mark.timeout(1800)
 def test_a_service_goes_on_after_every_end(broker, tmp_path):
-    every = Everything(broker, tmp_path)
+    every = Everything(broker, tmp_path, *SHORT)
     config, rng = every.config, random.Random(SEED)
-    with (
-        Reactor(broker.bootstrap, every.groups.outputs, every.groups.answer),
-        Reactor(broker.bootstrap, every.multicasts.outputs, every.multicasts.answer),
-    ):
+    with answered(every):
         with Service(config) as service:
             service.until(every.has_nodes)
             every.turn()
@@ -144,4 +221,29 @@ def test_a_service_goes_on_after_every_end(broker, tmp_path):
                 end(service)
         every.turn()
     run_once(config)
+    every.judge()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_every_order_with_all_features_through_twenty_kills(broker, tmp_path):
+    every = Everything(broker, tmp_path, *LONG)
+    rng = random.Random(SEED)
+    with answered(every):
+        with Service(every.config) as service:
+            service.until(every.has_nodes)
+            every.turn()
+            service.kill()
+        for number in range(13):
+            every.turn()
+            with Service(every.config) as service:
+                wait_at_random(service, rng, seconds=2)
+                if number % 2:
+                    kill_workers(service)
+                    before = delivered(every.config)
+                    every.turn()
+                    service.until(lambda known=before: delivered(every.config) != known)
+                (Service.kill, kill_driver)[number % 3 == 0](service)
+        every.turn()
+    run_once(every.config)
     every.judge()

@@ -1,18 +1,14 @@
 """Kill -9 of the service while it asks for what is missing, with a real producer that answers."""
 
 import json
-import os
 import random
-import signal
-from contextlib import suppress
 
 import pytest
 
 from streaming import LabelledProducer
 from streaming.clients.labelled import Sent
-from tests.faults.kills import wait_at_random
+from tests.faults.kills import kill_workers, wait_at_random
 from tests.kafka_helpers import create_topics, read_all
-from tests.processes import python_workers
 from tests.service_helpers import Service, channel_topics, status, verify, write_config
 
 KEYS = [f"k{n}" for n in range(6)]
@@ -39,13 +35,6 @@ def turn(producer, count):
             label = producer._following.get(key.encode(), 0)
             producer.send(key, b"v%d" % label, label=label + (label % 10 == 5))
     producer.flush()
-
-
-def kill_workers(service):
-    """kill -9 of those that pack, step and write; the service goes on."""
-    for worker in python_workers(service.process.pid):
-        with suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGKILL)
 
 
 def judge(bootstrap, prefix, count):

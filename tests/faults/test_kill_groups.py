@@ -11,14 +11,12 @@ from tests.faults.kills import Reactor, through_kills
 from tests.service_helpers import run_once, status, verify, write_config
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_twenty_kills_during_200_000_publishes(broker, tmp_path):
-    kills, messages, seed = 20, 200_000, 1
+def kill_at_random(broker, folder, *, kills, messages, seconds, seed=1):
+    """`messages` for all memberships together."""
     prefix = f"kill-groups-{uuid.uuid4().hex[:8]}."
     groups = memberships()
     made = pipelines(broker, prefix, groups, network=("sparse", "nested"))
-    config = write_config(tmp_path, broker.bootstrap, made, batch_records_max=5_000)
+    config = write_config(folder, broker.bootstrap, made, batch_records_max=5_000)
     traffic = Traffic(broker, prefix, groups, seed)
     rng = random.Random(seed)
 
@@ -29,10 +27,16 @@ def test_twenty_kills_during_200_000_publishes(broker, tmp_path):
                 traffic.command(name)
 
     with Reactor(broker.bootstrap, traffic.outputs, traffic.answer):
-        through_kills(config, turn, kills=kills, seconds=20, seed=seed)
+        through_kills(config, turn, kills=kills, seconds=seconds, seed=seed)
     run_once(config)
     code, said = verify(config, "--causes", CAUSE)
     assert code == 0, said
     figures = status(config)
     judge(traffic, figures)
     assert sum(each["in"] for each in figures.values()) >= messages * 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_twenty_kills_during_200_000_publishes(broker, tmp_path):
+    kill_at_random(broker, tmp_path, kills=20, messages=200_000, seconds=20)

@@ -1,44 +1,66 @@
 """Kill -9 of a service that labels, lets what has no label pass, and begins in mid-stream.
 
-`label` with a `channel` pipeline behind it, `unlabelled = "pass"`, `labels.start = "first-seen"`.
+`label` with a `channel` pipeline behind it, `unlabelled = "pass"`, `labels.start = "first-seen"`;
+besides labels of text without an end, and commands among the messages, with notices of what came of
+them.
 """
 
 import json
-import os
 import random
-import signal
-from contextlib import suppress
+from itertools import count, islice, product
+from string import ascii_lowercase
 
 import pytest
 
-from tests.faults.kills import wait_at_random
+from tests.faults.kills import kill_workers, wait_at_random
 from tests.kafka_helpers import Record, create_topics, produce, read_all
-from tests.processes import python_workers
 from tests.service_helpers import Service, channel_topics, status, verify, write_config
 
 KEYS = [b"k%d" % n for n in range(8)]
 PER_TURN = 40
 START = 1_000
 """Above the labels before which channels are joined; each at another one."""
+ENDLESS, ENDLESS_PER_TURN = b"endless", 3_000
+"""A channel with so many labels of text in each turn that a state names several blocks of them."""
+GIVEN_UP = 7
+"""The label of each turn that does not come, and that a command in the input gives up."""
+
+
+def names():
+    """All names, the shorter ones first."""
+    for length in count(1):
+        for letters in product(ascii_lowercase, repeat=length):
+            yield "".join(letters).encode()
 
 
 class World:
-    """Four pipelines of one service, and what is sent to them turn by turn."""
+    """Six pipelines of one service, and what is sent to them turn by turn."""
 
     def __init__(self, broker, prefix, folder):
         self.bootstrap, self.rng, self.turns = broker.bootstrap, random.Random(5), 0
-        names = ("proxy", "behind", "mixed", "joined")
+        names = ("proxy", "behind", "mixed", "joined", "changed", "named")
         self.topics = {name: channel_topics(f"{prefix}{name}.") for name in names}
         self.topics["behind"]["input"] = self.topics["proxy"]["output"]
-        inputs = [self.topics[name]["input"] for name in ("proxy", "mixed", "joined")]
+        inputs = [self.topics[name]["input"] for name in names if name != "behind"]
         create_topics(self.bootstrap, dict.fromkeys(inputs, 2))
         own = {
             "proxy": {"discipline": "label"},
             "behind": {},
             "mixed": {"unlabelled": "pass"},
             "joined": {"labels": {"kind": "linear", "start": "first-seen", "settle": "3 s"}},
+            "changed": {"notices": True, "input_commands": ["skip"]},
+            "named": {
+                "labels": {
+                    "kind": "custom",
+                    "initial": "a",
+                    "next": "tests.spark.letters:next_name",
+                }
+            },
         }
-        made = {name: {**own[name], **self.topics[name]} for name in names}
+        made = {
+            name: {**own[name], **self.topics[name], "progress": f"{prefix}{name}.progress"}
+            for name in names
+        }
         self.config = write_config(folder, self.bootstrap, made)
         self.sent = {name: {key: [] for key in KEYS} for name in ("proxy", "mixed")}
 
@@ -61,17 +83,42 @@ class World:
                 if name in self.sent:
                     self.sent[name][record.key].append(record.value)
             produce(self.bootstrap, self.topics[name]["input"], records)
+        produce(self.bootstrap, self.topics["changed"]["input"], self.changed(first))
+        produce(self.bootstrap, self.topics["named"]["input"], self.named())
+
+    def changed(self, first):
+        """The labels of a turn without one, which a command behind them gives up."""
+        labels = [n for n in range(first, first + PER_TURN) if n != first + GIVEN_UP]
+        for key in KEYS:
+            self.rng.shuffle(labels)
+            yield from (Record(key, b"%d" % n, [("label", b"%d" % n)]) for n in labels)
+            yield Record(key, b"{}", [("op", b"skip")])
+
+    def named(self):
+        """The next names, mixed up."""
+        first = (self.turns - 1) * ENDLESS_PER_TURN
+        labels = [*islice(names(), first, first + ENDLESS_PER_TURN)]
+        at = {label: n + self.rng.uniform(0, 50) for n, label in enumerate(labels)}
+        for label in sorted(labels, key=at.__getitem__):
+            yield Record(ENDLESS, label, [("label", label)])
 
     def is_done(self):
         """Whether all that was sent is delivered."""
-        count = self.turns * PER_TURN * len(KEYS)
-        wanted = {"proxy": count, "behind": count, "mixed": count * 5 // 4, "joined": count}
+        messages = self.turns * PER_TURN * len(KEYS)
+        wanted = {
+            "proxy": messages,
+            "behind": messages,
+            "mixed": messages * 5 // 4,
+            "joined": messages,
+        }
+        wanted |= {"changed": messages - self.turns * len(KEYS)}
+        wanted |= {"named": self.turns * ENDLESS_PER_TURN}
         found = status(self.config)
         return {name: each["delivered"] for name, each in found.items()} == wanted
 
     def read(self, name):
         """What each channel got, in order, with numbers without a hole under one incarnation."""
-        got = {key: [] for key in KEYS}
+        got = {key: [] for key in ([ENDLESS] if name == "named" else KEYS)}
         for record in read_all(self.bootstrap, self.topics[name]["output"]):
             got[record.key].append(record)
         for records in got.values():
@@ -105,15 +152,25 @@ class World:
         assert {each["event"] for each in started} == {"started"}
         for name, topics in self.topics.items():
             assert read_all(self.bootstrap, topics["rejects"]) == [], name
-        figures = status(self.config)["mixed"]
-        assert figures["passed"] == self.turns * PER_TURN * len(KEYS) // 4
+        figures = status(self.config)
+        assert figures["mixed"]["passed"] == self.turns * PER_TURN * len(KEYS) // 4
+        self.judge_changed(figures["changed"])
+        (records,) = self.read("named").values()
+        assert [each.value for each in records] == [*islice(names(), len(records))]
 
-
-def kill_workers(service):
-    """kill -9 of those that pack, step and write; the service goes on."""
-    for worker in python_workers(service.process.pid):
-        with suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGKILL)
+    def judge_changed(self, figures):
+        """Each command gave one label up, and its notice stands in the place of that label."""
+        for records in self.read("changed").values():
+            streamed = [each.value or json.loads(each.header("detail")) for each in records]
+            for n, each in enumerate(streamed):
+                if n % PER_TURN != GIVEN_UP:
+                    assert each == b"%d" % n
+                    continue
+                assert (each["event"], each["from"], each["to"]) == ("gap", n, n + 1)
+                assert each["reason"] == "operator"
+            assert len(streamed) == self.turns * PER_TURN
+        commands = self.turns * len(KEYS)
+        assert (figures["commands"], figures["notices"]) == (commands, commands)
 
 
 @pytest.mark.slow

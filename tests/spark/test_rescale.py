@@ -45,21 +45,38 @@ def parts_of(world, topic):
     return [records[at : at + size] for at in range(0, PARTS * size, size)]
 
 
+EXCHANGING = {
+    "network": {"sequencing": "network"},
+    "clock": {"order": "clock"},
+    "counter": {"order": "counter"},
+}
+"""Pipelines whose shards send each other messages."""
+
+
 class Workload:
-    def __init__(self, broker, folder):
+    """``exchanging``: also with network, clock and counter."""
+
+    def __init__(self, broker, folder, *, exchanging=False):
         self.bootstrap, self.folder = broker.bootstrap, folder
         prefix = f"rescale-{uuid.uuid4().hex[:8]}."
         worlds = {
             "groups": random_groups(3, steps=150, commands=0.06, output="out"),
             "multicasts": random_multicasts(5, steps=120, order="batch"),
         }
+        if exchanging:
+            worlds["network"] = random_groups(4, steps=150, commands=0.06, output="out")
+            for order in ("clock", "counter"):
+                worlds[order] = random_multicasts(6, steps=120, order=order)
         self.topics = {name: channel_topics(f"{prefix}{name}.") for name in ("channels", *worlds)}
-        groups = {name: sorted(some) for name, some in worlds["groups"].configured.items()}
-        self.pipelines = {
-            "channels": self.topics["channels"],
-            "groups": {"discipline": "group", "groups": groups, **self.topics["groups"]},
-            "multicasts": {"discipline": "multicast", **self.topics["multicasts"]},
-        }
+        self.pipelines = {name: dict(topics) for name, topics in self.topics.items()}
+        for name, world in worlds.items():
+            pipeline = self.pipelines[name]
+            pipeline["discipline"] = "multicast"
+            if name in ("groups", "network"):
+                members = {group: sorted(some) for group, some in world.configured.items()}
+                pipeline |= {"discipline": "group", "groups": members}
+            if name in EXCHANGING:
+                pipeline |= {**EXCHANGING[name], "transit": f"{prefix}{name}.transit"}
         wide = [each[role] for each in self.topics.values() for role in ("input", "commands")]
         create_topics(broker.bootstrap, dict.fromkeys(wide, 2))
         self.parts = {"channels": {"input": channel_parts()}}
@@ -111,8 +128,8 @@ def counted(config):
 
 @pytest.mark.parametrize("back", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_from_two_state_partitions_to_eight(broker, tmp_path, back):
-    """``back``: and, two thirds through the workload, to two again."""
-    work = Workload(broker, tmp_path)
+    """``back``: with all orders, and, two thirds through the workload, to two again."""
+    work = Workload(broker, tmp_path, exchanging=back)
     config = work.config("two", 6, 2)
     work.send(0)
     run_once(config)
@@ -121,7 +138,8 @@ def test_from_two_state_partitions_to_eight(broker, tmp_path, back):
     before, counts, counted_before = known(config), status(config), counted(config)
     assert counts["channels"]["held"] == len(KEYS) - 1
     said = rescale(config, 16, 8, tmp_path / "eight")
-    assert re.search(r"channels: 6 → 16 shards, 2 → 8 state partitions", said), said
+    for name in work.pipelines:
+        assert re.search(rf"\b{name}: 6 → 16 shards, 2 → 8 state partitions", said), said
 
     with WarmService(config, "--once") as refused:
         assert refused.wait(120) == 2, refused.said()
@@ -149,6 +167,7 @@ def require_whole(work, config):
     figures = status(config)
     for name, roles in work.parts.items():
         assert figures[name]["in"] == sum(map(len, roles["input"]))
+        assert figures[name]["held"] == 0 or name == "channels", name
     assert figures["channels"]["rejected"] == {"late": 1}
     for name, topics in work.topics.items():
         require_no_hole(read_all(work.bootstrap, topics["output"]), name)
