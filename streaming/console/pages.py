@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from streaming.console import actions, drawing, effects, streams, values, views
+from streaming.console import actions, drawing, effects, streams, values, views, waits
 from streaming.console.desk import Desk
 from streaming.kafka.newest import SECONDS_MAX, around
 from streaming.verify import current
@@ -37,7 +37,8 @@ def overview(desk: Desk, request: Request) -> Response:
 def blocked(desk: Desk, request: Request) -> Response:
     """Who waits."""
     asked = request.query_params.get("q", "")[:200]
-    found = views.blocked(desk.recorder, desk.name(request, "channel"), asked)
+    name = desk.name(request, "channel", "group", "multicast")
+    found = waits.blocked(desk.recorder, name, asked)
     return desk.page(request, "blocked.html", **found)
 
 

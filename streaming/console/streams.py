@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.arrow.key_text import escaped, key_from_json
+from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.console.values import encoded_key, link
-from streaming.console.views import SETTLING, fate, looked, reject_of, waiting
-from streaming.disciplines.discipline import LISTED_MAX
+from streaming.console.views import looked, reject_of
+from streaming.console.waits import waiting_one
 from streaming.graph import lanes
 from streaming.kafka.newest import Found, Search, search
 from streaming.kafka.reading import TopicPartition
@@ -51,9 +50,6 @@ def _reach(scope: Scope, *searches: Search) -> dict[str, Any]:
 def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, Any]:
     """Return what is known of a channel: whether it waits, its newest records, its lanes."""
     settings = config.pipelines[name]
-    now, gap = time.time(), getattr(settings, "gap", None)
-    listed = waiting(config, name, None)
-    waits = [row for row in listed if key_from_json(row["channel"]) == key]
     prefix = config.service.header_prefix
 
     def is_its(record: Found) -> bool:
@@ -87,11 +83,6 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
     return {
         "key": escaped(key),
         "code": encoded_key(key),
-        "waits": [
-            {**row, "fate": SETTLING if row["next"] is None else fate(gap, row["since"], now)}
-            for row in waits
-        ],
-        "is_certain": bool(waits) or len(listed) < LISTED_MAX,
         "picture": _drawn(name, prefix, above, out, labels, rows, escaped(key)),
         "arrivals": list(zip(above, arrivals, strict=True)),
         "waited": {
@@ -101,6 +92,7 @@ def channel(config: Config, name: str, key: bytes, scope: Scope) -> dict[str, An
             )
             for row, last in lanes.waited_for(rows).items()
         },
+        **waiting_one(config, name, key),
         **_reach(scope, found),
     }
 
@@ -170,7 +162,8 @@ def subscriber(config: Config, name: str, key: bytes, scope: Scope) -> dict[str,
     shown = [_above(settings.discipline, each) for each in arrivals.records]
     numbers = [each.text(prefix + "sequence") for each in out]
     found = _matched(config, name, (arrivals.records, shown), (out, numbers), escaped(key))
-    return found | {"key": escaped(key)} | _reach(scope, deliveries, arrivals)
+    found |= waiting_one(config, name, key) | {"key": escaped(key)}
+    return found | _reach(scope, deliveries, arrivals)
 
 
 def _above(discipline: str, record: Found) -> str:

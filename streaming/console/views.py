@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from streaming.arrow.histograms import LATE_MS, WAITED_MS
-from streaming.arrow.key_text import escaped, key_from_json, unescaped
+from streaming.arrow.key_text import unescaped
 from streaming.config import Config
 from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, latency
 from streaming.console.prometheus import Prometheus
-from streaming.console.values import encoded_key
-from streaming.disciplines import DISCIPLINES
-from streaming.disciplines.discipline import LISTED_MAX
+from streaming.console.waits import oldest_wait
 from streaming.graph import charts
 from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
 from streaming.replay.advice import advise, gap_time
-from streaming.service.checkpoint import Checkpoint
 
-BLOCKED_SHOWN = 200
 RECORDS_SHOWN = 100
 STALE_SECONDS = 30
 BACK = {60: "a minute", 600: "10 minutes", 3600: "1 hour", 21_600: "6 hours", 86_400: "a day"}
 """How far back the overview's lines may go, s."""
-SETTLING = "begins with the lowest label that comes in time (labels.start)"
-_READ: dict[tuple[str, str, int | None], tuple[dict[int, str], list[dict[str, Any]]]] = {}
-_READ_LOCK = threading.Lock()
 COMMAND_EVENTS = ("command-done", "command-refused")
 
 
@@ -94,7 +85,7 @@ def _figures(recorder: Recorder, name: str) -> dict[str, Any]:
         "rejected": sum(totals.rejected.values()),
         "reasons": sorted(totals.rejected.items(), key=lambda each: -each[1]),
         "lag": pipeline.lag,
-        "oldest": _oldest_wait(recorder.config, name, now) if totals.blocked else None,
+        "oldest": oldest_wait(recorder.config, name, now) if totals.blocked else None,
         "p50": latency(metrics, 0.5),
         "p99": latency(metrics, 0.99),
         "phases": sorted(metrics.get("phases", {}).items(), key=lambda each: -each[1]),
@@ -120,84 +111,6 @@ def _state(config: Config, pipeline: Pipeline, age: float | None) -> str:
     elif lag and age > STALE_SECONDS:
         said = f"does not seem to run: {lag:,} records are waiting in Kafka"
     return said
-
-
-def _oldest_wait(config: Config, name: str, now: float) -> float | None:
-    rows = waiting(config, name, 1)
-    return _waited(rows[0]["since"], now) if rows else None
-
-
-def waiting(config: Config, name: str, most: int | None) -> list[dict[str, Any]]:
-    """Return who waits, longest first, as `status --blocked` has it.
-
-    What was read last is kept: ten thousand channels take a third of a second, and several people
-    may look for theirs.
-    """
-    settings = config.pipelines[name]
-    texts = Checkpoint.of(config, name).waiting()
-    asked = (config.service.checkpoint, name, most)
-    with _READ_LOCK:
-        kept = _READ.get(asked)
-    if kept is not None and kept[0] == texts:
-        return kept[1]
-    rows = DISCIPLINES[settings.discipline].waiting(settings, texts.values(), most)
-    with _READ_LOCK:
-        _READ[asked] = (texts, rows)
-    return rows
-
-
-def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
-    """Return the channels that wait; ``asked``: only those in whose name this stands.
-
-    ``searched``: how many were searched where batches did not report all, else None.
-    """
-    config = recorder.config
-    settings = config.pipelines[name]
-    rows = waiting(config, name, None if asked else BLOCKED_SHOWN)
-    now = time.time()
-    gap = getattr(settings, "gap", None)
-    shown = []
-    for row in rows:
-        key = key_from_json(row["channel"])
-        if asked and asked not in escaped(key):
-            continue
-        shown.append(
-            {
-                **row,
-                "key": escaped(key),
-                "code": encoded_key(key),
-                "waited": _waited(row["since"], now),
-                "fate": SETTLING if row["next"] is None else fate(gap, row["since"], now),
-            }
-        )
-        if len(shown) == BLOCKED_SHOWN:
-            break
-    totals = recorder.pipelines[name].totals
-    searched = len(rows) if asked and LISTED_MAX <= len(rows) < totals.blocked else None
-    return {
-        "rows": shown,
-        "blocked": totals.blocked,
-        "held": totals.held,
-        "asked": asked,
-        "searched": searched,
-    }
-
-
-def fate(gap: Any, since: str, now: float) -> str:
-    """Say what the gap policy will do, and when."""
-    after = getattr(gap, "after", None)
-    if gap is None or gap.policy == "wait":
-        return "waits until the label comes or is given up by hand"
-    seconds_left = getattr(after, "ms", None)
-    if seconds_left is None:
-        return f"policy {gap.policy}, by a time that sets itself"
-    seconds_left = seconds_left / 1000 - _waited(since, now)
-    what = "is given up" if gap.policy == "skip" else "the pipeline stops"
-    return f"{what} in {seconds_left:,.0f} s" if seconds_left > 0 else f"{what} with the next batch"
-
-
-def _waited(since: str, now: float) -> float:
-    return max(0.0, now - datetime.fromisoformat(since).timestamp())
 
 
 def looked(*searches: Search) -> str:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 
 from streaming.config import load_config
-from streaming.console import streams, values
+from streaming.console import streams, values, waits
 from streaming.console.streams import Scope
 from streaming.kafka.newest import Found, Search
 from tests.service_helpers import channel_topics, write_config
@@ -29,7 +29,7 @@ def topics(monkeypatch):
         return result
 
     monkeypatch.setattr(streams, "search", search)
-    monkeypatch.setattr(streams, "waiting", lambda *_: [])
+    monkeypatch.setattr(waits, "waiting", lambda *_: [])
     return found
 
 
