@@ -1,14 +1,19 @@
 """What pages tell people to type and to write is there: verbs, their options, keys of the file."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer.main
 
 from streaming import cli
 from streaming.config import parse_config
+from streaming.disciplines.channels import commands as channels
+from streaming.disciplines.groups import commands as groups
+from streaming.disciplines.multicast import commands as multicast
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -60,3 +65,25 @@ def test_configurations_can_work(page):
         tables.setdefault("pipelines", {"p": {"discipline": "channel"}})
         given = dict.fromkeys(re.findall(r"\$\{([A-Z_]+)\}", text), "from the environment")
         parse_config(tables, given, page.name)
+
+
+def objects():
+    """The JSON of pages, a line each, with the page's name."""
+    for page in PAGES:
+        for block in re.findall(r"```json\n(.*?)```", page.read_text(), re.DOTALL):
+            yield from ((page.stem, line) for line in block.splitlines() if line)
+
+
+@pytest.mark.parametrize(("page", "text"), list(objects()))
+def test_commands_in_json_can_be_read(page, text):
+    """By the service, as it stands on the page; events and questions are objects."""
+    given = json.loads(text)
+    if page == "groups":
+        plan = SimpleNamespace(output="market.out")
+        assert groups.read_command(text.encode(), plan).reason == ""
+    elif page == "multicast":
+        assert multicast.read_command(text.encode()).node == given["node"]
+    elif "op" in given or "not_coming" in given:
+        assert channels.read_request(text.encode()).command is not None
+    else:
+        assert {"event", "try"} & set(given), "what else there is has its own test"

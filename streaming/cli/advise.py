@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streaming.cli.pictures import write_picture
 from streaming.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def advise(
             print("\n".join([f"  {shown.title}:", *as_text(shown)]))
     if output is not None:
         drawn = [each for name in names for each in _histograms(settings, name, totals[name])]
-        _write(output, as_svg(drawn))
+        write_picture(output, as_svg(drawn))
 
 
 def _histograms(config: Config, name: str, totals: Totals) -> list[Histogram]:
@@ -101,15 +102,6 @@ def _histograms(config: Config, name: str, totals: Totals) -> list[Histogram]:
     today = {LATE_MS: after, WAITED_MS: after, DISPLACED: settings.buffer.held}
     found = [histogram(kind, totals.histograms, limit) for kind, limit in today.items()]
     return [replace(each, title=f"{name}: {each.title}") for each in found if any(each.counts)]
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written: {error.strerror}.", "The picture is missing."
-        ) from error
 
 
 def _kept(config: Config, name: str) -> Totals:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from streaming.cli.pictures import require_writable, write_picture
+
+if TYPE_CHECKING:
+    from streaming.bench.measuring import Measured
 
 
 def bench(
@@ -19,6 +25,10 @@ def bench(
     seconds: Annotated[
         float, typer.Option("--seconds", help="Measure latency this long; 0: not at all.", min=0)
     ] = 20,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.svg", help="Draw the figures there, too."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Measure how fast this machine puts messages in order.
@@ -29,7 +39,7 @@ def bench(
     its own, or that of SEQUENCER_BOOTSTRAP_SERVERS; topics and folders that it made are removed.
 
     Figures hold for this machine and this moment: compare ratios of one run, and close what else
-    runs. `make bench` in the source compares with Spark at its best.
+    runs. With -o also as a picture. `make bench` in the source compares with Spark at its best.
 
     Exit status: 0; 1 the service or Kafka failed; 2 the call is wrong.
 
@@ -37,8 +47,12 @@ def bench(
     """
     from streaming.bench.measuring import Wanted, measure  # noqa: PLC0415  (a quick --help)
 
+    if output is not None:
+        require_writable(output)  # known before minutes are spent
     wanted = Wanted.of(messages, channels, size, rate, seconds)
     found = measure(wanted, lambda said: print(said, file=sys.stderr, flush=True))
+    if output is not None:
+        write_picture(output, picture(found))
     if as_json:
         print(json.dumps(found.plain()))
         return
@@ -55,3 +69,23 @@ def bench(
         rows.append(("latency, p99", f"{1000 * found.p99_seconds:,.0f} ms"))
     for name, figure in rows:
         print(f"{name:24}{figure:>20}")
+
+
+def picture(found: Measured) -> str:
+    """Draw what was measured: the rate beside that of the copy, and latencies."""
+    from streaming.graph.figures import Figures, draw  # noqa: PLC0415
+
+    rates = (found.ordered_rate, found.copied_rate)
+    groups = [
+        Figures(
+            f"records a second, {found.messages:,} messages",
+            ("put in order", "copied, not ordered"),
+            rates,
+            [f"{each:,.0f}" for each in rates],
+        )
+    ]
+    if found.p50_seconds is not None and found.p99_seconds is not None:
+        times = (found.p50_seconds, found.p99_seconds)
+        texts = [f"{1000 * each:,.0f} ms" for each in times]
+        groups.append(Figures("latency", ("p50", "p99"), times, texts))
+    return draw(groups)

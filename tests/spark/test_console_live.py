@@ -12,12 +12,18 @@ from tests import browser
 from tests.console_helpers import Asking, code_of, serving
 from tests.kafka_helpers import Record, create_topics, produce, read_all, wait_for_records
 from tests.service_helpers import WarmService, channel_topics, status, write_config
+from tests.spark.console_answers import (
+    BAD,
+    TOKEN,
+    forged_commands_are_refused,
+    others_are_asked_for_and_done,
+    what_happened_is_shown,
+    what_waits_is_shown,
+)
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(600)
-TOKEN = "a-token-of-the-test"
 ALERTED = {"wide": b"AAPL", "phone": b"MSFT"}
-BAD = b"<script>alert(1)</script>"
 seen = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 
 
@@ -79,57 +85,7 @@ def test_a_blocked_channel_is_seen_and_released(shop):
     wait_for_records(shop.broker, shop.topics["output"], 7)
     assert values_of(shop, b"IBM") == [0, 1, 3]
     what_happened_is_shown(ask)
-
-
-def what_waits_is_shown(ask):
-    code, page = ask("/p/p/blocked")
-    assert code == 200
-    assert "IBM" in page
-    assert "<script>alert" not in page
-    assert "&lt;script&gt;alert" in page
-    assert "form_token" not in page, "nobody is logged in"
-    policy = ask.answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "frame-ancestors 'none'" in policy
-    live = ask("/p/p/blocked?q=IBM", **{"x-fragment": "1"})[1]
-    assert "<html" not in live
-    assert "IBM" in live
-    assert "script" not in live
-    _, page = ask(f"/p/p/channel/{code_of(b'IBM')}")
-    assert "Waits for label <strong>2</strong>" in page
-    assert page.count('class="mark delivered"') == 4, "two arrivals, two deliveries"
-    assert page.count('class="mark held"') == 2
-    assert page.count('class="mark rejected"') == 1
-    assert "rejected: duplicate" in page
-
-
-def forged_commands_are_refused(ask, command):
-    """Returns the form token of a session that began after that."""
-    assert ask("/p/p/channels", {**command, "dry_run": "1"})[0] == 403
-    assert ask("/login", {"token": "wrong"})[0] == 403
-    assert ask("/login", {"token": TOKEN, "user": "ann"})[0] == 303
-    assert "HttpOnly" in ask.answer.headers["Set-Cookie"]
-    assert "SameSite=lax" in ask.answer.headers["Set-Cookie"]
-    forged = {**command, "form_token": "x", "why": "forged"}
-    assert ask("/p/p/channels", forged)[0] == 403
-    token = ask.form_token()
-    site = {"Origin": "http://evil.example"}
-    own = {**command, "why": "forged", "form_token": token}
-    assert ask("/p/p/channels", own, **site)[0] == 403
-    return token
-
-
-def what_happened_is_shown(ask):
-    _, page = ask("/p/p/events?kind=commands")
-    assert "ann" in page
-    assert "lost &lt;i&gt;" in page
-    assert "forged" not in page
-    _, page = ask("/p/p/records?key=IBM&label=3")
-    place = re.search(r'href="(/p/p/record/[^"]+)"', page)[1]
-    _, page = ask(place)
-    assert "&lt;b&gt;3" in page
-    assert ask("/p/p/rejects?reason=duplicate")[1].count("/p/p/record/") == 5
-    assert "out of order" in ask("/p/p/disorder")[1]
+    others_are_asked_for_and_done(ask, command["form_token"])
 
 
 @seen
@@ -219,8 +175,18 @@ def test_a_group_that_others_add_appears(shop, page):
     ask("/login", {"token": TOKEN, "user": "ann"})
     added = {"op": "add", "group": "G7", "members": "A", "why": "x", "form_token": ask.form_token()}
     assert ask("/p/g/group", added)[0] == 200
-    page.get_by_role("region", name="Members").get_by_role("link", name="G7").wait_for()
+    members = page.get_by_role("region", name="Members")
+    members.get_by_role("link", name="G7").wait_for()
     assert height_of_picture(page) > before
+    for op, who, effect in (
+        ("join", "D", "New in it: D."),
+        ("leave", "A", "Not in it any more: A."),
+        ("remove", "", "The group ends. 1 member"),
+    ):
+        form = {**added, "op": op, "members": who}
+        assert effect in ask("/p/g/group", {**form, "dry_run": "1"})[1]
+        assert "<h1>Done</h1>" in ask("/p/g/group", form)[1]
+    members.get_by_role("link", name="G7").wait_for(state="detached")
 
 
 @seen
@@ -304,6 +270,32 @@ def test_acting_without_a_token_is_refused(shop, page):
     assert "That is not the token." in page.get_by_role("alert").inner_text()
     assert page.request.post("/p/p/channels", form=body).status == 403
     assert values_of(shop, b"ORCL") == [0, 1]
+
+
+@seen
+def test_a_reject_is_looked_at_and_sent_back_then_all_of_its_reason(shop, page):
+    log_in(page)
+    page.goto("/p/p/rejects")
+    page.get_by_role("link", name="duplicate").click()
+    page.get_by_role("region", name="Rejects").get_by_role("link").first.click()
+    assert "Rejected as duplicate; it came in as" in page.inner_text("main")
+    page.get_by_role("button", name="Send it back").click()
+    assert counted_to_send(page, "What would be sent") == 1
+    page.get_by_role("button", name="Send them").click()
+    assert counted_to_send(page, "Sent") == 1
+    page.get_by_role("link", name="To the rejects").click()
+    page.get_by_role("link", name="duplicate").click()
+    page.get_by_role("button", name="Send all of").click()
+    assert counted_to_send(page, "What would be sent") == 4, "one was sent before"
+    page.get_by_role("button", name="Send them").click()
+    assert counted_to_send(page, "Sent") == 4
+    wait_for_records(shop.broker, shop.topics["rejects"], 11)
+
+
+def counted_to_send(page, title):
+    assert page.inner_text("h1") == title
+    row = page.get_by_role("row", name="duplicate")
+    return int(row.get_by_role("cell").nth(1).inner_text())
 
 
 @seen
