@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,13 @@ def test_the_demo_runs_from_the_wheel_alone(tmp_path):
     pip = (python, "-m", "pip", "--disable-pip-version-check", "--quiet")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", tmp_path / "wheels", source, cwd=empty)
     (wheel,) = (tmp_path / "wheels").glob("spark_sequencer-*-py3-none-any.whl")
+    assets = {
+        each.relative_to(ROOT).as_posix()
+        for each in (ROOT / "streaming").rglob("*")
+        if each.suffix in (".html", ".css", ".js")
+    }
+    assert len(assets) > 20
+    assert assets <= set(zipfile.ZipFile(wheel).namelist()), "the console's pages come with it"
     shutil.rmtree(source)
     pins = ROOT / "constraints.txt"
     run(*pip, "install", "--constraint", pins, f"{wheel}[demo]", cwd=empty)

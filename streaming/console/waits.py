@@ -115,7 +115,7 @@ def fate(settings: Any, row: Mapping[str, Any], now: float) -> str:
         return SETTLING
     after = getattr(gap, "after", None)
     if gap.policy == "wait":
-        return "waits until the label comes or is given up by hand"
+        return "waits until it comes or is released"
     seconds_left = getattr(after, "ms", None)
     if seconds_left is None:
         return f"policy {gap.policy}, by a time that sets itself"

@@ -126,7 +126,7 @@ def main(steps: Path | None) -> None:
             log_in(page)
             take(page)
             assert page.said == [], page.said  # type: ignore[attr-defined]
-        for window, size, key in (("desktop", WIDE, "ORCL"), ("phone", PHONE, "MSFT")):
+        for window, size, key in (("desktop", WIDE, "IBM"), ("phone", PHONE, "MSFT")):
             with opened(address) as page:
                 log_in(page)
                 page.set_viewport_size(size)

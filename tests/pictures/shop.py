@@ -57,7 +57,10 @@ def shop() -> Iterator[SimpleNamespace]:
             },
         }
         topics = {each: channel_topics(f"{each}.") for each in pipelines}
-        create_topics(broker.bootstrap, {each["input"]: 2 for each in topics.values()})
+        partitions = {name: 1 if "groups" in each else 2 for name, each in pipelines.items()}
+        create_topics(
+            broker.bootstrap, {topics[name]["input"]: n for name, n in partitions.items()}
+        )
         given = {each: {**more, **topics[each]} for each, more in pipelines.items()}
         metrics = f"127.0.0.1:{free_port()}"
         config = write_config(folder, broker.bootstrap, given, metrics=metrics)

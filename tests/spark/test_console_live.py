@@ -212,13 +212,16 @@ def test_from_an_alert_to_a_released_channel_in_three_clicks(shop, page, window)
         "seen without scrolling sidewards"
     )
     button.click()
-    assert "1 label would be given up" in page.inner_text("main")
+    assert "1 label would be given up: 2." in page.inner_text("main")
     assert browser.barriers(page) == []
     page.keyboard.type("the sender lost it")
     page.get_by_role("button", name="Do it").click()
 
     assert "1 label was given up" in page.inner_text("main")
     page.get_by_role("link", name="label 3, sequence 2").wait_for()
+    lanes = page.get_by_role("region", name="Lanes")
+    beyond = "lanes => lanes.scrollWidth - lanes.clientWidth - lanes.scrollLeft"
+    assert lanes.evaluate(beyond) < 2, "the newest are in view"
     assert browser.barriers(page) == []
     assert values_of(shop, key.encode()) == [0, 1, 3]
 

@@ -1,6 +1,9 @@
-// Replaces the live part of a page while it can be seen and nobody has the focus in it.
 "use strict";
+// The newest of lanes are at their right.
+for (const lanes of document.querySelectorAll("[aria-label=Lanes]")) lanes.scrollLeft = lanes.scrollWidth;
+
 const live = document.getElementById("live");
+// Replaces the live part of a page while it can be seen and nobody has the focus in it.
 if (live) {
   const every = 1000 * Number(live.dataset.every);
   let shown = "";
