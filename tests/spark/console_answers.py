@@ -52,8 +52,12 @@ def what_happened_is_shown(ask):
     assert "lost &lt;i&gt;" in page
     assert "forged" not in page
     _, page = ask("/p/p/records?key=IBM&label=3")
-    place = re.search(r'href="(/p/p/record/[^"]+)"', page)[1]
-    _, page = ask(place)
+    link, place = re.search(r'href="(/p/p/record/[^"]+)">([^<]+)</a>', page).groups()
+    assert place in ask("/p/p/records?key=IBM&header=label%3D3")[1], "found by a header"
+    assert place not in ask("/p/p/records?key=IBM&header=label%3D5")[1]
+    assert ask(f"/p/p/records?place={place}")[0] == 303
+    assert ask.answer.headers["location"] == link, "found by its place"
+    _, page = ask(link)
     assert "&lt;b&gt;3" in page
     assert ask("/p/p/rejects?reason=duplicate")[1].count("/p/p/record/") == 5
     assert "out of order" in ask("/p/p/disorder")[1]

@@ -1,6 +1,8 @@
 """Recorded input through other settings, and advice from it: a real broker, no Spark."""
 
 import json
+import re
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -69,9 +71,12 @@ def test_advice_from_the_input_itself_is_what_a_replay_then_shows(config):
     for after, late in (("3s", 0), ("2s", 1), ("200ms", 2)):
         told = called_json("replay", config, "--set", f"gap.after={after}")
         assert told["as set"]["late"] == late
-    code, out, _ = called("advise", config, "--measure")
+    picture = config.parent / "disorder.svg"
+    code, out, _ = called("advise", config, "--measure", "-o", picture)
     assert code == 0
     assert 'gap.after = "3 s" would have given up 0.000%' in out
+    assert re.search(r"how late messages came:\n +\d+ m?s +█+ \d", out), "drawn in the terminal"
+    assert ET.fromstring(picture.read_text()).tag.endswith("svg")  # noqa: S314  (our own)
 
 
 def command(second, **fields):

@@ -1,9 +1,17 @@
 """The line of history below `sequencer status --watch`."""
 
+import time
+from dataclasses import asdict
+from importlib import import_module
+from types import SimpleNamespace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streaming.arrow.totals import Totals
 from streaming.cli.watching import BLOCKS, COLUMNS, History, bars
+from streaming.service.checkpoint import Checkpoint
+from tests.service_helpers import called
 
 
 def look(**pipelines):
@@ -39,3 +47,27 @@ def test_only_nothing_is_empty_and_only_the_highest_is_full(values):
         assert (block == BLOCKS[0]) == (value == 0)
         if value == max(values) > 0:
             assert block == BLOCKS[-1]
+
+
+def test_status_shows_it_while_it_watches_and_ends_with_ctrl_c(tmp_path, monkeypatch):
+    path = tmp_path / "c.toml"
+    path.write_text(
+        f'[service]\ncheckpoint = "{tmp_path}/checkpoints"\n[pipelines.p]\ndiscipline = "channel"\n'
+    )
+    checkpoint = Checkpoint(f"{tmp_path}/checkpoints", "p")
+    looks = [Totals(seen=n, delivered=n - 3, held=3) for n in (13, 113)]
+    clock = iter([0.0, 2.0])
+
+    def write(_seconds=0):
+        if not looks:
+            raise KeyboardInterrupt
+        shards = {"0": asdict(looks.pop(0))}
+        told = {"shards": shards, "batch": 1, "batch_ms": 1, "at": "2026-11-24T03:00:00+00:00"}
+        checkpoint.write_status(told)
+
+    write()
+    own = SimpleNamespace(sleep=write, monotonic=lambda: next(clock), time=time.time)
+    monkeypatch.setattr(import_module("streaming.cli.status"), "time", own)
+    code, out, _ = called("status", path, "--watch")
+    assert code == 0
+    assert out.splitlines()[-1] == "p  out █ 50/s  held █ 3"
