@@ -40,7 +40,7 @@ DASHBOARD = ROOT / "deploy" / "dashboard.json"
 RATES = {"orders": 500, "trades": 150}
 CHANNELS = 100
 SCRAPED_SECONDS = 2
-LOST, BLOCKED_SECONDS, WARM_TURNS = 10, 6, 8
+LOST, BLOCKED_SECONDS, WARM_TURNS = 10, 6, 40
 UNITS = {"reqps": "1/s", "s": "s", "bytes": "MiB", "short": ""}
 SCALE = {"bytes": 2**20}
 
@@ -141,6 +141,8 @@ def draw(port, begin, end, path):
     rows = 1 + max(panel["gridPos"]["y"] for panel in panels) // 8
     picture = Figure(figsize=(17, 3.6 * rows), layout="constrained")
     places = picture.subplots(rows, 3)
+    for axes in places.flat[len(panels) :]:
+        axes.set_visible(False)
     empty = []
     for panel in panels:
         axes = places[panel["gridPos"]["y"] // 8][panel["gridPos"]["x"] // 8]

@@ -88,7 +88,12 @@ class LagWatch(threading.Thread):
     def of(self, name: str) -> Lag | None:
         """Return the lag of a pipeline now; None before the first look."""
         backlog = self._backlogs.get(name)
-        return backlog.lag(time.monotonic()) if backlog is not None else None
+        if backlog is None:
+            return None
+        for pipeline in self.pipelines:
+            if pipeline.name == name:
+                self._take_report(pipeline, backlog)
+        return backlog.lag(time.monotonic())
 
     def run(self) -> None:
         """Look every few seconds, until the end."""
@@ -107,8 +112,12 @@ class LagWatch(threading.Thread):
             backlog = Backlog()
             backlog.read(pipeline.checkpoint.read_up_to())
             self._backlogs[pipeline.name] = backlog
-        if read := offsets_of(pipeline.last_report, "endOffset"):
-            backlog.read(read)
+        self._take_report(pipeline, backlog)
         settings = pipeline.config.pipelines[pipeline.name]
         names = (*settings.input, settings.commands)
         backlog.see(topics.ends(pipeline.config, names), time.monotonic())
+
+    def _take_report(self, pipeline: Pipeline, backlog: Backlog) -> None:
+        """Note how far the last batch read: between two looks many end."""
+        if read := offsets_of(pipeline.last_report, "endOffset"):
+            backlog.read(read)

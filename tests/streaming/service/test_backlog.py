@@ -1,11 +1,13 @@
 """Lag in records, and in seconds since an end beyond what was read was first seen."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
+from streaming.kafka import topics
 from streaming.kafka.lag import Lag
-from streaming.service.metrics.lag_watch import MARKS_MAX, Backlog
+from streaming.service.metrics.lag_watch import MARKS_MAX, Backlog, LagWatch
 
 PLACE = ("t", 0)
 
@@ -55,3 +57,21 @@ def test_few_marks_say_about_as_much(seed):
         assert found.seconds >= max((now - at for mark, at in marks if mark > done), default=0)
         assert found.seconds == 0 or end > done
         assert len(backlog._marks[PLACE]) <= MARKS_MAX
+
+
+def test_what_was_read_since_the_last_look_is_no_lag(monkeypatch):
+    """Batches end several times between two looks at the topics."""
+    settings = SimpleNamespace(input=["t"], commands="c")
+    pipeline = SimpleNamespace(
+        name="p",
+        last_report=None,
+        checkpoint=SimpleNamespace(read_up_to=lambda: read(10)),
+        config=SimpleNamespace(pipelines={"p": settings}),
+    )
+    monkeypatch.setattr(topics, "ends", lambda _config, _names: {PLACE: 30})
+    watch = LagWatch([pipeline])
+    assert watch.of("p") is None
+    watch._look_at(pipeline)
+    assert watch.of("p").records == 20
+    pipeline.last_report = {"sources": [{"endOffset": '{"t": {"0": 30}}'}]}
+    assert watch.of("p") == Lag(0, 0.0)
