@@ -70,7 +70,12 @@ def filled(bootstrap, name, *, origin):
         bootstrap, *(f"{name}.{role}" for role in ("in", "out", "rejects", "events", "commands"))
     )
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 10**6}
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 10**6,
+        }
     )
     ends, first_ms = [0] * PARTITIONS, int(time.time() * 1000) - RECORDS
     places = {f"{name}.in": [], f"{name}.out": []}

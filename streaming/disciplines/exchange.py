@@ -93,7 +93,8 @@ class Links:
 
     ``renewals`` (`Plan.renewals`), ``batch`` and ``run`` are those of the batch that runs. What a
     run says about refused messages is other than what earlier ones said, under the same numbers;
-    with delivery = "at-least-once" all of it is written, and the last one counts.
+    with delivery = "at-least-once" all of it is written, and the last one counts. Else it is 0, as
+    of earlier runs only parts stay that were committed, which later ones give again and pass over.
     """
 
     sent: dict[int, int] = field(default_factory=dict)
@@ -178,7 +179,8 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         core = super().take(key, row._replace(core=text))
         core.links, core.inquiries = _read_links(links)
         core.links.renewals, core.links.batch = self.plan.renewals, self.context.batch
-        core.links.run = len(self.refused.runs)
+        if self.plan.delivery == "at-least-once":
+            core.links.run = len(self.refused.runs)
         return core
 
     def restored(self, key: int, row: StateRow) -> ExchangeCore:

@@ -1,4 +1,7 @@
-"""With at-least-once, what each run of a batch says about refused copies is written; one counts."""
+"""Several runs of a batch with refused copies: what stays of those before the last.
+
+At-least-once all that each says is written, and the last counts; else parts that were committed.
+"""
 
 import json
 from collections import Counter
@@ -16,6 +19,7 @@ from tests.streaming.disciplines.refusals import (
     refusing,
 )
 from tests.streaming.exchange_harness import Floor
+from tests.streaming.verify.worlds import Topics
 
 
 class AtLeastOnce(Refusing):
@@ -63,6 +67,43 @@ class AtLeastOnce(Refusing):
         return self.known[named]
 
 
+class InParts(AtLeastOnce):
+    """Exactly once, in parts of some records: those before one with refused records stay."""
+
+    def take(self, packs):
+        findings, there = [], []
+        while True:
+            self.operator.refused = Refused.of({FINDING: findings})
+            refused = self.write_parts(packs, there)
+            if not refused:
+                break
+            self.refused += refused
+            findings.append(json.loads(json.dumps([self.finding(each) for each in refused])))
+        written, self.topics = self.topics, Topics(holes=False)
+        Floor.take(self, packs)
+        self.topics = written
+
+    def write_parts(self, packs, there):
+        """Write what is not there yet, part by part, until one has refused records."""
+        records = [
+            (*place, record.key, record.value, tuple(record.headers), record.timestamp, record)
+            for key in sorted(packs)
+            for place, some in self.written({key: packs[key]}).records.items()
+            for record in some
+        ]
+        assert [each[:-1] for each in records[: len(there)]] == there, "a repeat gives the same"
+        while len(there) < len(records):
+            part = records[len(there) : len(there) + self.rng.randrange(1, 5)]
+            out = [record for topic, *_, record in part if topic == "out"]
+            refused = [record for record in out if self.is_refused(record)]
+            if refused:
+                return refused
+            for topic, partition, key, value, headers, timestamp, _ in part:
+                self.topics.put(topic, partition, timestamp, key, value, headers)
+            there += [each[:-1] for each in part]
+        return []
+
+
 def some(floor, record):
     return not is_notice(record) and floor.rng.random() < 0.3
 
@@ -70,9 +111,22 @@ def some(floor, record):
 @pytest.mark.parametrize("kind", ["network", "clock", "counter"])
 @pytest.mark.parametrize("seed", [1, 6])
 def test_each_refused_copy_ends_in_an_event_or_a_reject(kind, seed):
-    floor = refusing(kind, seed, some)
-    floor.__class__, floor.known = AtLeastOnce, {}
+    judge(kind, worked(AtLeastOnce, refusing(kind, seed, some, delivery="at-least-once")))
+
+
+@pytest.mark.parametrize("kind", ["network", "clock", "counter"])
+@pytest.mark.parametrize("seed", [6])
+def test_what_parts_of_a_batch_wrote_before_one_with_refused_copies_counts(kind, seed):
+    judge(kind, worked(InParts, refusing(kind, seed, some)))
+
+
+def worked(how, floor):
+    floor.__class__, floor.known = how, {}
     floor.run()
+    return floor
+
+
+def judge(kind, floor):
     for key, row in floor.states.items():
         assert floor.operator.take(key, row).inquiries == Inquiries(), "nothing waits for ever"
     totals = floor.totals()
