@@ -123,6 +123,26 @@ class TopicReader:
                 if found or not messages:  # else only errors that do not matter: read on
                     return found
 
+    def take_of(
+        self, key: bytes | None, limit_s: float, most: int
+    ) -> tuple[list[Record | End], int]:
+        """Return those of a key of the next ``most`` records, ends, and the last offset of all.
+
+        That is -1 where nothing came within ``limit_s``. Quicker than `take`: what has another key
+        is not made a record.
+        """
+        found: list[Record | End] = []
+        last = -1
+        with self._errors():
+            for message in self._messages(limit_s, most):
+                if connection.is_end(message):
+                    found.append(End((message.topic(), message.partition())))
+                elif connection.is_record(message):
+                    last = message.offset()
+                    if message.key() == key:
+                        found.append(_record(message))
+        return found, last
+
     def _messages(self, limit_s: float, most: int) -> list[Any]:
         if most > 1:
             return list(self._consumer.consume(most, limit_s))

@@ -230,8 +230,9 @@ class Lives:
 
     def _before(self, channel: bytes, life: Life, pipeline: Any) -> Iterator[Record]:
         """Deliveries of the channel before the record's, the newest first."""
+        key = channel if pipeline.channel == "key" else None
         for span in self._spans_before(life, pipeline):
-            for each in self.seeker.newest_first(span):
+            for each in self.seeker.newest_first(span, key):
                 if self._channel(each, pipeline) == channel:
                     yield each
 

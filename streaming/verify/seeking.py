@@ -10,13 +10,15 @@ from typing import Any, Self
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection
+from streaming.kafka import reading as read
 from streaming.kafka.newest import FETCH
 from streaming.kafka.reading import End, TopicReader
 from streaming.verify.added import Place
 from streaming.verify.records import Record
 
-CHUNK = 5_000
-"""Offsets that are read at a time, where the newest come first."""
+CHUNK, FIRST = 5_000, 100
+"""Offsets that are read at a time, where the newest come first; records, where the oldest do, of
+which the first few are taken sooner."""
 TAKE_SECONDS = 0.1
 ANSWER_SECONDS_MAX = 60
 QUIET_SECONDS_MAX = 60
@@ -96,12 +98,12 @@ class Seeker:
             yield record
         span.look(span.first, span.stop)
 
-    def newest_first(self, span: Span) -> Iterator[Record]:
-        """The records of a span, from its end."""
+    def newest_first(self, span: Span, key: bytes | None = None) -> Iterator[Record]:
+        """The records of a span, from its end; ``key``: those alone that have it."""
         stop, count = span.stop, 0
         while stop > span.first:
             first = max(span.first, stop - CHUNK)
-            records = list(self._records(span.topic, span.partition, first, stop))
+            records = list(self._records(span.topic, span.partition, first, stop, key))
             span.look(first, stop)
             count += len(records)
             self.progress(f"reading {span.topic}", count, span.stop - span.first)
@@ -111,21 +113,23 @@ class Seeker:
     def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
         return self._reader.bounds((topic, partition), ANSWER_SECONDS_MAX)
 
-    def _records(self, topic: str, partition: int, first: int, stop: int) -> Iterator[Record]:
+    def _records(
+        self, topic: str, partition: int, first: int, stop: int, key: bytes | None = None
+    ) -> Iterator[Record]:
         if first >= stop:
             return
         self._reader.assign({(topic, partition): first})
-        moved, remaining = time.monotonic(), stop - first
+        moved, remaining, most = time.monotonic(), stop - first, FIRST
         while remaining > 0:
-            taken = self._reader.take(TAKE_SECONDS, min(remaining, CHUNK))
+            taken, last = self._take(min(remaining, most, CHUNK), key)
+            most *= 4
             now = time.monotonic()
-            moved = now if taken else moved
+            moved = now if taken or last >= 0 else moved
             if now - moved > QUIET_SECONDS_MAX:
                 raise KafkaUnavailable(f"{topic} could not be read: nothing comes.")
             for each in taken:
                 if isinstance(each, End) or each.offset >= stop:
                     return
-                remaining = stop - each.offset - 1
                 yield Record(
                     each.topic,
                     each.partition,
@@ -135,3 +139,13 @@ class Seeker:
                     each.value,
                     each.headers,
                 )
+            remaining = stop - last - 1 if last >= 0 else remaining
+
+    def _take(self, most: int, key: bytes | None) -> tuple[list[read.Record | End], int]:
+        """The next records, and the last offset that was looked at; -1 where nothing came."""
+        if key is not None:
+            return self._reader.take_of(key, TAKE_SECONDS, most)
+        taken = self._reader.take(TAKE_SECONDS, most)
+        return taken, max(
+            (each.offset for each in taken if isinstance(each, read.Record)), default=-1
+        )

@@ -67,6 +67,9 @@ def test_all_of_a_partition_from_either_end(seeker, topic):
     assert seeker.said[-1] == (f"reading {topic}", 12, 24)
     assert values(seeker.oldest_first(span)) == [*range(12)]
     assert list(seeker.newest_first(empty)) == list(seeker.oldest_first(empty)) == []
+    assert values(seeker.newest_first(span, b"k")) == [*reversed(range(12))]
+    assert list(seeker.newest_first(span, b"other")) == []
+    assert span.looked == (span.first, span.stop)
 
 
 def test_what_is_looked_at_ends_where_the_search_does(seeker, topic):
