@@ -6,21 +6,31 @@ import collections
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from sequencer.groups.network.overview import overview
 from streaming.arrow.totals import Totals
 from streaming.config import Config
 from streaming.demo import airports, flights
 from streaming.demo.page import lanes_of
 from streaming.demo.stage import START_SECONDS_MAX, Stage, announce, cause
+from streaming.graph import svg
 from streaming.graph.overlaps import draw_overlaps
 
 SHOWN = 9
 REACTIONS_MAX = 300
 REACT_UNTIL = 0.8
 """Airlines answer until so much is sent, so that the end is one."""
+
+
+def groups_drawn(groups: Mapping[str, Collection[str]], pipeline: Any) -> str:
+    """Draw groups with their overlaps; ordered by a network, their paths over its nodes."""
+    if pipeline.sequencing == "batch":
+        return draw_overlaps(groups, None, "airports and their overlaps")
+    view = overview(groups, pipeline.sequencing_nodes)
+    return svg.drawn(view, "airports: groups, atoms and sequencing nodes")
 
 
 class Demo(Stage):
@@ -43,9 +53,9 @@ class Demo(Stage):
 
     def drawn(self, config: Config) -> list[tuple[str, str]]:
         """The groups with their overlaps, and lanes of the desks."""
-        overlaps = draw_overlaps(self.scene.groups, None, "airports and their overlaps")
+        groups = groups_drawn(self.scene.groups, config.pipelines["airports"])
         lanes = lanes_of(config, "desks", [name.encode() for name in self.by_desk])
-        return [("airports as groups, and the airlines that meet at two", overlaps), *lanes]
+        return [("airports as groups, and the airlines that meet at two", groups), *lanes]
 
     def prepare(self) -> None:
         """The scene, and the two airlines with most airports in common, which are shown."""

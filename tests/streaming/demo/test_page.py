@@ -2,6 +2,10 @@
 
 import re
 
+import pytest
+
+from streaming.config import parse_config
+from streaming.demo.groups import groups_drawn
 from streaming.demo.page import Course, write
 
 
@@ -24,3 +28,17 @@ def test_the_page_needs_nothing_from_outside_and_shows_text_as_text(tmp_path):
 def test_a_run_that_never_began_has_a_page(tmp_path):
     write(tmp_path / "demo.html", "t", {}, Course(), [])
     assert "at most 0" in (tmp_path / "demo.html").read_text()
+
+
+@pytest.mark.parametrize("sequencing", ["batch", "network"])
+def test_the_picture_of_the_groups_is_that_of_their_order(sequencing):
+    groups = {"ATL": ["AA", "DL"], "BOS": ["AA", "DL", "UA"]}
+    pipeline = {"discipline": "group", "groups": groups, "sequencing": sequencing}
+    tables = {
+        "service": {"name": "demo", "checkpoint": "c"},
+        "kafka": {"bootstrap_servers": "k:1"},
+        "pipelines": {"airports": pipeline},
+    }
+    drawn = groups_drawn(groups, parse_config(tables, {}, "demo").pipelines["airports"])
+    assert ("the order of the micro-batch" in drawn) == (sequencing == "batch")
+    assert ("node 0" in drawn) == (sequencing == "network")
