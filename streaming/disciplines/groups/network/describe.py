@@ -11,7 +11,7 @@ from streaming.disciplines.groups.network.core import NetworkCore
 
 
 def describe(core: NetworkCore) -> list[dict[str, Any]]:
-    """A dictionary for each subscriber that ever got something, or is in a group.
+    """A dictionary for each subscriber that ever got something, is in a group, or waits.
 
     ``groups``: those that it is in; ``overlaps`` of them, with the next numbers that the subscriber
     is to get of each. ``waiting``: group and `group-sequence` of the messages that
@@ -30,6 +30,8 @@ def describe(core: NetworkCore) -> list[dict[str, Any]]:
         if not held.last[at_held]:
             messages = waiting.setdefault(tables.subscribers[who], [])
             messages.append((tables.group[places[at_held]], int(held.number[at_held])))
+    for name in waiting:  # it may have left before it got anything
+        groups.setdefault(name, set())
     numbers = _numbers(core)
     described = []
     for name in sorted(groups):
