@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# Setuptools warns in ten lines that editable_mode=compat (below) may go one day.
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --constraint constraints.txt
 # Two marks: what the demo needs, and everything.
 READY_FOR_DEMO := $(VENV)/ready-for-demo
 READY := $(VENV)/ready
@@ -116,7 +117,7 @@ reference: $(READY) ## write docs/reference.md anew, from the code
 
 # The site's generator is an extra that nobody else needs: installed when the site is first built.
 $(VENV)/site: $(READY)
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings editable_mode=compat --editable '.[docs]'
+	@$(PIP) --config-settings editable_mode=compat --editable '.[docs]'
 	@touch $@
 
 site: $(VENV)/site ## the documentation as a site in build/site; a link that leads nowhere is an error

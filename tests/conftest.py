@@ -36,6 +36,9 @@ transaction that took too long is ended a second later; by default after up to t
 
 
 ROOT = Path(__file__).parents[1]
+SHARED_BY_TESTS = ("broker", 'scope="module"', "@cache", "lru_cache")
+"""What a module has whose tests gain from running in one process."""
+
 SHARED = "broker"
 """Where the process that hands out the tests tells the others of their broker."""
 
@@ -72,17 +75,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 
 class ByModule(LoadScopeScheduling):
-    """Hands out tests module by module, in the order in which they were collected."""
+    """Hands out tests module by module, in the order in which they were collected.
+
+    Modules that share nothing among their tests are handed out test by test, whatever its
+    parameters: they come last, and at the end no process is left with a whole module.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        return "secure" if needs_security(module) else module
+        text = text_of(module)
+        if "secure_broker" in text:
+            return "secure"  # the broker with passwords is started in one process
+        shares = any(word in text for word in SHARED_BY_TESTS)
+        return module if shares else nodeid.partition("[")[0]
 
 
 @cache
-def needs_security(module: str) -> bool:
-    """Whether a module needs the broker with passwords, which is then started in one process."""
-    return "secure_broker" in (ROOT / module).read_text()
+def text_of(module: str) -> str:
+    """The text of a module of tests, as it is named in the names of its tests."""
+    return (ROOT / module).read_text()
 
 
 @pytest.fixture(scope="session", autouse=True)

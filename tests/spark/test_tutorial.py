@@ -3,9 +3,11 @@
 import re
 import shlex
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.service_helpers import WarmService, called
+from tests.walks import require_readable, walk_with_spark
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 SECONDS_MAX = 120
@@ -32,14 +34,10 @@ def lines(text):
     return [re.sub(r"[][{}(),]", " ", line).split() for line in found]
 
 
-def missing(page, shown):
-    """The page's lines of which none that is shown has all words in order; it may have more."""
-
-    def has(line, words):
-        left = iter(line)
-        return all(word in left for word in words)
-
-    return [words for words in lines(page) if not any(has(line, words) for line in lines(shown))]
+def differing(page, shown):
+    """The lines that only the page has, and those that only the command printed."""
+    has, had = (Counter(" ".join(line) for line in lines(text)) for text in (page, shown))
+    return [*(f"page: {line}" for line in has - had), *(f"printed: {line}" for line in had - has)]
 
 
 def typed():
@@ -55,7 +53,7 @@ def printed(command, output):
     deadline = time.monotonic() + SECONDS_MAX
     while True:
         _, out, err = called(*shlex.split(command)[1:])
-        if not missing(output, out + err) or command.split()[1] not in READS:
+        if not differing(output, out + err) or command.split()[1] not in READS:
             return out + err
         if time.monotonic() > deadline:
             return out + err
@@ -72,7 +70,7 @@ def test_word_by_word(broker, tmp_path, monkeypatch):
     def do(some):
         for command, output in some:
             shown = printed(command, output)
-            assert not missing(output, shown), (command, shown)
+            assert not (lines := differing(output, shown)), "\n".join([command, *lines])
 
     do(commands[:2])
     config = tmp_path / "parcels.toml"
@@ -82,3 +80,5 @@ def test_word_by_word(broker, tmp_path, monkeypatch):
         do(commands[2:])
         assert service.stop() == 0, service.said()
     assert "parcels: command skip (channel P1, by ann, why scanner broken): done" in service.said()
+    inspect = ("inspect", config, "--pipeline", "parcels")
+    require_readable(inspect, walk_with_spark(inspect))
