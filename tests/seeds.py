@@ -7,19 +7,22 @@ import pytest
 from hypothesis import settings
 
 MORE = int(os.environ.get("SEQUENCER_EXAMPLES", "0"))
-"""How many times the examples of the short form; 0: once, the same in each run."""
+"""How many times the examples of a property are tried, others in each run; 0: the short form."""
+
+SHORT_SHARE = 0.5
+"""Of the examples of a property so many are tried in the short form, the same in each run."""
 
 
 def load_profile() -> None:
     """What properties are tried with that do not say it themselves, before they are collected."""
-    settings.register_profile("same", derandomize=True)
+    settings.register_profile("same", max_examples=examples(100), derandomize=True)
     settings.register_profile("more", max_examples=examples(100), print_blob=True)
     settings.load_profile("more" if MORE else "same")
 
 
 def examples(count: int) -> int:
-    """Examples of a property: ``count`` in the short form, as many times more as `MORE` says."""
-    return count * max(MORE, 1)
+    """Examples of a property: a share of ``count`` in the short form, else `MORE` times as many."""
+    return count * MORE or max(1, round(count * SHORT_SHARE))
 
 
 def seeds(short: int, long: int, *chosen: int) -> list[Any]:

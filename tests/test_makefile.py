@@ -27,7 +27,9 @@ def test_tests_have_what_the_demo_has_and_their_tools(tmp_path):
 
 def test_setuptools_does_not_warn_of_how_it_is_asked(tmp_path):
     for target in ("setup", "site"):
-        asked = [line for line in would_do(target, tmp_path).splitlines() if "editable_mode" in line]
+        asked = [
+            line for line in would_do(target, tmp_path).splitlines() if "editable_mode" in line
+        ]
         assert asked
         assert all("PYTHONWARNINGS=ignore" in line for line in asked)
 

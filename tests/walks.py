@@ -43,11 +43,11 @@ def printed(words, out, **environment):
     return out.getvalue(), err.getvalue()
 
 
-def walk(words):
+def walk(words, terminals=TERMINALS):
     """What a verb says in each of these places: its output and its messages, by the place."""
     said = {
         columns: printed(words, Screen(), COLUMNS=str(columns), **terminal)
-        for columns, terminal in TERMINALS.items()
+        for columns, terminal in terminals.items()
     }
     said["pipe"] = printed(words, io.StringIO())
     said["json"] = printed((*words, "--json"), io.StringIO())

@@ -18,9 +18,10 @@ def scene(seed=1):
 
 
 def test_one_seed_gives_one_scene():
-    assert scene() == scene()
-    assert scene().notices != scene(2).notices
-    assert scene().groups == scene(2).groups
+    one, other = scene(), scene(2)
+    assert one == scene()
+    assert one.notices != other.notices
+    assert one.groups == other.groups
 
 
 def test_what_the_desks_send():
