@@ -120,7 +120,6 @@ class Service:
             if not ready or not wait_for_master(master, self.stopping, say):
                 return
             with spark_session(self.config, self.jvm) as session:
-                self.stopping.listen()  # Spark's own handlers came with the session
                 cluster = Cluster(session, self.config, say)
                 if not self._with_kafka(lambda: self._fit(session, cluster)):
                     return

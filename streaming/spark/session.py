@@ -18,6 +18,7 @@ from streaming.config.kafka_properties import passed_over
 from streaming.disciplines import has_rows, operators
 from streaming.errors import ConfigError
 from streaming.kafka.jars import gs_jars, s3_jars, spark_jars
+from streaming.spark import ctrl_c
 from streaming.spark.class_archive import ClassArchive, class_archive
 from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
 from streaming.spark.fork_server import ForkServer
@@ -277,8 +278,10 @@ def spark_session(config: Config, jvm: Jvm | None = None) -> Iterator[SparkSessi
         builder = SparkSession.builder
         for name, value in java.settings.items():
             builder = builder.config(name, value)
+        ctrl_c.hush()
         try:
-            session = builder.getOrCreate()
+            with ctrl_c.left_alone():
+                session = builder.getOrCreate()
         except Exception as error:
             raise _refused(error, config) from error
         try:

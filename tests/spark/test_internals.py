@@ -52,7 +52,8 @@ PYTHON_TEXTS = {
     "pyspark.sql.session": ["self._jsparkSession = "],
     "pyspark.sql.classic.dataframe": ["self._jdf"],
     "pyspark.sql.streaming.readwriter": ["callForeachBatch(self._jwrite, "],
-    "pyspark.core.context": ["self._jsc", "self.environment"],
+    "pyspark.core.context": ["self._jsc", "self.environment", "signal.signal(signal.SIGINT, "],
+    "py4j.java_gateway": ["while sending command."],
     "pyspark.worker": ["arrow_max_records_per_batch="],
 }
 """What must stand in their sources: variables that they read, modules that they call by name."""
