@@ -17,7 +17,7 @@ class _Untouched:
 
     @staticmethod
     def signal(_number: int, _handler: object) -> None:
-        """Leave the handler as it is."""
+        """Leave the handler unchanged."""
 
 
 @contextmanager
