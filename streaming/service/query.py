@@ -210,7 +210,7 @@ class Carrier:
             if report.wrote:
                 progress.wrote[report.partition] = batch
             progress.written += report.written
-            answers += found.answers
+            answers += report.answers
         answers += self._answer(news, context)
         say_commands(self.plan.pipeline, answers)
         progress.note_transit(news)

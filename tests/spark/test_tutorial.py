@@ -79,6 +79,7 @@ def test_word_by_word(broker, tmp_path, monkeypatch):
     with WarmService(config, environment=environment) as service:
         do(commands[2:])
         assert service.stop() == 0, service.said()
-    assert "parcels: command skip (channel P1, by ann, why scanner broken): done" in service.said()
+    logged = "parcels: command skip (channel P1, by ann, why scanner broken): done"
+    assert service.said().count(logged) == 1, "once"
     inspect = ("inspect", config, "--pipeline", "parcels")
     require_readable(inspect, walk_with_spark(inspect))

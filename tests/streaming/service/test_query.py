@@ -7,9 +7,11 @@ import pytest
 from streaming.arrow.totals import Totals
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
+from streaming.service import query
 from streaming.service.checkpoint import Identity
 from streaming.service.planning import make_plan
 from streaming.service.query import BatchFailed, Carrier, Progress, StopRequested
+from streaming.sink.sink import Report, Written
 from tests.checkpoints import MemoryCheckpoint
 
 WAIT_SECONDS_MAX = 30
@@ -65,3 +67,21 @@ def test_totals_are_those_of_all_shards():
     totals = Progress(shards=shards).totals()
     assert (totals.seen, totals.rejected) == (7, {"late": 3})
     assert Progress().totals() == Totals()
+
+
+def test_each_answer_is_said_once(monkeypatch):
+    """Those of channels are in their shards' totals, those of groups and multicasts in a report."""
+    said = []
+    monkeypatch.setattr(query, "say_commands", lambda _, answers: said.extend(answers))
+    mine = carrier()
+    monkeypatch.setattr(mine, "_context", lambda _: None)
+    skip, add = {"op": "skip"}, {"op": "add"}
+    channels = [(0, Totals(answers=[skip]).to_json()), (1, Totals().to_json())]
+    reports = [
+        Report(0, False, Written(), []),
+        Report(1, True, Written(), channels),
+        Report(2, True, Written(), [(2, Totals().to_json())], answers=[add]),
+    ]
+    monkeypatch.setattr(mine, "_run", lambda *_: reports)
+    mine._write(None, 0)
+    assert said == [skip, add]
