@@ -1,4 +1,4 @@
-"""Ctrl-C where Spark runs: whoever took it before still takes it, and nobody shows a traceback."""
+"""Ctrl-C where Spark runs: its handler stays the one before, and no traceback is shown."""
 
 from __future__ import annotations
 
