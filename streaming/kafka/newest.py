@@ -65,9 +65,10 @@ def search(
     """Find up to ``most`` records of each partition that are ``wanted``, the newest ones.
 
     ``until``: of partitions where the newest ones are not wanted, the offset below which to look.
-    Reading stops after about ``seconds_max``, or where the records found so far are ``enough``;
-    `Search.is_whole` says whether it came to the beginnings or found them. Raises KafkaUnavailable,
-    and ConfigError where a topic is missing.
+    The newest STEP offsets of each partition are always looked at, also where connecting took all
+    the time. Reading stops after about ``seconds_max``, or where the records found so far are
+    ``enough``; `Search.is_whole` says whether it came to the beginnings or found them. Raises
+    KafkaUnavailable, and ConfigError where a topic is missing.
     """
     counts = topics.partitions(config, names)
     places = [(name, number) for name, count in counts.items() for number in range(count)]
@@ -76,7 +77,7 @@ def search(
         bounds = {place: _bounds(reader, place, until.get(place)) for place in places}
         result = Search(looked={place: (end, end) for place, (_, end) in bounds.items()})
         found: dict[TopicPartition, list[Record]] = {place: [] for place in places}
-        step = STEP
+        step, has_looked = STEP, False
         while True:
             began = time.monotonic()
             parts = {}
@@ -86,7 +87,7 @@ def search(
                     parts[place] = (max(first, at - step), at)
             if enough is not None and enough([each for part in found.values() for each in part]):
                 break
-            if not parts or began > deadline:
+            if not parts or (has_looked and began > deadline):
                 result.is_whole = not parts
                 break
             older: dict[TopicPartition, list[Record]] = {place: [] for place in parts}
@@ -96,7 +97,7 @@ def search(
             for place, (begin, _) in parts.items():
                 found[place] = older[place] + found[place]
                 result.looked[place] = (begin, bounds[place][1])
-            ended = time.monotonic()
+            has_looked, ended = True, time.monotonic()
             if deadline - ended > 4 * (ended - began):  # twice as many take twice as long
                 step *= 2
     result.records = [record for each in found.values() for record in each[-most:]]

@@ -28,6 +28,8 @@ def test_the_newest_that_fit_are_found(config, broker, topic_prefix, monkeypatch
     assert found.is_whole
     assert found.offsets < 500, "not all was read for it"
     assert newest.search(config, [topic], lambda each: each.key == b"none", 5).records == []
+    late = newest.search(config, [topic], lambda _: True, 5, seconds_max=0)
+    assert [int(each.value) for each in late.records] == [*range(495, 500)], "one look at least"
     before = newest.search(config, [topic], lambda each: each.key == b"k3", 5, until=found.older)
     assert [int(each.value) for each in before.records] == [n - 35 for n in wanted]
 
