@@ -165,3 +165,7 @@ def shown(values):
     digits = 0 if min(values) >= 100 else 2
     middle, *each = (f"{value:,.{digits}f}" for value in (statistics.median(values), *values))
     return f"{middle} ({', '.join(each)})"
+
+
+if __name__ == "__main__":
+    main()

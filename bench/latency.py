@@ -89,9 +89,9 @@ def one(broker, tree, kind, turn, given):
 
             def mark():
                 time.sleep(given.warm)
-                marks["begin"] = cpu(service.pid)
+                marks["begin"] = cpu(service.pid) | {"batches": batches(folder)}
                 time.sleep(given.seconds)
-                marks["end"] = cpu(service.pid)
+                marks["end"] = cpu(service.pid) | {"batches": batches(folder)}
 
             marker = threading.Thread(target=mark)
             marker.start()
@@ -105,12 +105,15 @@ def one(broker, tree, kind, turn, given):
     if not len(times):
         raise SystemExit(f"{name}: nothing was read\n" + "\n".join(tail))
     p50, p99 = np.percentile(times[:, 1] - times[:, 0], [50, 99])
-    spent = {
-        part: (marks["end"][part] - marks["begin"][part]) / given.seconds * 100
-        for part in marks["end"]
-    }
+    spent = {part: marks["end"][part] - marks["begin"][part] for part in marks["end"]}
+    done = spent.pop("batches")
+    each_ms = {part: round(seconds * 1000 / max(done, 1)) for part, seconds in spent.items()}
+    spent = {part: seconds / given.seconds * 100 for part, seconds in spent.items()}
     told = {part: round(each, 1) for part, each in spent.items()}
-    say(f"{name}: p50 {p50:.0f}, p99 {p99:.0f} ms, {len(times):,} records; CPU {told}; rest {rest}")
+    say(
+        f"{name}: p50 {p50:.0f}, p99 {p99:.0f} ms, {len(times):,} records; CPU {told}; rest {rest}"
+        f"; {done} batches of {given.seconds * 1000 / max(done, 1):.0f} ms, of a core {each_ms}"
+    )
     return {"of": (kind, str(tree)), "p50": p50, "p99": p99, "cpu": spent, "rest": rest}
 
 
@@ -155,6 +158,12 @@ def written(kind, name, folder, bootstrap, more):
 
 def toml(groups):
     return "{ " + ", ".join(f"{name} = {json.dumps(each)}" for name, each in groups.items()) + " }"
+
+
+def batches(folder):
+    """The number of the last batch that was planned."""
+    logs = Path(folder, "checkpoints").glob("*/offsets/[0-9]*")
+    return max((int(each.name) for each in logs), default=0)
 
 
 def cpu(session):

@@ -11,13 +11,14 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import body_pieces, from_body
+from streaming.arrow.ipc import BODY_HEAD, body_pieces, from_body
 from streaming.arrow.pieces import of_lengths
 from streaming.arrow.schemas import RECORD
 
@@ -28,6 +29,8 @@ PACKED = "shard int, rows binary"
 Pack: TypeAlias = Callable[[pa.Table], pa.RecordBatch]
 """Records (RECORD) to packs for the shards that they concern (PACKED)."""
 
+SHARE = 2
+"""In the place where a pack says whether it has blocks."""
 PACK_BYTES_MAX = 8 * 2**20
 """A pack's rows are cut when they reach this size. Larger tables cost more for a byte: allocators
 take memory for them from the system and give it back each time, page by page."""
@@ -70,6 +73,16 @@ def packed(
         ],
         names=["shard", "rows"],
     )
+
+
+def share_row(share: bytes) -> bytes:
+    """What a shard gets in place of its packs where it is to read a share of a batch itself."""
+    return BODY_HEAD.pack(google_crc32c.value(share), SHARE) + share
+
+
+def share_in(row: bytes) -> bytes | None:
+    """Return the share in a row of PACKED; None: it has a pack."""
+    return row[BODY_HEAD.size :] if BODY_HEAD.unpack_from(row)[1] == SHARE else None
 
 
 def pack_by_shard(

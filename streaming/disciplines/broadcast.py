@@ -132,11 +132,12 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
 
 def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
     """The query between Kafka and the sink: rows of OUTPUT."""
-    making = partial(pack_for_all, keys=state_keys(plan))
-    return (
-        source.packs(plan.reads, plan.reads, making, plan.state_partitions)
-        .groupBy("shard")
-        .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
+    keys = state_keys(plan)
+    making = partial(pack_for_all, keys=keys)
+    packed = source.packs(plan.reads, plan.reads, making, plan.state_partitions, keys=keys)
+    operator.read = packed.read
+    return packed.frame.groupBy("shard").applyInPandasWithState(
+        operator, OUTPUT, STATE, "append", "NoTimeout"
     )
 
 

@@ -187,9 +187,9 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
         """See `ShardOperator.restored`."""
         return super().restored(key, row._replace(core=row.core.partition("\n")[2]))
 
-    def keep(self, key: int, core: ExchangeCore) -> StateRow:
+    def keep(self, key: int, core: ExchangeCore, due_ms: int | None = None) -> StateRow:
         """See `ShardOperator.keep`."""
-        row = super().keep(key, core)
+        row = super().keep(key, core, due_ms)
         links = core.links.to_json()
         if inquiries := core.inquiries.fields():
             links = json.dumps([*json.loads(links), inquiries])
@@ -293,7 +293,7 @@ def exchange(
     transit = source.packs((plan.transit,), plan.reads, making, tasks, limited=False)
     return (
         source.packs((*plan.inputs, plan.commands), plan.reads, making, tasks)
-        .unionByName(transit)
+        .frame.unionByName(transit.frame)
         .groupBy("shard")
         .applyInPandasWithState(operator, OUTPUT, STATE, "append", "NoTimeout")
     )

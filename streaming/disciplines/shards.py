@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sequencer.sorting import ranks
+from streaming.arrow.pack import share_in
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Reader
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
@@ -26,6 +29,8 @@ from streaming.disciplines.state_row import StateRow
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
+
+    from streaming.disciplines.source import Read
 
 
 @dataclass(slots=True)
@@ -97,6 +102,13 @@ class Core(ABC):
         return None
 
 
+def no_shares(_share: bytes) -> Iterator[pa.RecordBatch]:
+    """Read nothing: all that a shard gets are packs."""
+    raise AssertionError
+
+
+NEVER_MS = 2**62
+
 PlanType = TypeVar("PlanType", bound=Plan)
 CoreType = TypeVar("CoreType", bound=Core)
 
@@ -115,8 +127,10 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
 
     keeps_cores: ClassVar[bool] = True
 
-    def __init__(self, plan: PlanType) -> None:
+    def __init__(self, plan: PlanType, read: Read = no_shares) -> None:
         self.plan = self.configured = plan
+        self.read = read
+        self._shared: dict[tuple[int, bytes], dict[int, list[bytes]]] = {}
         self.context = BatchContext("", -1)
         self.refused: Refused = NOTHING_REFUSED
         self.keys = state_keys(plan)
@@ -127,14 +141,19 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     ) -> Iterator[pd.DataFrame]:
         """Step one shard; its rows of OUTPUT come piece by piece, then the state changes."""
         self.begin()
-        waking = () if state.hasTimedOut else frames
-        packs = [blob for frame in waking for blob in frame["rows"] if len(blob)]
+        given = [] if state.hasTimedOut else [row for frame in frames for row in frame["rows"]]
+        packs = [pack for row in given if len(row) for pack in self.packs(key[0], row)]
         row = StateRow.from_text(*state.get) if state.exists else StateRow()
         now_ms = state.getCurrentProcessingTimeMs()
-        core = yield from self.step(key[0], packs, row, now_ms)
-        state.update((self.keep(key[0], core).to_text(),))
-        due_ms = core.due_ms(self.configured)
-        if due_ms is not None:
+        is_quiet = given and all(map(len, given)) and not packs
+        due_ms = Totals.from_json(row.totals).due_ms if state.exists else NEVER_MS
+        # Spark's timers fire in batches that are later than they.
+        if not is_quiet or due_ms is None or due_ms < now_ms:
+            core = yield from self.step(key[0], packs, row, now_ms)
+            due_ms = core.due_ms(self.configured)
+            due_ms = NEVER_MS if due_ms is None else due_ms
+            state.update((self.keep(key[0], core, due_ms).to_text(),))
+        if due_ms < NEVER_MS:
             state.setTimeoutDuration(max(1, due_ms - now_ms))
 
     def begin(self) -> None:
@@ -142,6 +161,25 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         self.context = batch_context()
         self.plan = self.configured.under(self.context.decisions)
         self.refused = Refused.of(self.context.decisions)
+
+    def packs(self, key: int, row: bytes) -> list[bytes]:
+        """Return the shard's packs in a row of PACKED, which may say where they are to be read.
+
+        What a task reads it reads once, for all of its shards, each of which asks once.
+        """
+        share = share_in(row)
+        if share is None:
+            return [row]
+        partitions = self.plan.state_partitions
+        partition = self.shards[key] % partitions
+        if (partition, share) not in self._shared:
+            own = pa.array(self.keys[partition::partitions], pa.int32())
+            packs = self._shared[partition, share] = {}
+            for table in self.read(share):
+                mine = table.filter(pc.is_in(table["shard"], own))
+                for shard, pack in zip(*(each.to_pylist() for each in mine.columns), strict=True):
+                    packs.setdefault(shard, []).append(pack)
+        return self._shared[partition, share].pop(key, [])
 
     def step(
         self, key: int, packs: Sequence[bytes], row: StateRow, now_ms: int
@@ -194,16 +232,21 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
             if row.core:
                 core.load(row.core)
                 core.renew(self.plan.renewed_ms)
-        core.totals = Totals.from_json(row.totals)
+        core.totals = replace(Totals.from_json(row.totals), due_ms=None)
         taken: CoreType = core
         return taken
 
-    def keep(self, key: int, core: CoreType) -> StateRow:
-        """Return the core's state, and keep the core for the next batch."""
+    def keep(self, key: int, core: CoreType, due_ms: int | None = None) -> StateRow:
+        """Return the core's state, and keep the core for the next batch.
+
+        ``due_ms``: of its timer, which a batch that has nothing for the shard sets again; NEVER_MS:
+        it has none. A state without it was written before states had it.
+        """
         text = core.dump()
         if self.keeps_cores:
             self.cores[self._name(self.shards[key])] = (self.plan, text, core)
-        return StateRow(core.clock_ms, core.totals.without_news().to_json(), text)
+        totals = replace(core.totals.without_news(), due_ms=due_ms)
+        return StateRow(core.clock_ms, totals.to_json(), text)
 
     def _name(self, shard: int) -> tuple[str, str, int]:
         return (self.plan.service, self.plan.pipeline, shard)

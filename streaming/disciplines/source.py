@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from streaming.arrow.kafka_rows import KAFKA_ROW, kafka_rows
 from streaming.arrow.pack import PACKED, Pack
@@ -41,11 +41,22 @@ class Limits(NamedTuple):
         return min(records, fewer) if records and fewer else records
 
 
+class Rows(NamedTuple):
+    """What a batch gives Spark: a row of PACKED for every shard, or what tasks are to read.
+
+    ``here``: that row's pack, or share. ``shares``: what each task reads.
+    """
+
+    here: bytes | None = None
+    shares: Sequence[bytes] = ()
+
+
 class Reading(NamedTuple):
     """What a source reads, and how its rows are made.
 
     ``topics`` with their numbers; ``making`` makes rows of the DDL ``rows`` of records of
-    ``schema``; in ``tasks`` at most; ``limits`` are a batch's.
+    ``schema``; in ``tasks`` at most; ``limits`` are a batch's. ``keys``: those of the shards that
+    can read for themselves (`Packs`), as `state_keys.shard_keys` has them for the partitions.
     """
 
     topics: Mapping[str, int]
@@ -54,20 +65,37 @@ class Reading(NamedTuple):
     rows: str
     tasks: int
     limits: Limits
+    keys: Sequence[int] = ()
+
+
+Read: TypeAlias = "Callable[[bytes], Iterator[pa.RecordBatch]]"
+"""From a share of a batch to what is made of it: rows of PACKED."""
+
+
+class Packs(NamedTuple):
+    """A source's rows of PACKED, and how a shard reads a share that it gets in place of its packs.
+
+    A small batch has no stage that reads: every state partition reads all of it, and keeps what is
+    its own.
+    """
+
+    frame: DataFrame
+    read: Read
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A pipeline's topics, read by the service itself.
 
-    ``frame`` makes a streaming frame of what is to be read. ``limits`` are a batch's. ``ticks`` has
-    no records, but something new where a timer is due. Where ``ended`` is set, nothing new comes,
-    and nobody waits for Kafka.
+    ``frame`` makes a streaming frame of what is to be read, ``read`` what reads a share of it.
+    ``limits`` are a batch's. ``ticks`` has no records, but something new where a timer is due.
+    Where ``ended`` is set, nothing new comes, and nobody waits for Kafka.
     """
 
     spark: SparkSession
     limits: Limits
     frame: Callable[[Reading], DataFrame]
+    read: Callable[[Reading], Read]
     ticks: Callable[[], DataFrame]
     ended: threading.Event
 
@@ -79,14 +107,16 @@ class Source:
         tasks: int,
         *,
         limited: bool = True,
-    ) -> DataFrame:
+        keys: Sequence[int] = (),
+    ) -> Packs:
         """What ``making`` makes of the topics' records (PACKED), in this many tasks at most.
 
-        A topic travels as its number in ``reads``.
+        A topic travels as its number in ``reads``. ``keys``: see `Reading`.
         """
         numbers = {topic: reads.index(topic) for topic in topics}
         limits = self.limits if limited else Limits()
-        return self.frame(Reading(numbers, RECORD, making, PACKED, tasks, limits))
+        reading = Reading(numbers, RECORD, making, PACKED, tasks, limits, keys)
+        return Packs(self.frame(reading), self.read(reading))
 
     def rows(self, reads: Sequence[str], tasks: int) -> DataFrame:
         """The records of all topics, read in this many tasks at most, as rows of KAFKA_ROW."""

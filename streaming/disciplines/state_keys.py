@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,6 +25,11 @@ def shard_keys(shards: int, partitions: int) -> list[int]:
             keys.append(candidate)
         candidate += 1
     return [wanted[shard % partitions][shard // partitions] for shard in range(shards)]
+
+
+def by_partition(keys: Sequence[int], partitions: int) -> list[Sequence[int]]:
+    """Return the state keys of `shard_keys` by state partition."""
+    return [keys[at::partitions] for at in range(partitions)]
 
 
 def _spark_hash_int(value: int, seed: int = 42) -> int:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streaming.arrow.pack import PACKED
-from streaming.disciplines.source import Limits, Reading, Source
-from streaming.disciplines.state_keys import shard_keys
+from streaming.disciplines.source import Limits, Read, Reading, Source
+from streaming.disciplines.state_keys import by_partition, shard_keys
 from streaming.source.pacing import Pace
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def source_of(
     """
     pace = pace or Pace()
     frame = partial(_frame, spark, plan, pace, accepted)
-    return Source(spark, limits, frame, partial(_ticks, spark, plan, pace), pace.ended)
+    ticks = partial(_ticks, spark, plan, pace)
+    return Source(spark, limits, frame, partial(_read, plan), ticks, pace.ended)
 
 
 def _frame(
@@ -44,20 +45,26 @@ def _frame(
     accepted: Acceptance | None,
     reading: Reading,
 ) -> DataFrame:
-    from streaming.source.reader import Inputs, KafkaReader, rows_of_shares  # noqa: PLC0415
+    from streaming.source.reader import KafkaReader, inputs_of, rows_of_shares  # noqa: PLC0415
     from streaming.spark.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
-    inputs = Inputs(topics=reading.topics, properties=plan.producer)
-    reader = KafkaReader(inputs, reading.limits, reading.tasks, accepted, pace)
-    read = partial(rows_of_shares, inputs=inputs, schema=reading.schema, making=reading.making)
+    reader = KafkaReader(inputs_of(plan, reading), reading, accepted, pace)
+    read = partial(rows_of_shares, read=_read(plan, reading))
     name = f"{plan.pipeline}: {', '.join(reading.topics)}"
-    return frame_of(spark, name, reading.rows, reader, read, pace.ended)
+    keys = by_partition(reading.keys, reading.tasks)
+    return frame_of(spark, name, reading.rows, reader, pace.ended, keys, read)
+
+
+def _read(plan: Plan, reading: Reading) -> Read:
+    from streaming.source.reader import inputs_of, rows_of_share  # noqa: PLC0415
+
+    inputs, schema, making = inputs_of(plan, reading), reading.schema, reading.making
+    return partial(rows_of_share, inputs=inputs, schema=schema, making=making)
 
 
 def _ticks(spark: SparkSession, plan: Plan, pace: Pace) -> DataFrame:
-    from streaming.source.reader import Ticks, waking  # noqa: PLC0415
+    from streaming.source.reader import Ticks  # noqa: PLC0415
     from streaming.spark.stream import frame_of  # noqa: PLC0415
 
-    keys = shard_keys(plan.shards, plan.state_partitions)
-    ticks, name = Ticks(keys, pace), f"{plan.pipeline}: ticks"
-    return frame_of(spark, name, PACKED, ticks, waking, pace.ended)
+    keys = by_partition(shard_keys(plan.shards, plan.state_partitions), plan.state_partitions)
+    return frame_of(spark, f"{plan.pipeline}: ticks", PACKED, Ticks(pace), pace.ended, keys)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from kafka.errors import KafkaError
 
-from streaming.arrow.pack import PACK_BYTES_MAX, Pack
+from streaming.arrow.pack import PACK_BYTES_MAX, Pack, share_row
+from streaming.disciplines.source import Rows
 from streaming.errors import InputDamaged, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.source.fetching import Fetching
@@ -28,7 +29,8 @@ from streaming.wire.brokers import Brokers, TopicPartition
 from streaming.wire.fetched import Unreadable, tables
 
 if TYPE_CHECKING:
-    from streaming.disciplines.source import Limits
+    from streaming.disciplines.plan import Plan
+    from streaming.disciplines.source import Read, Reading
     from streaming.kafka.choice import ProducerSettings
 
 LOOKS, LOOK_SECONDS = 4, 1.0
@@ -37,6 +39,12 @@ LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
 """How large records are is looked at where this many are left to read, or where as many as are left
 would come to a batch's limit, with the size that was last found, or with this one: a few
 milliseconds, which small batches are spared."""
+
+NOT_FINISHED = "The batch was not finished, and will be repeated."
+HERE_RECORDS, HERE_BYTES, HERE_KEPT = 20_000, 64 * 2**20, 250_000
+"""All state partitions together read at most this much where it is stepped: each reads all that the
+batch has, and what that costs is less than a stage of its own. Every shard is called then, and its
+state goes to Python and back; so the state has at most this many entries."""
 
 _offset_bytes: dict[TopicPartition, float] = {}
 """What an offset of each partition took in this worker."""
@@ -63,7 +71,7 @@ class Inputs:
         except KafkaError as error:
             brokers.reset()
             topics = ", ".join(self.topics)
-            raise KafkaUnavailable(f"{topics} {what}: {error}.", "Nothing was written.") from error
+            raise KafkaUnavailable(f"{topics} {what}: {error}.", NOT_FINISHED) from error
 
     def _damaged(self, number: int, partition: int, offset: int, why: object) -> InputDamaged:
         topic = next(name for name, at in self.topics.items() if at == number)
@@ -77,23 +85,18 @@ class Inputs:
 
 
 class KafkaReader:
-    """Positions in some topics (`positions`), and shares of a batch.
-
-    ``limits`` are a batch's; ``tasks`` at most read it. ``pace``: of the query.
-    """
+    """Positions in some topics (`positions`), and what a batch reads. ``pace``: of the query."""
 
     def __init__(
         self,
         inputs: Inputs,
-        limits: Limits,
-        tasks: int,
+        reading: Reading,
         accepted: Acceptance | None = None,
         pace: Pace | None = None,
     ) -> None:
         self.inputs = inputs
-        self.limits = limits
+        self.reading = reading
         self._offset_bytes = UNKNOWN_BYTES
-        self.tasks = tasks
         self._accepted = accepted or Acceptance()
         # Connections of its own: each query has a thread that drives them.
         self.brokers = Brokers(inputs.settings().connection)
@@ -165,13 +168,36 @@ class KafkaReader:
         """Where the topics ended at the last look that found something; None before the first."""
         return self._newest
 
-    def shares(self, start: Position, end: Position) -> list[bytes]:
-        """What each task reads, for :func:`rows_of_shares`; a batch begins."""
-        self._pace.begin()
-        repeated = end != self._planned
-        return [
-            pickle.dumps((share, repeated)) for share in shared(self._there(start, end), self.tasks)
-        ]
+    def rows(self, start: Position, end: Position) -> Rows:
+        """What a batch reads: few records where they are stepped, more in tasks of their own."""
+        there, repeated = self._there(start, end), end != self._planned
+        if not repeated:  # Spark also asks, at a start, for what was done
+            self._pace.begin()
+        if not there:
+            return Rows()
+        if self._are_few(there):
+            return Rows(share_row(pickle.dumps((there, repeated))))
+        tasks = self.reading.tasks
+        return Rows(shares=[pickle.dumps((share, repeated)) for share in shared(there, tasks)])
+
+    def _are_few(self, there: list[Range]) -> bool:
+        """Whether every state partition may read all of it, and keep what is its own."""
+        tasks, keys = self.reading.tasks, self.reading.keys
+        records = sum(map(len, there))
+        if not keys or len(keys) % tasks or records * tasks > HERE_RECORDS:
+            return False
+        if self.reading.limits.kept() > HERE_KEPT:
+            return False
+        if records * tasks * self._offset_bytes > HERE_BYTES:
+            self._look_at_sizes(there)
+        return records * tasks * self._offset_bytes <= HERE_BYTES
+
+    def _look_at_sizes(self, there: list[Range]) -> float:
+        """Ask how many bytes it is; note what an offset takes."""
+        with self.inputs.errors("did not tell how large its records are", self.brokers):
+            size = bytes_of(self.brokers, there)
+        self._offset_bytes = size / sum(map(len, there))
+        return size
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -190,15 +216,13 @@ class KafkaReader:
 
     def _records_max(self, there: list[Range]) -> int:
         """How many records a batch reads of what is there (0: all), as memory is to hold it."""
-        most, size_max = self.limits.records_now(), self.limits.size
+        most, size_max = self.reading.limits.records_now(), self.reading.limits.size
         if not size_max:
             return most
         remaining = sum(map(len, there))
         if remaining < LOOK_RECORDS and remaining * self._offset_bytes < size_max:
             return most
-        with self.inputs.errors("did not tell how large its records are", self.brokers):
-            size = bytes_of(self.brokers, there)
-        self._offset_bytes = size / remaining
+        size = self._look_at_sizes(there)
         fitting = max(int(remaining * size_max / size), 1)
         return min(most, fitting) if most else fitting
 
@@ -213,14 +237,14 @@ class Ticks:
     and then follow each other without a pause.
 
     In the first batches of a query every shard is stepped: other rules than those that its timer
-    was set by may count now. ``keys``: of the shards.
+    was set by may count now.
     """
 
-    def __init__(self, keys: Sequence[int], pace: Pace) -> None:
-        self.keys = keys
+    def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._pace.ticks = self._pace.is_waking = True
         self._began: int | None = None
+        self._planned: int | None = None
 
     def first(self) -> int:
         """The first one."""
@@ -228,46 +252,52 @@ class Ticks:
 
     def latest(self, start: int) -> int:
         """The next one where it is due."""
-        return start + 1 if self._pace.tick() else start
+        if not self._pace.tick():
+            return start
+        self._planned = start + 1
+        return self._planned
 
     def newest(self) -> None:
         """Nothing: ticks have no end."""
 
-    def shares(self, _start: int, end: int) -> list[bytes]:
-        """Return no task, but in a query's first batches one, for every shard.
+    def rows(self, _start: int, end: int) -> Rows:
+        """Return nothing, but in a query's first batches a row without records for every shard.
 
-        The first of them may be a batch that is repeated, which has the rules that it began with.
+        The first of them may be a batch that is repeated, which has the rules that it began with;
+        or the last one that was done, which Spark asks for again at the start.
         """
-        self._pace.begin()
+        if end == self._planned:
+            self._pace.begin()
         self._began = end if self._began is None else self._began
         self._pace.is_waking = end + 1 - self._began < WAKING_TICKS
-        return [json.dumps(self.keys).encode()] if end - self._began < WAKING_TICKS else []
+        return Rows(None if end - self._began >= WAKING_TICKS else b"")
 
     def close(self) -> None:
         """Nothing to do."""
 
 
-def waking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return rows of PACKED without records for the shards of `Ticks`."""
-    for batch in batches:
-        for share in batch.column(0).to_pylist():
-            keys = json.loads(share)
-            columns = [pa.array(keys, pa.int32()), pa.array([b""] * len(keys), pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, names=["shard", "rows"])
+def inputs_of(plan: Plan, reading: Reading) -> Inputs:
+    """What a source of a pipeline reads."""
+    return Inputs(topics=reading.topics, properties=plan.producer)
 
 
-def rows_of_shares(
-    batches: Iterator[pa.RecordBatch], inputs: Inputs, schema: pa.Schema, making: Pack
+def rows_of_shares(batches: Iterator[pa.RecordBatch], read: Read) -> Iterator[pa.RecordBatch]:
+    """What is read of shares, which are rows of batches with one column."""
+    return chain.from_iterable(
+        read(share) for batch in batches for share in batch.column(0).to_pylist()
+    )
+
+
+def rows_of_share(
+    share: bytes, inputs: Inputs, schema: pa.Schema, making: Pack
 ) -> Iterator[pa.RecordBatch]:
-    """What ``making`` makes of the records of shares, as rows of ``schema``.
+    """What ``making`` makes of the records of a share, as rows of ``schema``.
 
     SequencerError where they cannot be read.
     """
     brokers = brokers_of(inputs.settings())
-    for batch in batches:
-        for share in batch.column(0).to_pylist():
-            with inputs.errors("could not be read", brokers):
-                wanted, repeated = pickle.loads(share)  # noqa: S301  (the driver's own)
-                fetched = Fetching(brokers, wanted, _offset_bytes, repeated=repeated)
-                for table in tables(fetched, PACK_BYTES_MAX, schema):
-                    yield making(table)
+    with inputs.errors("could not be read", brokers):
+        wanted, repeated = pickle.loads(share)  # noqa: S301  (the driver's own)
+        fetched = Fetching(brokers, wanted, _offset_bytes, repeated=repeated)
+        for table in tables(fetched, PACK_BYTES_MAX, schema):
+            yield making(table)

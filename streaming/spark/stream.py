@@ -3,8 +3,9 @@
 Spark has a way for sources in Python (`pyspark.sql.datasource`), with a process of its own for each
 that it asks for offsets, and three more that it starts at first: 80 MiB and two seconds of a core
 for each source at every start, 300 MiB and four seconds besides. What Spark asks is a Java
-interface, `MicroBatchStream`, and PySpark's gateway lets the driver's Python be one, as it does for
-foreachBatch. Workers read their shares by Spark's own classes for sources in Python.
+interface, `Source`, and PySpark's gateway lets the driver's Python be one, as it does for
+foreachBatch. It is the older of Spark's two: its batches are Datasets, which may say how their rows
+are partitioned. Workers read their shares by Spark's own classes for sources in Python.
 
 The classes are those of the Spark that the project is pinned to.
 """
@@ -15,9 +16,10 @@ import contextlib
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pyspark.java_gateway import ensure_callback_server_started
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from streaming.disciplines.source import Rows
+
+CATALYST = "org.apache.spark.sql.catalyst."
+RUNTIME = "org.apache.spark.sql.execution.streaming.runtime."
 V2 = "org.apache.spark.sql.execution.datasources.v2."
 PYTHON = V2 + "python."
 LOOK_SECONDS = 0.05
@@ -56,8 +62,8 @@ class Reader(Protocol):
     def newest(self) -> Offset | None:
         """Where what there is to read ended when it was last looked at; None: nobody knows."""
 
-    def shares(self, start: Offset, end: Offset) -> list[bytes]:
-        """What each task of a batch reads."""
+    def rows(self, start: Offset, end: Offset) -> Rows:
+        """What a batch gives Spark."""
 
     def close(self) -> None:
         """Nobody asks any more."""
@@ -71,59 +77,40 @@ class Stream:
     """
 
     def __init__(
-        self,
-        gateway: Any,
-        name: str,
-        reader: Reader,
-        factory: Any,
-        ended: threading.Event,
+        self, gateway: Any, name: str, reader: Reader, frames: Frames, ended: threading.Event
     ) -> None:
         self.gateway = gateway
-        self._class = cache(partial(_class, gateway.jvm))  # a name is looked for in 300 jars
-        self.name, self.reader, self.factory = name, reader, factory
+        self.name, self.reader, self.frames = name, reader, frames
         self.ended = ended
         self._asking: list[threading.Thread] = []
         self._given: deque[Any] = deque(maxlen=GIVEN_KEPT)
 
-    def initialOffset(self) -> Any:  # noqa: N802
-        """As JSON."""
-        return self.deserializeOffset(json.dumps(self._asked(self.reader.first, {})))
+    def schema(self) -> Any:
+        """The columns."""
+        return self.frames.columns
 
     def latestOffset(self, start: Any, _limit: Any) -> Any:  # noqa: N802
         """As JSON; the limit is the reader's own."""
         if self.ended.is_set():
             return start
-        begin = _read(start)
-        return self.deserializeOffset(
-            json.dumps(self._asked(partial(self.reader.latest, begin), begin))
-        )
+        begin = self._asked(self.reader.first, {}) if start is None else _read(start)
+        if self.ended.is_set():
+            return start
+        return self._offset(self._asked(partial(self.reader.latest, begin), begin))
 
-    def deserializeOffset(self, text: str) -> Any:  # noqa: N802
-        """As a checkpoint has it."""
-        return self._give(self._class(PYTHON + "PythonStreamingSourceOffset")(text))
-
-    def planInputPartitions(self, start: Any, end: Any) -> Any:  # noqa: N802
-        """One for each share."""
-        shares = self.reader.shares(_read(start), _read(end))
-        partitions = self.gateway.new_array(self._class(READ + "InputPartition"), len(shares))
-        partition = self._class(PYTHON + "PythonStreamingInputPartition")
-        none = self._class("scala.Option").empty()
-        for at, share in enumerate(shares):
-            partitions[at] = partition(at, share, none)
-        return self._give(partitions)
-
-    def createReaderFactory(self) -> Any:  # noqa: N802
-        """What workers make their readers of."""
-        return self.factory
+    def getBatch(self, start: Any, end: Any) -> Any:  # noqa: N802
+        """Spark's Dataset of a batch; without ``start`` it is the query's first."""
+        begin = self.reader.first() if start.isEmpty() else _read(start.get())
+        return self._give(self.frames.of(self.reader.rows(begin, _read(end))))
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """None that Spark knows of."""
-        return self._give(self._class(READ + "streaming.ReadLimit").allAvailable())
+        return self._give(self.frames.class_(READ + "streaming.ReadLimit").allAvailable())
 
     def reportLatestOffset(self) -> Any:  # noqa: N802
         """As JSON: `latestOffset` in Spark's progress reports."""
         newest = self.reader.newest()
-        return None if newest is None else self.deserializeOffset(json.dumps(newest))
+        return None if newest is None else self._offset(newest)
 
     def commit(self, _end: Any) -> None:
         """Nothing to do: Kafka keeps what it keeps."""
@@ -149,6 +136,10 @@ class Stream:
     def toString(self) -> str:  # noqa: N802
         """What progress reports call it."""
         return self.name
+
+    def _offset(self, found: Offset) -> Any:
+        """As a checkpoint has it."""
+        return self._give(self.frames.class_(RUNTIME + "SerializedOffset")(json.dumps(found)))
 
     def _give(self, answer: Any) -> Any:
         """What Java is to get, kept until it has it.
@@ -180,9 +171,119 @@ class Stream:
         """The gateway reads this."""
 
         implements = (
-            READ + "streaming.MicroBatchStream",
+            "org.apache.spark.sql.execution.streaming.Source",
             READ + "streaming.SupportsAdmissionControl",
         )
+
+
+class Frames:
+    """Makes Spark's Datasets of what batches read.
+
+    Rows that every shard is to have stand in the state partitions that they belong to, so Spark
+    plans no shuffle for them, nor a stage of its own that reads. ``keys``: of the shards, by state
+    partition.
+    """
+
+    def __init__(
+        self, spark: SparkSession, schema: str, keys: Sequence[Sequence[int]], read: Read | None
+    ) -> None:
+        self.keys = keys
+        context = spark.sparkContext
+        self.jvm, self.gateway, self.session = context._jvm, context._gateway, spark._jsparkSession  # noqa: SLF001
+        self.class_ = cache(partial(_class, self.jvm))  # a name is looked for in 300 jars
+        self.module = cache(partial(_module, self.jvm))
+        self.context = context._jsc  # noqa: SLF001
+        self.columns = self.class_("org.apache.spark.sql.types.StructType").fromDDL(schema)
+        self.output = self.class_(CATALYST + "types.DataTypeUtils").toAttributes(self.columns)
+        self.none = self.class_("scala.Option").empty()
+        if read is not None:
+            kind = StructType.fromJson(json.loads(self.columns.json()))
+            self.factory = self.class_(PYTHON + "PythonStreamingPartitionReaderFactory")(
+                self.class_(PYTHON + "UserDefinedPythonDataSource")(
+                    _wrap_function(context, read, kind)
+                ),
+                CloudPickleSerializer().dumps((read, kind)),
+                self.columns,
+                self.none,
+                self.none,
+            )
+
+    def stream(self, stream: Stream) -> Any:
+        """Return the Dataset of a streaming query's source."""
+        leaf = self.class_(RUNTIME + "StreamingExecutionRelation")(
+            stream,
+            self.output,
+            self.none,
+            self.module(CATALYST + "streaming.Unassigned$"),
+            self.session,
+        )
+        return self._dataset(leaf)
+
+    def of(self, rows: Rows) -> Any:
+        """Return the Dataset of a batch."""
+        if rows.shares:
+            unknown = self.class_(CATALYST + "plans.physical.UnknownPartitioning")
+            rdd = self._elsewhere(rows.shares)
+            return self._dataset(self._rdd(self.output, rdd, unknown(len(rows.shares))))
+        if rows.here is None:
+            local = self.class_(CATALYST + "plans.logical.LocalRelation")
+            return self._dataset(local(self.output, self._seq([]), True, self.none))  # noqa: FBT003
+        kind = self.output.apply(1).dataType()
+        literal = self.class_(CATALYST + "expressions.Literal")(rows.here, kind)
+        name = self.class_(CATALYST + "expressions.NamedExpression").newExprId()
+        alias = self.class_(CATALYST + "expressions.Alias")
+        row = alias(literal, "rows", name, self._seq([]), self.none, self._seq([]))
+        project = self.class_(CATALYST + "plans.logical.Project")
+        return self._dataset(project(self._seq([self.output.head(), row]), self._keys()))
+
+    @cache  # noqa: B019  (as long as the query)
+    def _keys(self) -> Any:
+        """The shards' keys, as a leaf of plans, in their state partitions if each has as many."""
+        row = self.class_(CATALYST + "expressions.GenericInternalRow")
+        rows, some = [], self.class_("java.lang.Object")
+        for key in chain.from_iterable(self.keys):
+            values = self.gateway.new_array(some, 1)
+            values[0] = key
+            rows.append(row(values))
+        column = self.output.take(1)
+        if len({*map(len, self.keys)}) > 1:
+            local = self.class_(CATALYST + "plans.logical.LocalRelation")
+            return local(column, self._seq(rows), True, self.none)  # noqa: FBT003
+        hashed = self.class_(CATALYST + "plans.physical.HashPartitioning")
+        rdd = self.context.parallelize(self._list(rows), len(self.keys)).rdd()
+        return self._rdd(column, rdd, hashed(column, len(self.keys)))
+
+    def _elsewhere(self, shares: Sequence[bytes]) -> Any:
+        """An RDD whose tasks read shares."""
+        some = self.class_("scala.Some")
+        partition = self.class_(PYTHON + "PythonStreamingInputPartition")
+        return self.class_(V2 + "DataSourceRDD")(
+            self.context.sc(),
+            self._seq(some(partition(at, share, self.none)) for at, share in enumerate(shares)),
+            self.factory,
+            False,  # noqa: FBT003
+            self.module("scala.collection.immutable.Map$").empty(),
+        )
+
+    def _list(self, items: Iterable[Any]) -> Any:
+        found = self.class_("java.util.ArrayList")()
+        for item in items:
+            found.add(item)
+        return found
+
+    def _seq(self, items: Iterable[Any]) -> Any:
+        sequences = self.class_("org.apache.spark.api.python.PythonUtils")
+        return sequences.toSeq(self._list(items))
+
+    def _rdd(self, columns: Any, rdd: Any, partitioning: Any) -> Any:
+        leaf = self.class_("org.apache.spark.sql.execution.LogicalRDD")
+        return leaf(
+            *(columns, rdd, partitioning, self._seq([]), True, self.none),
+            *(self.session, self.none, self.none),
+        )
+
+    def _dataset(self, plan: Any) -> Any:
+        return self.module("org.apache.spark.sql.classic.Dataset$").ofRows(self.session, plan)
 
 
 def frame_of(
@@ -190,58 +291,18 @@ def frame_of(
     name: str,
     schema: str,
     reader: Reader,
-    read: Read,
     ended: threading.Event,
+    keys: Sequence[Sequence[int]] = (),
+    read: Read | None = None,
 ) -> DataFrame:
-    """A source as a streaming DataFrame; sources of one session have names of their own."""
-    context = spark.sparkContext
-    jvm, gateway = context._jvm, context._gateway  # noqa: SLF001
+    """A source as a streaming DataFrame; sources of one session have names of their own.
+
+    ``keys``: of the shards, by state partition, where a batch may give each a row.
+    """
+    gateway = spark.sparkContext._gateway  # noqa: SLF001
     ensure_callback_server_started(gateway)
-    columns = _class(jvm, "org.apache.spark.sql.types.StructType").fromDDL(schema)
-    kind = StructType.fromJson(json.loads(columns.json()))
-    none = _class(jvm, "scala.Option").empty()
-
-    _look_for_no_others(jvm)
-    source = _class(jvm, PYTHON + "UserDefinedPythonDataSource")(
-        _wrap_function(context, read, kind)
-    )
-    known = name.encode().hex()  # Spark's names ignore the case
-    spark._jsparkSession.dataSource().registerPython(known, source)  # noqa: SLF001
-    provider = _class(jvm, PYTHON + "PythonDataSourceV2")()
-    provider.setShortName(known)
-
-    options = _class(jvm, "org.apache.spark.sql.util.CaseInsensitiveStringMap").empty()
-    filters = gateway.new_array(_class(jvm, "org.apache.spark.sql.sources.Filter"), 0)
-    output = _class(jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(columns)
-    relation = _class(jvm, V2 + "StreamingDataSourceV2Relation")(
-        _class(jvm, PYTHON + "PythonTable")(provider, known, columns),
-        output,
-        none,
-        none,
-        options,
-        "",  # a place for notes in the checkpoint, which we have none of
-        none,
-        _module(jvm, "org.apache.spark.sql.catalyst.streaming.Unassigned$"),
-    )
-    scan = _class(jvm, PYTHON + "PythonScan")(provider, known, columns, options, filters)
-    function = CloudPickleSerializer().dumps((read, kind))
-    factory = _class(jvm, PYTHON + "PythonStreamingPartitionReaderFactory")(
-        source, function, columns, none, none
-    )
-    stream = Stream(gateway, name, reader, factory, ended)
-    leaf = _class(jvm, V2 + "StreamingDataSourceV2ScanRelation")(
-        relation, scan, output, stream, none, none
-    )
-    datasets = _module(jvm, "org.apache.spark.sql.classic.Dataset$")
-    return DataFrame(datasets.ofRows(spark._jsparkSession, leaf), spark)  # noqa: SLF001
-
-
-def _look_for_no_others(jvm: Any) -> None:
-    """No package brings sources in Python: Spark need not start a process that looks for them."""
-    manager = _module(jvm, "org.apache.spark.sql.execution.datasources.DataSourceManager$")
-    nothing = _module(jvm, "scala.collection.immutable.Map$").empty()
-    setter = getattr(manager, "dataSourceBuilders_$eq")
-    setter(_class(jvm, "scala.Some")(nothing))
+    frames = Frames(spark, schema, keys, read)
+    return DataFrame(frames.stream(Stream(gateway, name, reader, frames, ended)), spark)
 
 
 def _read(offset: Any) -> Offset:

@@ -13,10 +13,12 @@ from types import SimpleNamespace
 import pyarrow as pa
 from pyspark import TaskContext
 
+from streaming.arrow.pack import PACKED
 from streaming.arrow.schemas import RECORD
 from streaming.arrow.totals import Totals
+from streaming.disciplines.exchange import ExchangeOperator
 from streaming.disciplines.plan import BatchContext
-from streaming.disciplines.source import Limits
+from streaming.disciplines.source import Limits, Reading
 from streaming.disciplines.state_keys import shard_keys
 from streaming.errors import Fenced, JobFailed, SequencerError
 from streaming.service.histories import settle
@@ -25,7 +27,7 @@ from streaming.sink.claim import Claim
 from streaming.sink.fences import Fences
 from streaming.sink.sink import Sink
 from streaming.source.losses import Acceptance
-from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.spark.failures import as_sequencer_error
 from tests.simulated.storage import GroupState
 from tests.simulated.world import BEGAN_MS, Pipe, Process, wait
@@ -62,6 +64,7 @@ class Service:
         self.world, self.kafka, self.plan = world, kafka, pipeline.plan
         self.making, self.operator = pipeline.making, pipeline.operator
         self.storage, plan = storage, self.plan
+        self.reads_itself = not issubclass(self.operator, ExchangeOperator)
         self.newcomers = []
         self.keys = {
             partition: sorted(
@@ -185,7 +188,9 @@ class Driver(Process):
         topics = {topic: number for number, topic in enumerate(plan.reads)}
         inputs = Inputs(topics=topics, properties=plan.producer)
         records_max = self.world.rng.choice([0, 0, 5, 20])
-        reader = KafkaReader(inputs, Limits(records_max), plan.state_partitions, self.accepted)
+        keys = shard_keys(plan.shards, plan.state_partitions) if self.service.reads_itself else ()
+        most = (RECORD, self.service.making, PACKED, plan.state_partitions, Limits(records_max))
+        reader = KafkaReader(inputs, Reading(topics, *most, keys), self.accepted)
         batch, start = self._next_batch()
         start = reader.first() if start is None else start
         idle_since = self.world.now
@@ -200,7 +205,10 @@ class Driver(Process):
                 wait(PLANNING_SECONDS * self.world.rng.random())
             idle_since = self.world.now
             end, now_ms = storage.offsets[batch]
-            source = (reader.shares(start, end), inputs)
+            reader.reading = reader.reading._replace(
+                keys=keys if (batch + self.service.starts) % 2 else ()
+            )
+            source = (reader.rows(start, end), inputs)
             try:
                 carrier(Frame(self, plan, source, batch, now_ms), batch)
             except BatchFailed as failed:
@@ -277,7 +285,7 @@ class Frame:
 
     def __init__(self, driver, plan, source, batch, now_ms):
         self.driver, self.service, self.plan = driver, driver.service, plan
-        self.shares, self.inputs = source
+        self.rows, self.inputs = source
         self.batch, self.now_ms = batch, now_ms
         self.context = self.task = None
         self.sparkSession = SimpleNamespace(sparkContext=self)
@@ -290,9 +298,11 @@ class Frame:
     def collect(self):
         """Run the batch: the reports of its state partitions as texts."""
         driver, service = self.driver, self.service
-        reads = [partial(self._read, share) for share in self.shares]
+        reads = [partial(self._read, share) for share in self.rows.shares]
         packs = driver.all_of([driver.run_task("source", read) for read in reads])
         rows = [row for some in packs for row in some]
+        if self.rows.here is not None:
+            rows = [(key, self.rows.here) for keys in service.keys.values() for key in keys]
         service.world.rng.shuffle(rows)
         tasks = []
         for partition, keys in service.keys.items():
@@ -302,9 +312,13 @@ class Frame:
         return [text for text in reports if isinstance(text, str)]
 
     def _read(self, share):
-        shares = [pa.RecordBatch.from_pydict({"share": pa.array([share], pa.binary())})]
-        packs = rows_of_shares(iter(shares), self.inputs, RECORD, self.service.making)
+        packs = rows_of_share(share, self.inputs, RECORD, self.service.making)
         return [(r["shard"], r["rows"]) for pack in packs for r in pack.to_pylist()]
+
+    def _pack(self, share):
+        """What an operator reads itself, which may wait; then it has the batch's context again."""
+        yield from rows_of_share(share, self.inputs, RECORD, self.service.making)
+        TaskContext._setTaskContext(self.task)
 
     def _begin(self, partition, given):
         """The two stages of a state partition: the operator, and the sink behind it."""
@@ -322,13 +336,15 @@ class Frame:
         try:
             for key in self.service.keys[partition]:
                 row, timeout_ms = before.get(key, (None, None))
-                timed_out = not given[key] and timeout_ms is not None and timeout_ms <= self.now_ms
+                timed_out = not given[key] and timeout_ms is not None and timeout_ms < self.now_ms
                 if not given[key] and not timed_out:
                     continue
                 state = GroupState(row, self.now_ms, timed_out=timed_out)
                 frames = iter([{"rows": given[key]}] if given[key] else [])
                 TaskContext._setTaskContext(self.task)
-                for frame in self.service.operator(self.plan)((key,), frames, state):
+                operator = self.service.operator(self.plan)
+                operator.read = self._pack
+                for frame in operator((key,), frames, state):
                     for record in frame.to_dict("records"):
                         pipe.put(record)
                         wait(self.service.world.rng.expovariate(50))

@@ -59,41 +59,46 @@ PYTHON_TEXTS = {
 """What must stand in their sources: variables that they read, modules that they call by name."""
 
 JAVA_NAMES = {
-    f"{PYTHON}PythonStreamingSourceOffset": ["<init>(String)", "json()"],
     f"{PYTHON}PythonStreamingInputPartition": ["<init>(int, byte[], Option)"],
     f"{PYTHON}UserDefinedPythonDataSource": ["<init>(PythonFunction)"],
-    f"{PYTHON}PythonDataSourceV2": ["<init>()", "setShortName(String)"],
-    f"{PYTHON}PythonTable": ["<init>(PythonDataSourceV2, String, StructType)"],
-    f"{PYTHON}PythonScan": [
-        "<init>(PythonDataSourceV2, String, StructType, CaseInsensitiveStringMap, Filter[])"
-    ],
     f"{PYTHON}PythonStreamingPartitionReaderFactory": [
         "<init>(UserDefinedPythonDataSource, byte[], StructType, Option, Option)"
     ],
-    f"{V2}StreamingDataSourceV2Relation": [
-        "<init>(Table, Seq, Option, Option, CaseInsensitiveStringMap, String, Option, "
-        "StreamingSourceIdentifyingName)"
-    ],
-    f"{V2}StreamingDataSourceV2ScanRelation": [
-        "<init>(StreamingDataSourceV2Relation, Scan, Seq, SparkDataStream, Option, Option)"
+    f"{V2}DataSourceRDD": ["<init>(SparkContext, Seq, PartitionReaderFactory, boolean, Map)"],
+    f"{RUNTIME}SerializedOffset": ["<init>(String)", "json()"],
+    f"{RUNTIME}StreamingExecutionRelation": [
+        "<init>(SparkDataStream, Seq, Option, StreamingSourceIdentifyingName, SparkSession)"
     ],
     f"{SQL}catalyst.streaming.Unassigned$": ["MODULE$"],
     f"{SQL}catalyst.types.DataTypeUtils$": ["toAttributes(StructType)"],
-    f"{SQL}DataSourceRegistration": ["registerPython(String, UserDefinedPythonDataSource)"],
+    f"{SQL}catalyst.expressions.GenericInternalRow": ["<init>(Object[])"],
+    f"{SQL}catalyst.expressions.Alias": ["<init>(Expression, String, ExprId, Seq, Option, Seq)"],
+    f"{SQL}catalyst.expressions.Literal": ["<init>(Object, DataType)"],
+    f"{SQL}catalyst.expressions.NamedExpression": ["newExprId()"],
+    f"{SQL}catalyst.plans.logical.Project": ["<init>(Seq, LogicalPlan)"],
+    f"{SQL}catalyst.plans.logical.LocalRelation": ["<init>(Seq, Seq, boolean, Option)"],
+    f"{SQL}catalyst.plans.physical.HashPartitioning": ["<init>(Seq, int)"],
+    f"{SQL}catalyst.plans.physical.UnknownPartitioning": ["<init>(int)"],
+    "org.apache.spark.api.python.PythonUtils": ["toSeq(List)"],
     f"{SQL}classic.Dataset$": ["MODULE$", "ofRows(SparkSession, LogicalPlan)"],
     f"{SQL}classic.Dataset": ["queryExecution()"],
-    f"{SQL}classic.SparkSession": ["dataSource()", "sessionState()"],
+    f"{SQL}classic.SparkSession": ["sessionState()"],
     f"{SQL}classic.StreamingQueryManager": ["stateStoreCoordinator()"],
-    f"{SQL}execution.LogicalRDD": ["rdd()"],
+    f"{SQL}execution.LogicalRDD": [
+        "<init>(Seq, RDD, Partitioning, Seq, boolean, Option, SparkSession, Option, Option)",
+        "rdd()",
+    ],
     f"{SQL}execution.QueryExecution": ["logical()"],
-    f"{SQL}execution.datasources.DataSourceManager$": ["MODULE$", "dataSourceBuilders_$eq(Option)"],
     f"{SINKS}PythonForeachBatchHelper": [
         "callForeachBatch(DataStreamWriter, PythonForeachBatchFunction)"
     ],
     f"{SQL}internal.SessionState": ["streamingQueryManager()"],
-    f"{SQL}util.CaseInsensitiveStringMap": ["empty()"],
     "org.apache.spark.SparkContext": ["statusStore()", "isStopped()"],
-    "org.apache.spark.api.java.JavaSparkContext": ["sc()", "hadoopConfiguration()"],
+    "org.apache.spark.api.java.JavaSparkContext": [
+        "sc()",
+        "hadoopConfiguration()",
+        "parallelize(List, int)",
+    ],
     "org.apache.spark.status.AppStatusStore": ["executorList(boolean)"],
     "org.apache.spark.status.api.v1.ExecutorSummary": ["id()", "totalCores()"],
     STATE_STORE: ["<init>()"],
@@ -101,12 +106,8 @@ JAVA_NAMES = {
 }
 
 STREAM_NAMES = {
-    f"{READ}streaming.SparkDataStream": ["commit(Offset)", "deserializeOffset(String)"],
-    f"{READ}streaming.MicroBatchStream": [
-        "createReaderFactory()",
-        "latestOffset()",
-        "planInputPartitions(Offset, Offset)",
-    ],
+    f"{SQL}execution.streaming.Source": ["commit(Offset)", "getBatch(Option, Offset)", "schema()"],
+    f"{READ}streaming.SparkDataStream": ["stop()"],
     f"{READ}streaming.SupportsAdmissionControl": [
         "getDefaultReadLimit()",
         "latestOffset(Offset, ReadLimit)",
@@ -121,7 +122,6 @@ JAVA_TEXTS = {
     f"{LOGS}HDFSMetadataLog": ["Failed to read log file"],
     f"{LOGS}OffsetSeqLog": ["Incomplete log file", "-"],
     f"{LOGS}CommitLog": ["Incomplete log file"],
-    f"{SQL}execution.datasources.DataSourceManager$": ["No module named"],
     "org.apache.spark.api.python.PythonGatewayServer$": ["_PYSPARK_DRIVER_CONN_INFO_PATH"],
     "org.apache.spark.internal.config.Python$": ["daemon.module", "unix.domain.socket.enabled"],
     "org.apache.hadoop.fs.FSInputChecker": ["Checksum error: "],

@@ -1,5 +1,6 @@
 """The service's own source in a running service: no process of its own, its checkpoint, what it cannot read."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,18 +46,42 @@ def in_order(key, count):
     return [b"%s %d" % (key, label) for label in range(count)]
 
 
-def test_it_has_no_process_of_its_own(broker, topics, tmp_path):
+def stages(folder):
+    """How many stages each of a service's batches had, from Spark's log of events."""
+    lines = (line for file in folder.rglob("*") if file.is_file() for line in file.open())
+    events = (json.loads(line) for line in lines if '"SparkListenerJobStart"' in line)
+    return [
+        len(event["Stage IDs"])
+        for event in events
+        if "streaming.sql.batchId" in event["Properties"]
+    ]
+
+
+def test_it_has_no_process_of_its_own_and_few_records_are_read_where_they_are_stepped(
+    broker, topics, tmp_path
+):
     """Spark has several for a source in Python (`streaming.spark.stream`)."""
     config = write_config(tmp_path, broker.bootstrap, {"p": topics})
-    produce(broker.bootstrap, topics["input"], [message(b"a", 1), message(b"a", 0)])
+    log = tmp_path / "spark"
+    log.mkdir()
+    settings = '[spark]\n"spark.eventLog.enabled" = "true"\n"spark.eventLog.compress" = "false"\n'
+    text = config.read_text().replace("[spark]\n", f'{settings}"spark.eventLog.dir" = "{log}"\n')
+    config.write_text(text)
+    many = [message(b"%d" % channel, 0) for channel in range(20_001)]
+    produce(broker.bootstrap, topics["input"], many)
     with Service(config) as service:
-        service.until(lambda: delivered(broker, topics) == {b"a": in_order(b"a", 2)})
+        service.until(lambda: [*Path(config.parent, "checkpoints").rglob("commits/0")])
+        produce(broker.bootstrap, topics["input"], [message(b"a", 1), message(b"a", 0)])
+        service.until(lambda: delivered(broker, topics).get(b"a") == in_order(b"a", 2))
         lines = [
             Path(f"/proc/{each}/cmdline").read_bytes() for each in members(service.process.pid)
         ]
         assert [line for line in lines if b"java" in line]
         assert not [line for line in lines if b"pyspark.sql" in line]
         assert service.stop() == 0
+    first, *others = stages(log)
+    assert first == 2, "a stage that reads, and one that steps"
+    assert 1 in others, "Spark shuffles a batch of few records"
 
 
 def test_partitions_that_are_added(broker, topics, tmp_path):

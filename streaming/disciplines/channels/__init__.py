@@ -49,7 +49,8 @@ def _build(source: Source, plan: ChannelPlan) -> DataFrame:
     from streaming.disciplines.channels.core import order  # noqa: PLC0415
     from streaming.disciplines.channels.records import pack  # noqa: PLC0415
 
-    return order(pack(source, plan).unionByName(source.ticks()), plan)
+    packed = pack(source, plan)
+    return order(packed.frame.unionByName(source.ticks()), plan, packed.read)
 
 
 def _describe(plan: ChannelPlan) -> Reader:

@@ -47,7 +47,7 @@ from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.disciplines.channels.waiting import waiting_report
 from streaming.disciplines.plan import BatchContext
 from streaming.disciplines.refused import NOTHING_REFUSED, Refused
-from streaming.disciplines.shards import Core, ShardOperator
+from streaming.disciplines.shards import Core, ShardOperator, no_shares
 from streaming.disciplines.state_row import STATE
 from streaming.errors import GapTimeout
 from streaming.wire.blocks import alike, plain_values
@@ -56,6 +56,8 @@ from streaming.wire.encoded import encoded
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from streaming.disciplines.source import Read
+
 EFFECT = {
     "exactly-once": "Messages of this batch in other channels may be out, and are out once.",
     "at-least-once": "Messages of this batch in other channels may be out, and will be once more.",
@@ -63,9 +65,12 @@ EFFECT = {
 """What a batch did that a gap failed: state partitions commit each for itself."""
 
 
-def order(packed: DataFrame, plan: ChannelPlan) -> DataFrame:
-    """Step every shard that has packs or whose time is due; rows of OUTPUT."""
-    operator = ChannelOperator(plan)
+def order(packed: DataFrame, plan: ChannelPlan, read: Read = no_shares) -> DataFrame:
+    """Step every shard that has packs or whose time is due; rows of OUTPUT.
+
+    ``read``: of the shares that shards get in place of packs.
+    """
+    operator = ChannelOperator(plan, read)
     return packed.groupBy("shard").applyInPandasWithState(
         operator, OUTPUT, STATE, "append", "ProcessingTimeTimeout"
     )

@@ -31,6 +31,8 @@ from streaming.disciplines.channels.fields import (
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.sql import expand_headers, has_expressions, header_name
 from streaming.disciplines.plan import batch_context
+from streaming.disciplines.shards import no_shares
+from streaming.disciplines.source import Packs
 from streaming.disciplines.state_keys import shard_keys, shards_of
 from streaming.errors import ConfigError
 from streaming.values.schemas import Schemas
@@ -60,14 +62,15 @@ def arrival_schema(plan: ChannelPlan) -> pa.Schema:
     return pa.schema([*record_schema(plan), *ARRIVAL])
 
 
-def pack(source: Source, plan: ChannelPlan) -> DataFrame:
+def pack(source: Source, plan: ChannelPlan) -> Packs:
     """What comes from Kafka as packs: ``shard int, rows binary``.
 
     Raises ConfigError where a SQL expression of the plan cannot be understood.
     """
+    keys, tasks = shard_keys(plan.shards, plan.state_partitions), plan.state_partitions
     making = partial(
         make_packs,
-        keys=shard_keys(plan.shards, plan.state_partitions),
+        keys=keys,
         schema=arrival_schema(plan),
         label=header_name(plan.label),
         inputs=len(plan.inputs),
@@ -76,8 +79,9 @@ def pack(source: Source, plan: ChannelPlan) -> DataFrame:
         blocks=plan.compression == "lz4",
     )
     if not has_expressions(plan.channel, plan.label):
-        return source.packs(plan.reads, plan.reads, making, plan.state_partitions)
-    return packs_of(with_expressions(source.rows(plan.reads, plan.state_partitions), plan), making)
+        return source.packs(plan.reads, plan.reads, making, tasks, keys=keys)
+    rows = packs_of(with_expressions(source.rows(plan.reads, tasks), plan), making)
+    return Packs(rows, no_shares)
 
 
 def with_expressions(records: DataFrame, plan: ChannelPlan) -> DataFrame:

@@ -9,18 +9,18 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka.errors import KafkaError
 
 from streaming.arrow.schemas import RECORD
-from streaming.disciplines.source import Limits
 from streaming.errors import InputDamaged, InputLost
 from streaming.source import fetching
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
-from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.wire import bounds, fetch
 from streaming.wire import brokers as kafka_brokers
 from streaming.wire.bounds import EARLIEST, LATEST, BoundsReader
 from streaming.wire.fetched import tables
 from tests.kafka_helpers import SECONDS_MAX, Record, produce, read_all, read_by_librdkafka
 from tests.streaming.source.helpers import offsets
+from tests.streaming.source.readings import reading_of
 
 
 def found(brokers, ranges, bytes_max=2**20):
@@ -177,15 +177,14 @@ def test_a_damaged_batch(broker, topic, monkeypatch):
         lambda place, wanted, data, *more: sound(place, wanted, data[:-1] + b"\xff", *more),
     )
     inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
-    reader = KafkaReader(inputs, Limits(), 1)
+    reader = KafkaReader(inputs, reading_of(topic))
     start = reader.first()
-    (share,) = reader.shares(start, reader.latest(start))
+    (share,) = reader.rows(start, reader.latest(start)).shares
     reader.close()
-    batch = pa.RecordBatch.from_pydict({"share": [share]})
     with pytest.raises(InputDamaged, match=f"offset 0 of {topic}, partition 1, is damaged"):
-        list(rows_of_shares(iter([batch]), inputs, RECORD, list))
+        list(rows_of_share(share, inputs, RECORD, list))
     monkeypatch.setattr(
         fetching, "fetched", lambda place, wanted, data, *_: sound(place, wanted, data[:9])
     )
     with pytest.raises(InputDamaged, match="longer than the 9 bytes that came"):
-        list(rows_of_shares(iter([batch]), inputs, RECORD, list))
+        list(rows_of_share(share, inputs, RECORD, list))

@@ -3,9 +3,9 @@
 import json
 import time
 import uuid
+from functools import partial
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -18,10 +18,11 @@ from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, Loss, lost
 from streaming.source.positions import begin_of, logs_in, offsets_in
 from streaming.source.ranges import Range
-from streaming.source.reader import Inputs, KafkaReader, rows_of_shares
+from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.wire import bounds
 from streaming.wire.topology import Topology, id_of, id_text
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
+from tests.streaming.source.readings import reading_of
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def reading(broker, topic, monkeypatch):
 
     def make(accepted=None, records_max=0):
         inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
-        given.append(KafkaReader(inputs, Limits(records_max), 1, accepted))
+        given.append(KafkaReader(inputs, reading_of(topic, Limits(records_max)), accepted))
         return given[-1]
 
     yield make
@@ -47,9 +48,9 @@ def as_logged(position):
 
 def values(source, start, end):
     """The values of what a batch reads."""
-    shares = source.shares(start, end)
-    batch = pa.RecordBatch.from_pydict({"share": pa.array(shares, pa.binary())})
-    tables = rows_of_shares(iter([batch]), source.inputs, RECORD, lambda table: table)
+    shares = source.rows(start, end).shares
+    read = partial(rows_of_share, inputs=source.inputs, schema=RECORD, making=lambda table: table)
+    tables = [table for share in shares for table in read(share)]
     return [value for table in tables for value in table["value"].to_pylist()]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from streaming.disciplines.source import Rows
 from streaming.source import pacing
 from streaming.source.pacing import AMONG_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, Pace
 from streaming.source.reader import WAKING_TICKS, Ticks
@@ -30,12 +31,12 @@ def clock(monkeypatch):
     return clock
 
 
-def made(clock, *timers, keys=(7, 9), **more):
+def made(clock, *timers, **more):
     """A pace whose first timer is due at the last of ``timers``, with its ticks."""
     due = [*timers]
     pace = Pace(due_ms=lambda: due[-1], **more)
     pace.ended.wait = clock.wait
-    return pace, Ticks([*keys], pace), due
+    return pace, Ticks(pace), due
 
 
 def begun(ticks, tick):
@@ -43,7 +44,7 @@ def begun(ticks, tick):
     for _ in range(WAKING_TICKS):
         pacing.time.now += 1
         assert ticks.latest(tick) == tick + 1
-        assert ticks.shares(tick, tick + 1)
+        assert ticks.rows(tick, tick + 1).here == b""
         tick += 1
     return tick
 
@@ -52,7 +53,8 @@ def test_batches_begin_no_sooner_after_each_other_than_the_trigger_says(clock):
     pace, ticks, _ = made(clock, None, every_ms=300)
     pace.hold()
     assert clock.now == 1_000
-    ticks.shares(0, 1)
+    assert ticks.latest(0) == 1
+    ticks.rows(0, 1)
     clock.now += 0.1
     pace.hold()
     assert clock.now == pytest.approx(1_000.3)
@@ -71,7 +73,7 @@ def test_a_query_wakes_its_shards_twice_then_ticks_when_a_timer_is_due(clock):
     assert ticks.latest(tick) == tick
     clock.now += 0.002
     assert ticks.latest(tick) == tick + 1
-    assert ticks.shares(tick, tick + 1) == []
+    assert ticks.rows(tick, tick + 1) == Rows()
 
 
 def test_a_timer_that_stays_due_or_is_not_known_gives_a_batch_a_second(clock):

@@ -12,6 +12,7 @@ from streaming.source.reader import Inputs, KafkaReader
 from streaming.wire.bounds import LATEST
 from tests.kafka_helpers import Record, produce
 from tests.streaming.source.helpers import offsets
+from tests.streaming.source.readings import reading_of
 
 SMALL, LARGE = 200, 40_000
 
@@ -28,7 +29,7 @@ def batch_of(broker, topic):
 
     def read(limits, start=None):
         inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
-        mine = KafkaReader(inputs, limits, 2)
+        mine = KafkaReader(inputs, reading_of(topic, limits, 2))
         made.append(mine)
         begin = start or mine.first()
         return sum(map(len, ranges(*map(offsets_in, (begin, mine.latest(begin))), inputs.topics)))

@@ -6,13 +6,13 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from streaming.disciplines.source import Limits
 from streaming.source import waiting
 from streaming.source.pacing import Pace
 from streaming.source.positions import offsets_in
 from streaming.source.reader import Inputs, KafkaReader
 from streaming.source.waiting import Waiting
 from tests.kafka_helpers import Record, produce
+from tests.streaming.source.readings import reading_of
 
 SECONDS_MAX = 60
 
@@ -28,7 +28,7 @@ def patient(monkeypatch):
 @pytest.fixture
 def reader(broker, topic):
     inputs = Inputs(topics={topic: 0}, properties={"bootstrap.servers": broker.bootstrap})
-    made = KafkaReader(inputs, Limits(), 1, pace=Pace(due_ms=lambda: None))
+    made = KafkaReader(inputs, reading_of(topic), pace=Pace(due_ms=lambda: None))
     yield made
     made.close()
 

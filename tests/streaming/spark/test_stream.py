@@ -5,6 +5,7 @@ import sys
 
 GIVEN = """
 import gc, threading, time
+from functools import partial
 from types import SimpleNamespace
 import py4j.clientserver
 from streaming.spark.jvm import Jvm
@@ -27,24 +28,22 @@ with Jvm({"spark.driver.memory": "300m"}) as jvm:
 
     gateway = SparkContext._gateway
     ensure_callback_server_started(gateway)
-    known = [None, {"t": {"0": 7}}]
+    known = [None] + [{"t": {"0": 7}}] * 81
     reader = SimpleNamespace(newest=lambda: known.pop(0))
-    stream = Stream(gateway, "name", reader, None, threading.Event())
+    frames = SimpleNamespace(class_=partial(getattr, gateway.jvm))
+    stream = Stream(gateway, "name", reader, frames, threading.Event())
     assert stream.reportLatestOffset() is None
     assert stream.reportLatestOffset().json() == '{"t": {"0": 7}}'
     java = gateway.jvm.java
-    parameters = gateway.new_array(java.lang.Class, 1)
-    parameters[0] = java.lang.Class.forName("java.lang.String")
-    source = java.lang.Class.forName(READ + "streaming.SparkDataStream")
-    method = source.getMethod("deserializeOffset", parameters)
-    given = gateway.new_array(java.lang.Object, 1)
-    given[0] = '{"a": 1}'
+    source = java.lang.Class.forName(READ + "streaming.SupportsAdmissionControl")
+    method = source.getMethod("reportLatestOffset", gateway.new_array(java.lang.Class, 0))
+    given = gateway.new_array(java.lang.Object, 0)
     lost = []
 
     def ask():
         for _ in range(20):
             offset = method.invoke(stream, given)
-            lost.append(offset is None or offset.json() != given[0])
+            lost.append(offset is None or '7' not in offset.json())
 
     asking = [threading.Thread(target=ask) for _ in range(4)]
     for each in asking:
