@@ -12,7 +12,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 import pytest
 
 from streaming import cli
-from tests.service_helpers import RUN_SECONDS_MAX
+from tests.kafka_helpers import Record, produce
+from tests.service_helpers import RUN_SECONDS_MAX, write_config
 from tests.warm import warm
 
 PLAIN = {"NO_COLOR": "1", "TERM": "xterm"}
@@ -21,6 +22,21 @@ TERMINALS = {60: PLAIN, 80: DUMB, 200: PLAIN}
 CUT = re.compile(r"…$|\w…\s|\.\.\.$", re.MULTILINE)
 TABLES = ("check", "inspect", "replay", "resend", "status")
 """Verbs whose output is a table, which is never wider than the terminal."""
+LONG = b"a channel with a long name, of a gateway in another town, line 7 of 12, [red]kept[/red]"
+GROUPS = {"a group with a long name of its own": ["A", "B", "C"], "G1": ["B", "C", "D"]}
+
+
+def with_input(folder, broker, topics):
+    """A configuration of three disciplines, p, g and m; of p's input, 2 and 5 of a channel wait."""
+    pipelines = {
+        "p": topics["p"],
+        "g": {"discipline": "group", "groups": GROUPS, **topics["g"]},
+        "m": {"discipline": "multicast", **topics["m"]},
+    }
+    for key in (b"IBM", LONG):
+        sent = [Record(key, b"%d" % n, [("label", b"%d" % n)]) for n in (0, 0, 2, 5)]
+        produce(broker.bootstrap, topics["p"]["input"], sent)
+    return write_config(folder, broker.bootstrap, pipelines)
 
 
 class Screen(io.StringIO):

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.kafka_helpers import Record, create_topics, produce
-from tests.service_helpers import WarmService, channel_topics, status, write_config
-from tests.walks import require_readable, walk, walk_with_spark
+from tests.service_helpers import WarmService, channel_topics, status
+from tests.walks import require_readable, walk, walk_with_spark, with_input
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
-LONG = b"a channel with a long name, of a gateway in another town, line 7 of 12, [red]kept[/red]"
-GROUPS = {"a group with a long name of its own": ["A", "B", "C"], "G1": ["B", "C", "D"]}
 
 
 def verbs(config, topics):
@@ -43,15 +41,7 @@ def verbs(config, topics):
 def test_every_verb_beside_a_service(broker, topic_prefix, tmp_path):
     topics = {name: channel_topics(f"{topic_prefix}{name}.") for name in "pgm"}
     create_topics(broker.bootstrap, {each["input"]: 1 for each in topics.values()})
-    pipelines = {
-        "p": topics["p"],
-        "g": {"discipline": "group", "groups": GROUPS, **topics["g"]},
-        "m": {"discipline": "multicast", **topics["m"]},
-    }
-    config = write_config(tmp_path, broker.bootstrap, pipelines)
-    for key in (b"IBM", LONG):
-        sent = [Record(key, b"%d" % n, [("label", b"%d" % n)]) for n in (0, 0, 2, 5)]
-        produce(broker.bootstrap, topics["p"]["input"], sent)
+    config = with_input(tmp_path, broker, topics)
     produce(broker.bootstrap, topics["g"]["input"], [Record(b"s", b"x", [("group", b"G1")])])
     produce(broker.bootstrap, topics["m"]["input"], [Record(b"s", b"x", [("to", b"q")])])
     with WarmService(config) as service:
@@ -59,7 +49,7 @@ def test_every_verb_beside_a_service(broker, topic_prefix, tmp_path):
         service.until(lambda: status(config)["m"]["delivered"] == 1)
         said = [(words, walk(words)) for words in verbs(config, topics["p"])]
         assert service.stop() == 0, service.said()
-    for name in pipelines:
+    for name in topics:
         words = ("inspect", config, "--pipeline", name)
         said.append((words, walk_with_spark(words)))
     if path := os.environ.get("SEQUENCER_WALK"):

@@ -17,11 +17,9 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.channels.waiting import waiting_report
 from streaming.service.checkpoint import Checkpoint
 from tests.kafka_helpers import Record, create_topics, produce
-from tests.service_helpers import channel_topics, write_config
-from tests.walks import TABLES, TERMINALS, require_readable, verbs_with_json, walk
+from tests.service_helpers import channel_topics
+from tests.walks import LONG, TABLES, TERMINALS, require_readable, verbs_with_json, walk, with_input
 
-LONG = b"a channel with a long name, of a gateway in another town, line 7 of 12, [red]kept[/red]"
-GROUPS = {"a group with a long name of its own": ["A", "B", "C"], "G1": ["B", "C", "D"]}
 ELSEWHERE = {
     ("inspect",): "tests/spark/test_tutorial.py",
     ("simulate",): "test_simulate.py",
@@ -48,15 +46,7 @@ def config(broker, topics, tmp_path_factory):
     create_topics(
         broker.bootstrap, {topic: 1 for each in topics.values() for topic in each.values()}
     )
-    pipelines = {
-        "p": topics["p"],
-        "g": {"discipline": "group", "groups": GROUPS, **topics["g"]},
-        "m": {"discipline": "multicast", **topics["m"]},
-    }
-    config = write_config(folder, broker.bootstrap, pipelines)
-    for key in (b"IBM", LONG):
-        sent = [Record(key, b"%d" % n, [("label", b"%d" % n)]) for n in (0, 0, 2, 5)]
-        produce(broker.bootstrap, topics["p"]["input"], sent)
+    config = with_input(folder, broker, topics)
     reject = [("reject-reason", b"late"), ("reject-topic", topics["p"]["input"].encode())]
     reject += [("reject-partition", b"0"), ("reject-offset", b"1")]
     produce(broker.bootstrap, topics["p"]["rejects"], [Record(LONG, b"0", reject)])
