@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+NOT_FINISHED = "The batch was not finished, and will be repeated."
+
 
 class SequencerError(Exception):
     """What happened, whether it took effect, what to do now."""

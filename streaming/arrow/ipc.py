@@ -12,7 +12,7 @@ import google_crc32c
 import pyarrow as pa
 
 from streaming.arrow.schemas import has_blocks, with_blocks
-from streaming.errors import SequencerError
+from streaming.errors import NOT_FINISHED, SequencerError
 
 COMPRESSED_BYTES_MIN = 128 * 2**10
 """Tables and bodies of fewer bytes stay as they are: a table's two dozen buffers, compressed one by
@@ -74,15 +74,28 @@ def from_body(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     SequencerError where it is damaged. Spark's own checksums for what it shuffles are part of its
     compression, which costs more on one machine than what it saves.
     """
-    body = pa.py_buffer(data)[BODY_HEAD.size :]
-    checksum, blocks = BODY_HEAD.unpack_from(data)
-    if checksum != google_crc32c.value(body) or blocks > 1:
-        raise SequencerError(
-            "Rows were damaged on their way from one stage of a batch to the next.",
-            "The batch was not finished, and will be repeated.",
-            "If it happens again, have this machine's memory and disks checked.",
-        )
+    blocks, body = checked(data)
+    if blocks > 1:
+        raise damaged()
     return pa.ipc.read_record_batch(body, with_blocks(schema) if blocks else schema)
+
+
+def checked(data: bytes) -> tuple[int, pa.Buffer]:
+    """Return what stands before a body besides its checksum, and the body, which fits to that."""
+    body = pa.py_buffer(data)[BODY_HEAD.size :]
+    checksum, kind = BODY_HEAD.unpack_from(data)
+    if checksum != google_crc32c.value(body):
+        raise damaged()
+    return kind, body
+
+
+def damaged() -> SequencerError:
+    """Return the error where bytes are not what a stage before gave."""
+    return SequencerError(
+        "Rows were damaged on their way from one stage of a batch to the next.",
+        NOT_FINISHED,
+        "If it happens again, have this machine's memory and disks checked.",
+    )
 
 
 def to_state(batch: pa.RecordBatch) -> bytes:

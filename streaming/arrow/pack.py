@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
-from streaming.arrow.ipc import BODY_HEAD, body_pieces, from_body
+from streaming.arrow.ipc import BODY_HEAD, body_pieces, checked, from_body
 from streaming.arrow.pieces import of_lengths
 from streaming.arrow.schemas import RECORD
 
@@ -81,8 +81,11 @@ def share_row(share: bytes) -> bytes:
 
 
 def share_in(row: bytes) -> bytes | None:
-    """Return the share in a row of PACKED; None: it has a pack."""
-    return row[BODY_HEAD.size :] if BODY_HEAD.unpack_from(row)[1] == SHARE else None
+    """Return the share in a row of PACKED; None: it has a pack. SequencerError: it is damaged."""
+    if BODY_HEAD.unpack_from(row)[1] != SHARE:
+        return None
+    share: bytes = checked(row)[1].to_pybytes()
+    return share
 
 
 def pack_by_shard(

@@ -38,7 +38,7 @@ class Totals:
     encoded. ``waiting``: who waits now, as text that the discipline understands; None: as before.
 
     ``due_ms``: from which batch time on a step without records would change something, news that
-    is sent with every step; None: never.
+    is sent with every step; None: never. A state has it, too (`disciplines.shards.NEVER_MS`).
 
     ``in_transit``: how many messages the batch sent to other shards, and the least record time of
     what they carry; likewise news.

@@ -108,6 +108,7 @@ def no_shares(_share: bytes) -> Iterator[pa.RecordBatch]:
 
 
 NEVER_MS = 2**62
+"""When the timer of a shard is due that has none."""
 
 PlanType = TypeVar("PlanType", bound=Plan)
 CoreType = TypeVar("CoreType", bound=Core)

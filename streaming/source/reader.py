@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 
 from streaming.arrow.pack import PACK_BYTES_MAX, Pack, share_row
 from streaming.disciplines.source import Rows
-from streaming.errors import InputDamaged, KafkaUnavailable
+from streaming.errors import NOT_FINISHED, InputDamaged, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, going_on, lost
@@ -40,7 +40,6 @@ LOOK_RECORDS, UNKNOWN_BYTES = 10_000, 100_000.0
 would come to a batch's limit, with the size that was last found, or with this one: a few
 milliseconds, which small batches are spared."""
 
-NOT_FINISHED = "The batch was not finished, and will be repeated."
 HERE_RECORDS, HERE_BYTES, HERE_KEPT = 20_000, 64 * 2**20, 250_000
 """All state partitions together read at most this much where it is stepped: each reads all that the
 batch has, and what that costs is less than a stage of its own. Every shard is called then, and its
@@ -62,7 +61,9 @@ class Inputs:
         return own_settings(self.properties)
 
     @contextlib.contextmanager
-    def errors(self, what: str, brokers: Brokers) -> Iterator[None]:
+    def errors(
+        self, what: str, brokers: Brokers, effect: str = "Nothing was written."
+    ) -> Iterator[None]:
         """Kafka's errors as ours."""
         try:
             yield
@@ -71,7 +72,7 @@ class Inputs:
         except KafkaError as error:
             brokers.reset()
             topics = ", ".join(self.topics)
-            raise KafkaUnavailable(f"{topics} {what}: {error}.", NOT_FINISHED) from error
+            raise KafkaUnavailable(f"{topics} {what}: {error}.", effect) from error
 
     def _damaged(self, number: int, partition: int, offset: int, why: object) -> InputDamaged:
         topic = next(name for name, at in self.topics.items() if at == number)
@@ -296,7 +297,7 @@ def rows_of_share(
     SequencerError where they cannot be read.
     """
     brokers = brokers_of(inputs.settings())
-    with inputs.errors("could not be read", brokers):
+    with inputs.errors("could not be read", brokers, NOT_FINISHED):
         wanted, repeated = pickle.loads(share)  # noqa: S301  (the driver's own)
         fetched = Fetching(brokers, wanted, _offset_bytes, repeated=repeated)
         for table in tables(fetched, PACK_BYTES_MAX, schema):

@@ -213,6 +213,8 @@ def test_a_share_is_no_pack(p):
     row = share_row(b"what is to be read")
     assert share_in(row) == b"what is to be read"
     with pytest.raises(SequencerError, match="damaged on their way"):
+        share_in(row[:-1] + b"x")
+    with pytest.raises(SequencerError, match="damaged on their way"):
         in_order([row])
     with pytest.raises(AssertionError):
         ChannelOperator(p).packs(0, row)
