@@ -26,12 +26,14 @@ class Place:
     ``kafka``: what has an address, `bootstrap`, and perhaps one that asks for names, `guarded`. A service that ends is started again, as whoever looks
     after one would do. ``endings`` are its exit statuses since the last `forget`, ``remarks`` what
     else a fault saw. ``spoiled``: pipelines whose input is not what it was, so that nobody can tell what
-    had to come of it; ``repeated``: repeats were accepted.
+    had to come of it; ``beheaded``: those of them whose outputs' beginnings are gone;
+    ``repeated``: repeats were accepted.
     """
 
     def __init__(self, kafka, folder, names, seed):
         self.kafka, self.rng = kafka, random.Random(seed)
-        self.endings, self.remarks, self.spoiled, self.repeated = [], [], set(), False
+        self.endings, self.remarks, self.repeated = [], [], False
+        self.spoiled, self.beheaded = set(), set()
         self._stack = ExitStack()
         self.proxies = self._stack.enter_context(
             Proxies(getattr(kafka, "guarded", kafka.bootstrap))
@@ -122,7 +124,7 @@ class Place:
             code, said = verify(self.config, *words)
             assert code == 0, said
         for name in self.spoiled:
-            self._judge_spoiled(self.traffic.pipelines[name]["output"])
+            self._judge_spoiled(name)
 
     def _is_done(self, sent, whole):
         figures = status(self.config)
@@ -130,12 +132,13 @@ class Place:
             figures[name]["in"] == sent[name] and not figures[name]["held"] for name in whole
         )
 
-    def _judge_spoiled(self, topic):
+    def _judge_spoiled(self, name):
         """Every number of a key names one delivery, and none is left out."""
-        found = defaultdict(list)
+        topic, found = self.traffic.pipelines[name]["output"], defaultdict(list)
         for record in read_all(self.kafka.bootstrap, topic):
             numbers = int(record.header("incarnation")), int(record.header("sequence"))
             found[record.key, numbers[0]].append(numbers[1])
         for key, numbers in found.items():
             once = list(dict.fromkeys(numbers)) if self.repeated else numbers
-            assert once == list(range(len(once))), (topic, key, numbers)
+            first = once[0] if name in self.beheaded else 0
+            assert once == list(range(first, first + len(once))), (topic, key, numbers)

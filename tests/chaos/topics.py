@@ -144,9 +144,29 @@ def remove_unread(place, topic):
         future.result(SECONDS_MAX)
 
 
+@contextmanager
+def output_deleted(place):
+    """Its pipeline cannot write; a start makes the topic again, and what was in it stays gone."""
+    name, topics = some_pipeline(place)
+    place.spoiled.add(name)
+    place.beheaded.add(name)
+    client = admin(place)
+    client.delete_topics([topics["output"]])[topics["output"]].result(SECONDS_MAX)
+    place.next_deliveries(but=(name,))
+    assert topics["output"] not in client.list_topics().topics
+    place.endings.append(place.service.stop())
+    said = place.service.said()
+    assert topics["output"] in said, said
+    assert "Traceback" not in said, said
+    place.remarks.append("the others go on; a start makes it again, and this one does, too")
+    place.start()
+    yield
+
+
 FAULTS = (
     Fault("an input is given a partition", given_partitions("input")),
     Fault("an output is given a partition, and the service starts", output_given_partitions),
+    Fault("an output is deleted", output_deleted, (1,), words=STOPS),
     Fault("an output takes too little", takes_too_little, seconds=SECONDS),
     Fault(
         "an input is deleted and made again",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 NONE, CONCURRENT, BAD_STATE, OLD_EPOCH, FENCED, UNSTABLE = 0, 51, 48, 47, 90, 88
 BAD_MAPPING = 49
 EPOCH_MAX = 32_767
+EPOCHS_LEFT = 4
+"""A transactional id has had nearly all that its producer has, when the history begins."""
 MARKER_SECONDS = 0.004
 
 
@@ -39,7 +41,7 @@ class Coordinators:
         each = self.transactions.get(name)
         if each is None:
             self.producers += 1
-            each = self.transactions[name] = Transaction(self.producers, -1)
+            each = self.transactions[name] = Transaction(self.producers, EPOCH_MAX - EPOCHS_LEFT)
         if expected[0] >= 0 and (each.producer, each.epoch) != tuple(expected):
             return FENCED, -1, -1
         if each.state.startswith("Prepare"):

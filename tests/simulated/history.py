@@ -27,6 +27,8 @@ LIMIT_SECONDS = 300.0
 """Then everything must be read and written within this time."""
 STUCK_SECONDS, STUCK_FAILURES = 40.0, 40
 """After so long, and so many failures that are alike, it is over."""
+WAITING_MS = 60_000
+"""Timers that are due within this time are waited for; others may be those of channels that retire."""
 PARTS = (1, 3, 20, 10**6, 10**6)
 DRAWS_MAX = 100_000
 ALL_FAULTS = FAULTS + OUTAGES + ZOMBIES
@@ -167,6 +169,8 @@ class History:
             return False  # the one that was overtaken hears of it with its next batch
         if any(log.open for log in self.kafka.logs.values()):
             return False  # a transaction's markers are still on their way
+        if self.pipeline.ends and storage.waits(WAITING_MS):
+            return False
         end, _ = storage.offsets[storage.done()]
         return all(
             end.get(topic, {}).get(str(number), 0) >= log.end

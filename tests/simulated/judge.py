@@ -7,6 +7,10 @@ from kafka.record.default_records import DefaultRecordBatch
 from streaming.verify.records import Record
 
 
+DAY_MS = 86_400_000
+"""A timer that is due within it may be one of a clock that went back."""
+
+
 def committed(kafka, read=None):
     """The committed records of every topic, as kafka-python decodes them.
 
@@ -50,6 +54,9 @@ def faults_of(history):
     records = committed(history.kafka, read)
     if history.repeats:
         return faults + repeated(history, committed(history.kafka))
+    if history.pipeline.ends and history.finished and not history.storage.waits(DAY_MS):
+        left = len(records["in"]) - len(records["out"]) - len(records["rejects"])
+        faults += [f"{left} messages are neither delivered nor rejected"] if left else []
     return faults + history.pipeline.faults_of(records, history.finished)
 
 

@@ -333,6 +333,8 @@ class Frame:
         """Step the shards that have packs, or whose time is due; the state after them."""
         before = self.service.storage.load_state(partition, self.batch)
         after = dict(before)
+        operator = self.service.operator(self.plan)
+        operator.read = self._pack
         try:
             for key in self.service.keys[partition]:
                 row, timeout_ms = before.get(key, (None, None))
@@ -342,8 +344,6 @@ class Frame:
                 state = GroupState(row, self.now_ms, timed_out=timed_out)
                 frames = iter([{"rows": given[key]}] if given[key] else [])
                 TaskContext._setTaskContext(self.task)
-                operator = self.service.operator(self.plan)
-                operator.read = self._pack
                 for frame in operator((key,), frames, state):
                     for record in frame.to_dict("records"):
                         pipe.put(record)

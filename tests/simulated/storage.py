@@ -7,6 +7,7 @@ are not there or torn, files without content, names that were removed.
 from __future__ import annotations
 
 import json
+import math
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -158,6 +159,13 @@ class Storage:
         if version and (partition, version) not in self.state:
             raise StorageUnavailable(f"state {version} of partition {partition} is missing")
         return self.state.get((partition, version), {})
+
+    def waits(self, within_ms):
+        """Whether a shard's timer is due within this time of the last batch."""
+        done = self.done()
+        rows = [rows for (_, version), rows in self.state.items() if version == done + 1]
+        times = [due_ms for each in rows for _, due_ms in each.values() if due_ms is not None]
+        return min(times, default=math.inf) < self.offsets[done][1] + within_ms
 
     # --- What happens to disks.
 

@@ -23,6 +23,10 @@ def plan(rules):
 
 def pack(records, p):
     """One pack with all the records; none of none."""
-    table = pa.Table.from_pylist(records, schema=record_schema(p))
+    return pack_table(pa.Table.from_pylist(records, schema=record_schema(p)), p)
+
+
+def pack_table(table, p):
+    """The same of a table."""
     table = labelled(table, arrival_schema(p), header_name(p.label)).combine_chunks()
     return [to_body(batch) for batch in table.to_batches()]

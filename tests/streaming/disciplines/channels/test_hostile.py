@@ -1,13 +1,16 @@
 """Records that nobody would send in good faith: each ends in one place, and nothing is kept of them.
 
 `SEQUENCER_HOSTILE=10000000 make hostile` takes half an hour; half of the records have channels that nobody
-has seen before, and a tenth are all of one channel, which has every kind of trouble.
+has seen before, and a tenth are all of one channel, which has every kind of trouble. Besides, a million
+channels a minute come under new names, for an hour of the batches' time.
 """
 
 import os
 import random
 import resource
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from sequencer.channels import Rules, Skip
@@ -16,7 +19,8 @@ from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
-from tests.streaming.disciplines.channels.plans import pack, plan
+from streaming.arrow.schemas import HEADERS
+from tests.streaming.disciplines.channels.plans import pack, pack_table, plan
 
 RECORDS = int(os.environ.get("SEQUENCER_HOSTILE", "200000"))
 BATCH, BATCH_MS = 5_000, 50
@@ -93,3 +97,45 @@ def test_every_hostile_record_ends_in_one_place(labels, count):
     third = len(sizes) // 3
     if third > 10:
         assert max(sizes[-third:]) < 2 * max(sizes[third : 2 * third]), "what is kept grows"
+
+
+NEW_SECOND, HOUR_SECONDS, RETIRE_SECONDS = 1_000_000 // 60, 3_600, 10
+
+
+def named_anew(first, count, p):
+    """Each the only record of a channel that nobody has seen before."""
+    number = np.arange(first, first + count)
+    labels = pa.StructArray.from_arrays(
+        [pa.array(["label"] * count), pa.array([b"0"] * count)], fields=[*HEADERS.value_type]
+    )
+    columns = {
+        "topic": pa.array(np.zeros(count, np.int32)),
+        "partition": pa.array(np.zeros(count, np.int32)),
+        "offset": pa.array(number),
+        "timestamp": pa.array(number),
+        "key": pa.array([b"new-%d" % each for each in number.tolist()]),
+        "value": pa.array([b"v"] * count),
+        "headers": pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32)), labels),
+    }
+    return pack_table(pa.table(columns).cast(record_schema(p)), p)
+
+
+@pytest.mark.parametrize(
+    ("a_second", "seconds"),
+    [(50, 60), pytest.param(NEW_SECOND, HOUR_SECONDS, marks=pytest.mark.slow)],
+)
+@pytest.mark.timeout(86_400)
+def test_a_million_new_channels_a_minute_leave_nothing(a_second, seconds):
+    p = plan(Rules(LinearLabels(), retire_after_ms=RETIRE_SECONDS * 1_000))
+    row, sizes, first_mib = StateRow(), [], None
+    for second in range(seconds):
+        packs, now_ms = named_anew(second * a_second, a_second, p), (second + 1) * 1_000
+        after, _ = step_shard(decode_shard(row, record_schema(p)), packs, now_ms, p)
+        row = encode_shard(after)
+        sizes.append(sum(len(part) for part in row if isinstance(part, (str, bytes))))
+        if second == seconds // 10:
+            first_mib = memory_mib()
+    assert after.totals.delivered == a_second * seconds
+    assert after.totals.channels <= a_second * (RETIRE_SECONDS + 1)
+    assert max(sizes[-seconds // 3 :]) < 1.5 * max(sizes[seconds // 3 : -seconds // 3])
+    assert memory_mib() < first_mib + MEMORY_MIB_MAX
