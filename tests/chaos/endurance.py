@@ -75,6 +75,10 @@ MEASURES = (
 )
 
 
+SAID = {"files": "files of the checkpoint", "held": "files of held records"}
+"""In pictures."""
+
+
 def look(place: Place, begun: float) -> dict[str, float]:
     """What a service takes now; in it are the seconds since ``begun``, and how busy the machine is."""
     found = dict.fromkeys((each.name for each in MEASURES), 0.0)
@@ -129,16 +133,20 @@ def draw(samples: list[dict[str, float]], faults: list[tuple[float, str]], path:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(len(MEASURES), 1, sharex=True, figsize=(10, 14))
-    for axis, each in zip(axes, MEASURES, strict=True):
-        axis.plot([s["seconds"] for s in samples], [s[each.name] for s in samples], lw=1)
-        axis.set_ylabel(f"{each.name} {each.unit}".rstrip())
+    rows = -(-len(MEASURES) // 2)
+    figure, axes = plt.subplots(rows, 2, sharex=True, figsize=(10, 8))
+    for axis, each in zip(axes.T.flat, MEASURES, strict=True):
+        for at, name in faults:
+            is_end = name in ENDING
+            axis.axvline(at / MINUTE, color="tab:red" if is_end else "lightgrey", lw=0.7)
+        minutes = [sample["seconds"] / MINUTE for sample in samples]
+        axis.plot(minutes, [sample[each.name] for sample in samples], lw=1)
+        axis.set_title(", ".join(filter(None, [SAID.get(each.name, each.name), each.unit])), size=9)
         axis.set_ylim(bottom=0)
-        for at, _ in faults:
-            axis.axvline(at, color="tab:red", lw=0.5)
-    axes[-1].set_xlabel("seconds (red: a fault begins)")
+    for axis in axes[-1]:
+        axis.set_xlabel("minutes (lines: a fault begins; red: one that ends the service)", size=8)
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, dpi=110)
 
 
 @dataclass(slots=True)
