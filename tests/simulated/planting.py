@@ -59,6 +59,7 @@ def planted(name):
     before = []
 
     def put(owner, attribute, value):
+        assert hasattr(owner, attribute), f"{name} replaces what is no longer there: {attribute}"
         before.append((owner, attribute, owner.__dict__.get(attribute, INHERITED)))
         setattr(owner, attribute, value)
 

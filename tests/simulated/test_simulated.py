@@ -1,9 +1,13 @@
 """Histories of the whole service by seed; thousands of them: `python -m tests.simulated`."""
 
+import json
+
 import pytest
 
+from tests.simulated import table
+from tests.simulated.finding import PLANTS, found
 from tests.simulated.judge import committed
-from tests.simulated.planting import Aim
+from tests.simulated.planting import Aim, planted
 from tests.simulated.run import run
 
 SHORT = range(20)
@@ -38,3 +42,20 @@ def test_a_seed_decides_all_that_happens():
         for _, history in again
     ]
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("name", ["progress-is-not-sent", "what-is-read-here-is-given-twice"])
+def test_a_plant_is_found(name):
+    assert found(name, first=0, seeds=3)["seed"] is not None
+
+
+def test_plants_fit_to_the_service():
+    for name in PLANTS:
+        with planted(name):
+            pass
+
+
+def test_the_page_has_what_found_each_plant():
+    known = json.loads(table.FOUND.read_text())
+    assert sorted(known) == sorted(PLANTS)
+    assert table.page(table.PAGE.read_text(), known) == table.PAGE.read_text()
