@@ -119,7 +119,9 @@ def grown(rounds: list[dict[str, float]]) -> list[str]:
     before, after = rounds[-2 * third : -third] or rounds[:1], rounds[-third:]
     found = []
     for each in MEASURES:
-        first, last = (statistics.median(one[each.name] for one in some) for some in (before, after))
+        first, last = (
+            statistics.median(one[each.name] for one in some) for some in (before, after)
+        )
         is_told = len(rounds) >= FULL_MINUTES or not each.fills
         if is_told and last > first * each.factor + each.more:
             found.append(f"{each.name} grew from {first:,.0f} to {last:,.0f} {each.unit}".rstrip())

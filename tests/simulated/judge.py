@@ -6,7 +6,6 @@ from kafka.record.default_records import DefaultRecordBatch
 
 from streaming.verify.records import Record
 
-
 DAY_MS = 86_400_000
 """A timer that is due within it may be one of a clock that went back."""
 

@@ -198,7 +198,8 @@ class Driver(Process):
             if batch not in storage.offsets:
                 wait(TRIGGER_SECONDS)
                 end = reader.latest(start)
-                if end == start and self.world.now - idle_since < TICK_SECONDS:
+                is_tick = self.world.now - idle_since >= TICK_SECONDS
+                if end == start and not is_tick and storage.due_ms() >= self._now_ms():
                     wait(0.1)
                     continue
                 storage.log_offsets(batch, (end, self._now_ms()))

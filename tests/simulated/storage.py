@@ -160,12 +160,16 @@ class Storage:
             raise StorageUnavailable(f"state {version} of partition {partition} is missing")
         return self.state.get((partition, version), {})
 
+    def due_ms(self):
+        """When the first of the shards' timers is due."""
+        version = self.done() + 1
+        rows = [rows for (_, at), rows in self.state.items() if at == version]
+        times = [due_ms for each in rows for _, due_ms in each.values() if due_ms is not None]
+        return min(times, default=math.inf)
+
     def waits(self, within_ms):
         """Whether a shard's timer is due within this time of the last batch."""
-        done = self.done()
-        rows = [rows for (_, version), rows in self.state.items() if version == done + 1]
-        times = [due_ms for each in rows for _, due_ms in each.values() if due_ms is not None]
-        return min(times, default=math.inf) < self.offsets[done][1] + within_ms
+        return self.due_ms() < self.offsets[self.done()][1] + within_ms
 
     # --- What happens to disks.
 

@@ -15,11 +15,11 @@ import pytest
 
 from sequencer.channels import Rules, Skip
 from sequencer.labels import CyclicLabels, LinearLabels
+from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.channels.codec import decode_shard, encode_shard
 from streaming.disciplines.channels.core import step_shard
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.state_row import StateRow
-from streaming.arrow.schemas import HEADERS
 from tests.streaming.disciplines.channels.plans import pack, pack_table, plan
 
 RECORDS = int(os.environ.get("SEQUENCER_HOSTILE", "200000"))
