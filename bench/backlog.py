@@ -65,7 +65,7 @@ def main():
             for turn, (number, tree) in product(range(given.turns), enumerate(given.trees))
         ]
         for service in services:
-            service.reach(BEGUN)
+            service.reach(BEGUN, REST_SECONDS)
         count = given.messages // given.channels * given.channels
         say(f"writing {count:,} messages")
         produce(broker.bootstrap, "input", disordered(count, given.channels), given.size)
@@ -103,14 +103,18 @@ class Service:
             cwd=self.tree,
         )
 
-    def reach(self, count):
-        """Run until so many records are readable; what was seen meanwhile (`Reach.turns`)."""
+    def reach(self, count, rest=0):
+        """Run until so many records are readable; what was seen meanwhile (`Reach.turns`).
+
+        ``rest``: seconds more, so that no batch is planned when it is stopped.
+        """
         with Reach(self.broker, self.topics[0]) as reach:
             began = time.time() * 1000
             process = self.start()
             try:
                 with watched(process.pid, self.broker.pid) as watch:
                     wait_for(reach, count, process)
+                    time.sleep(rest)
             finally:
                 end(process)
         return reach.turns, began, watch

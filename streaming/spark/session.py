@@ -23,7 +23,7 @@ from streaming.spark.class_archive import ClassArchive, class_archive
 from streaming.spark.cluster import DEFAULT_MASTER, is_local_master
 from streaming.spark.fork_server import ForkServer
 from streaming.spark.jvm import Jvm, spark_home
-from streaming.spark.launching import JAVA_OPTIONS
+from streaming.spark.launching import JAVA_OPTIONS, class_path
 from streaming.spark.processes import ALLOCATORS, quietly
 from streaming.spark.scratch import Scratch
 from streaming.storage.files import is_gs, is_local, is_s3
@@ -91,6 +91,10 @@ of the time of its executors in small batches."""
 
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 """Where a JVM looks for options besides; it does not start with two collectors."""
+
+ROOM_FOR_CLASSES = "-XX:MetaspaceSize=192m"
+"""What Spark loads takes 100 MiB; by default the JVM collects all garbage before it takes so much,
+in the midst of the first batch."""
 
 SERIAL_CORES_MAX = 2
 """On so few cores a collector with threads of its own takes them from the work."""
@@ -244,7 +248,7 @@ def jvm_settings(config: Config, to: str = "") -> tuple[dict[str, str], ClassArc
         settings["spark.jars"] = ",".join([*map(str, jars), *filter(None, [own.get("spark.jars")])])
     given = own.get(JAVA_OPTIONS, "")
     own_path = own.get("spark.driver.extraClassPath", "").split(os.pathsep)
-    every = [*jars, *map(Path, filter(None, own_path)), *sorted(spark_home().glob("jars/*.jar"))]
+    every = [*jars, *map(Path, filter(None, own_path)), *class_path(spark_home())]
     archive = class_archive(every, given)
     options = _java_options(given, rows=has_rows(config.pipelines.values()))
     options += [archive.options()] if archive is not None else []
@@ -258,7 +262,7 @@ def _java_options(given: str, *, rows: bool) -> list[str]:
     ``rows``: whether it has work with each record.
     """
     compiled = WELL_COMPILED if rows else QUICKLY_COMPILED
-    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *compiled]
+    options = [f"-Dlog4j2.configurationFile={_log_settings()}", *compiled, ROOM_FOR_CLASSES]
     all_options = " ".join([given, *(os.environ.get(name, "") for name in JAVA_VARIABLES)])
     if (os.cpu_count() or 1) <= SERIAL_CORES_MAX and not re.search(r"-XX:\+Use\w+GC", all_options):
         options.append("-XX:+UseSerialGC")

@@ -175,8 +175,24 @@ def test_the_command_is_that_of_sparks_script(monkeypatch, settings):
     ).stdout
     wanted = [word.decode() for word in told.split(b"\0") if word.strip()]
     main = words.index(launching.MAIN)
-    assert words[1:main] == wanted[1:main]
+    paths = words.index("-cp") + 1
+    assert words[1:paths] + words[paths + 1 : main] == wanted[1:paths] + wanted[paths + 1 : main]
     assert sorted(words[main:]) == sorted(wanted[main:])
+    ours, theirs = ([*spelled_out(each[paths])] for each in (words, wanted))
+    left_out = {path for path in theirs if Path(path).name.startswith("spark-mllib_")}
+    assert len(left_out) == 1
+    assert {*ours} == {*theirs} - left_out
+    first = ours.index(next(path for path in ours if "slf4j-api" in path))
+    assert ours[: first + 1] == theirs[: first + 1]
+
+
+def spelled_out(class_path):
+    """A class path's entries, those of folders one by one."""
+    for path in class_path.split(os.pathsep):
+        if path.endswith("/*"):
+            yield from (str(jar) for jar in Path(path).parent.glob("*.jar"))
+        else:
+            yield path
 
 
 @pytest.mark.parametrize(
