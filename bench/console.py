@@ -1,11 +1,15 @@
 """The console beside a busy service: how soon views answer, what it costs, what others notice.
 
 A service has a record of each of 1,000,000 channels, one in a hundred of which waits for a label,
-and 64 groups that overlap. Then records come at a rate, for some windows of time in turns:
-nobody looks and there is no console, or a console runs and two people look at the overview and at
-who waits, which refresh themselves every second. Told are the service's CPU for a record in each
-window, and the console's CPU and memory. At the end each view is opened three times. Exit status 1
-where a view takes longer than a second, or the console more than 5 % of a core or 150 MiB.
+and 64 groups that overlap. Then records come at a rate, for pairs of short windows of time: in one
+of each pair two people look at the overview and at who waits, which refresh themselves every
+second; in the other the console is halted, as if there was none. A window goes from a batch's end
+to another's. Told are the CPU of the service and of the broker for a record with the console, as a
+ratio to that without, pair by pair, and the console's CPU. Then each view is opened three times,
+`--browse` has a browser look at live views (`browsing`), and at last, while no records come,
+counts what it costs the service to answer the console's only question to it.
+Exit status 1 where a view takes longer than a second, the console more than 5 % of a core or
+150 MiB, or what the browser does is beyond its own bounds.
 """
 
 import argparse
@@ -13,19 +17,26 @@ import base64
 import contextlib
 import http.client
 import itertools
+import signal
 import statistics
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
+import browsing
 from confluent_kafka import Producer
 from harness import create, warm_broker
-from process_tree import TICKS, resident, stat, watched
+from process_tree import TICKS, resident, session_processes, stat
+from scipy import stats
 from service import COMMAND, ended, running, wait_until
 
+from streaming.config import load_config
+from streaming.console.history import SLOW_SECONDS
 from streaming.kafka.ports import free_port
+from streaming.service.checkpoint import STATUS, Checkpoint
 
 BLOCKED_OF = 100
 GROUPS, SUBSCRIBERS, MEMBERS = 64, 200, 40
@@ -33,6 +44,8 @@ GROUP_MESSAGES_EACH_SECOND = 10
 ANSWER_SECONDS_MAX, CORE_MAX, MIB_MAX = 1.0, 0.05, 150
 LIMIT_SECONDS = 300
 OPENED = 3
+SETTLE_SECONDS = 0.5
+REST_SECONDS, QUESTIONS = 10, 300
 
 
 def config_file(folder, bootstrap):
@@ -122,12 +135,6 @@ class Looking:
         assert answer.status == 200, (path, answer.status, body[:500])
         self.seconds.setdefault(path, []).append(time.monotonic() - began)
 
-    def look(self, stop, *paths):
-        """Look at pages that refresh themselves every second, until told to stop."""
-        while not stop.wait(1):
-            for path in paths:
-                self.at(path, **{"x-fragment": "1"})
-
 
 def views(channels):
     """The addresses of all views."""
@@ -156,11 +163,11 @@ def views(channels):
 
 def core_seconds(process):
     fields = stat(process)
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    return (int(fields[11]) + int(fields[12])) / TICKS if fields else 0.0
 
 
-def console(config, folder, port):
-    words = [*COMMAND, "console", str(config), "--listen", f"127.0.0.1:{port}"]
+def console(config, folder, port, *more):
+    words = [*COMMAND, "console", str(config), "--listen", f"127.0.0.1:{port}", *more]
     return ended(words, folder / "console.log")
 
 
@@ -174,32 +181,111 @@ def wait_for(port):
     raise SystemExit("the console does not answer")
 
 
-def window(watch, feeder, seconds):
-    """Microseconds of a core that the service takes for a record, meanwhile."""
-    began, before = time.time() * 1000, feeder.sent
-    time.sleep(seconds)
-    spent = watch.spent(began, time.time() * 1000)
-    return (spent["jvm"] + spent["python"]) / (feeder.sent - before) * 1e6
+class Meter:
+    """What service and broker took of a core, between ends of batches of the pipeline `p`."""
+
+    def __init__(self, config, service, broker):
+        self.service, self.broker = service, broker
+        self.checkpoint = Checkpoint.of(load_config(config), "p")
+        self.status = config.parent / "checkpoints" / "p" / STATUS
+
+    def of_service(self):
+        return sum(map(core_seconds, session_processes(self.service)))
+
+    def at_batch_end(self):
+        """Wait for one: seconds of a core of the service and of the broker, and records seen."""
+        before, deadline = self.status.stat().st_mtime_ns, time.monotonic() + LIMIT_SECONDS
+        while self.status.stat().st_mtime_ns == before:
+            assert time.monotonic() < deadline, "no batch ends"
+            time.sleep(0.02)
+        cpu = self.of_service(), core_seconds(self.broker)
+        shards = self.checkpoint.status()["shards"].values()
+        return *cpu, sum(each["seen"] for each in shards)
+
+    def window(self, seconds):
+        """Microseconds of a core for a record: the service's, the broker's."""
+        before = self.at_batch_end()
+        time.sleep(seconds)
+        service, broker, seen = (b - a for a, b in zip(before, self.at_batch_end(), strict=True))
+        return service / seen * 1e6, broker / seen * 1e6
+
+    def of_an_answer(self, address):
+        """Seconds of a core that the service, at rest, takes to answer /metrics once."""
+        idle, began = self.of_service(), time.monotonic()
+        time.sleep(REST_SECONDS)
+        rate = (self.of_service() - idle) / (time.monotonic() - began)
+        before, began = self.of_service(), time.monotonic()
+        for _ in range(QUESTIONS):
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as answer:
+                answer.read()
+        took = time.monotonic() - began
+        return (self.of_service() - before - rate * took) / QUESTIONS
 
 
-def with_console(config, folder, watch, feeder, seconds):
-    """The service's CPU for a record while two people look, and the console's share of a core."""
+class Crowd:
+    """Two people who look at a console, and may go: then it is halted, as if there was none."""
+
+    def __init__(self, process, port):
+        self.process, self.looking = process, Looking(port)
+        self._stop, self._present = threading.Event(), threading.Event()
+        self._busy = {path: threading.Lock() for path in ("/", "/p/p/blocked")}
+        self._people = [
+            threading.Thread(target=self._look, args=each) for each in self._busy.items()
+        ]
+        for each in self._people:
+            each.start()
+
+    def _look(self, path, busy):
+        while not self._stop.wait(1):
+            with busy:
+                if self._present.is_set():
+                    self.looking.at(path, **{"x-fragment": "1"})
+
+    def come(self):
+        self.process.send_signal(signal.SIGCONT)
+        self._present.set()
+
+    def leave(self):
+        self._present.clear()
+        for busy in self._busy.values():
+            with busy:
+                pass
+        self.process.send_signal(signal.SIGSTOP)
+
+    def end(self):
+        self.come()
+        self._stop.set()
+        for each in self._people:
+            each.join()
+
+
+def in_turns(config, folder, meter, seconds, turns):
+    """Pairs of windows without a console and with one; its share of a core, its answers."""
     port = free_port()
+    without, with_it, spent, lasted = [], [], 0.0, 0.0
     with console(config, folder, port) as process:
         wait_for(port)
-        looking, stop = Looking(port), threading.Event()
-        pages = (["/"], ["/p/p/blocked"])
-        people = [threading.Thread(target=looking.look, args=(stop, *each)) for each in pages]
-        for each in people:
-            each.start()
-        time.sleep(3)
-        before, began = core_seconds(process.pid), time.monotonic()
-        cost = window(watch, feeder, seconds)
-        share = (core_seconds(process.pid) - before) / (time.monotonic() - began)
-        stop.set()
-        for each in people:
-            each.join()
-        return cost, share, looking.seconds
+        crowd = Crowd(process, port)
+        try:
+            for turn in range(2 * turns):
+                is_with = turn % 4 in {1, 2}  # what grows or shrinks meanwhile is in both alike
+                (crowd.come if is_with else crowd.leave)()
+                time.sleep(SETTLE_SECONDS)
+                before, began = core_seconds(process.pid), time.monotonic()
+                (with_it if is_with else without).append(meter.window(seconds))
+                if is_with:
+                    spent += core_seconds(process.pid) - before
+                    lasted += time.monotonic() - began
+        finally:
+            crowd.end()
+    return without, with_it, spent / lasted, crowd.looking.seconds
+
+
+def paired(without, with_it):
+    """The mean ratio of pairs, and half of the interval that has the true one with 95 %."""
+    ratios = [b / a for a, b in zip(without, with_it, strict=True)]
+    half = stats.t.ppf(0.975, len(ratios) - 1) * statistics.stdev(ratios) / len(ratios) ** 0.5
+    return statistics.mean(ratios), float(half)
 
 
 def all_views(config, folder, channels):
@@ -221,40 +307,74 @@ def run(options, folder, broker):
     config = config_file(folder, broker.bootstrap)
     feeder = Feeder(broker.bootstrap, options.channels, options.rate)
     feeder.fill()
-    off, on, shares, seconds = [], [], [], {}
-    with running(config, folder / "log") as service, watched(service.pid, None) as watch:
+    faults = []
+    with running(config, folder / "log") as service:
         wait_until(config, feeder.sent, LIMIT_SECONDS)
+        meter = Meter(config, service.pid, broker.pid)
         feeder.thread.start()
-        time.sleep(options.seconds / 2)
-        for _ in range(options.turns):
-            off.append(window(watch, feeder, options.seconds))
-            cost, share, taken = with_console(config, folder, watch, feeder, options.seconds)
-            on.append(cost)
-            shares.append(share)
-            for path, each in taken.items():
-                seconds.setdefault(path, []).extend(each)
-        opened, rss, pss = all_views(config, folder, options.channels)
+        time.sleep(options.seconds)
+        if options.turns:
+            faults += costs(config, folder, meter, options)
+            faults += opened_views(config, folder, options.channels)
+        if options.browse:
+            faults += browsed(config, folder, options.browse)
         feeder.stop.set()
         feeder.thread.join()
-    told = [
-        f"{without:.1f} without, {with_it:.1f} with"
-        for without, with_it in zip(off, on, strict=True)
-    ]
-    ratio = statistics.median(on) / statistics.median(off)
-    print(f"the service, us of CPU a record: {'; '.join(told)} ({ratio:.3f} of it)")
-    print(f"two without a console differ by up to {max(off) / min(off) - 1:.1%}")
-    print(f"the console, of a core: {', '.join(f'{each:.1%}' for each in shares)}")
-    print(f"its memory after all views: {rss:.0f} MiB VmRSS, {pss:.0f} MiB PSS")
+        if options.turns:
+            wait_until(config, feeder.sent, LIMIT_SECONDS)
+            ms = 1000 * meter.of_an_answer(load_config(config).service.metrics)
+            share = ms / 1000 / SLOW_SECONDS
+            print(
+                f"an answer of the service to the console: {ms:.1f} ms of a core, "
+                f"one in {SLOW_SECONDS} s: {share:.2%} of a core"
+            )
+    return faults
+
+
+def costs(config, folder, meter, options):
+    without, with_it, share, seconds = in_turns(
+        config, folder, meter, options.seconds, options.turns
+    )
+    for name, a, b in zip(
+        ("service", "broker"), zip(*without, strict=True), zip(*with_it, strict=True), strict=True
+    ):
+        ratio, half = paired(a, b)
+        print(
+            f"the {name}'s CPU for a record: {statistics.median(a):.1f} us without a console, "
+            f"{statistics.median(b):.1f} with; {ratio:.3f} of it, \u00b1 {half:.3f} "
+            f"({len(a)} pairs, 95 %)"
+        )
+    print(f"the console, of a core: {share:.1%}")
     for path, each in seconds.items():
         print(f"  {path} refreshed: median {statistics.median(each):.3f} s, most {max(each):.3f} s")
+    faults = [f"{share:.1%} of a core"] if share > CORE_MAX else []
+    return faults + slow(seconds)
+
+
+def opened_views(config, folder, channels):
+    opened, rss, pss = all_views(config, folder, channels)
+    print(f"its memory after all views: {rss:.0f} MiB VmRSS, {pss:.0f} MiB PSS")
     for path, each in opened.items():
         print(f"  {path}: first {each[0]:.3f} s, then at most {max(each[1:]):.3f} s")
-    slow = [
-        path for path, each in (*seconds.items(), *opened.items()) if max(each) > ANSWER_SECONDS_MAX
+    return slow(opened) + ([f"{rss:.0f} MiB"] if rss > MIB_MAX else [])
+
+
+def slow(seconds):
+    return [
+        f"{path} took longer than {ANSWER_SECONDS_MAX} s"
+        for path, each in seconds.items()
+        if max(each) > ANSWER_SECONDS_MAX
     ]
-    faults = [f"{path} took longer than {ANSWER_SECONDS_MAX} s" for path in slow]
-    faults += [f"{share:.1%} of a core"] if (share := max(shares)) > CORE_MAX else []
-    return faults + ([f"{rss:.0f} MiB"] if rss > MIB_MAX else [])
+
+
+def browsed(config, folder, seconds):
+    """What live views cost a browser, with somebody who may act before it."""
+    port, token = free_port(), folder / "token"
+    token.write_text("a-token-of-the-bench")
+    with console(config, folder, port, "--token-file", str(token)):
+        wait_for(port)
+        paths = ("/", "/p/p/blocked", "/p/g/groups")
+        return browsing.look(f"http://127.0.0.1:{port}", token.read_text(), paths, seconds)
 
 
 def main():
@@ -263,12 +383,13 @@ def main():
     )
     parser.add_argument("--channels", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=10_000, help="records a second")
-    parser.add_argument("--seconds", type=float, default=20, help="of each window")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4, help="of each window, at least")
+    parser.add_argument("--turns", type=int, default=24, help="pairs of windows; 0: no windows")
+    parser.add_argument("--browse", type=float, default=0, help="seconds before each live view")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, warm_broker() as broker:
         faults = run(options, Path(folder), broker)
-    print("; ".join(faults) or "within a second, 5 % of a core and 150 MiB")
+    print("; ".join(faults) or "within all bounds")
     sys.exit(bool(faults))
 
 

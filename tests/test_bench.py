@@ -30,6 +30,10 @@ def bench(monkeypatch):
         "peers.check",
         "once",
         "values",
+        "console",
+        "browsing",
+        "process_tree",
+        "service",
     )
     for name in named:
         sys.modules.pop(name, None)
@@ -186,3 +190,11 @@ def test_rates_of_a_service_are_those_of_its_batches(bench, tmp_path):
     found = {"header": [(4.0, 10.0), (5.0, 10.0)], "value": [(2.0, 11.0), (3.0, 12.0)]}
     lines = list(once.table({"t": found}))
     assert lines[-1] == "| t | value | 2 | 0.55 (0.50, 0.60) | 12 | 1.15 (1.10, 1.20) |"
+
+
+def test_what_a_console_costs_is_a_mean_of_pairs_and_how_sure_it_is(bench):
+    paired = bench("console").paired
+    assert paired([1, 2, 4], [1.1, 2.2, 4.4]) == pytest.approx((1.1, 0))
+    mean, half = paired([1, 1], [0.9, 1.1])
+    assert mean == pytest.approx(1)
+    assert half == pytest.approx(12.706 * 0.1, rel=1e-3), "two pairs say little"

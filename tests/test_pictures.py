@@ -29,6 +29,12 @@ def test_the_recorded_run_tells_what_its_sentences_say():
         held.append(step["held"])
         rejected += step["rejected"]
     assert (delivered, held, rejected) == (["0", "1", "2", "3", "5"], [0, 2, 0, 0, 1, 0], ["2"])
+    labels, lost = {}, []
+    for step in run["label"]:
+        labels |= step["labels"]
+        lost += step["rejected"]
+    assert lost == ["d"]
+    assert labels == dict(zip("abcefgh", "0012102", strict=True))
     streams = {}
     for step in run["group"]:
         for key, texts in step["delivered"].items():

@@ -18,6 +18,8 @@ from streaming.resending.sending import Count, Resending
 
 ANSWER_SECONDS = 20
 CHANNEL_OPS = ("skip", "seed", "reset")
+REASONS = ("lost for good", "not needed")
+"""Why labels are given up: those that a button says; others are typed."""
 GROUP_OPS = ("add", "set", "join", "leave", "remove")
 
 

@@ -23,6 +23,7 @@ def channel_command(desk: Desk, request: Request, form: Mapping[str, str], user:
     try:
         answer = actions.channel_command(desk.config, name, form, user)
         shown: dict[str, Any] = {"answer": answer, "form": form, "act": "channels"}
+        shown["reasons"] = actions.REASONS
         if code := form.get("channel"):
             key = decoded_key(code)
             with desk.turn():

@@ -9,10 +9,12 @@ from typing import Any
 
 from streaming.arrow.histograms import LATE_MS, WAITED_MS
 from streaming.arrow.key_text import unescaped
+from streaming.arrow.output import PLACE
 from streaming.config import Config
 from streaming.console.history import FINE, Pipeline, Recorder, age_seconds, latency
 from streaming.console.prometheus import Prometheus
 from streaming.console.waits import oldest_wait
+from streaming.disciplines import DISCIPLINES
 from streaming.graph import charts
 from streaming.graph.histograms import histogram
 from streaming.kafka.newest import Found, Search, search
@@ -177,7 +179,10 @@ def disorder(recorder: Recorder, name: str, share: float) -> dict[str, Any]:
 
 
 def events(config: Config, name: str, kind: str, text: str, seconds: float) -> dict[str, Any]:
-    """Return the newest events: ``kind`` "commands" for the audit, else one event's name or all."""
+    """Return the newest events: ``kind`` "commands" for the audit, else one event's name or all.
+
+    ``about`` of a row: the place of the record that it is about, where it says one of our topics.
+    """
     settings = config.pipelines[name]
 
     def matches(record: Found) -> bool:
@@ -187,15 +192,22 @@ def events(config: Config, name: str, kind: str, text: str, seconds: float) -> d
         return fits and (not text or text in (record.value or b"").decode(errors="replace"))
 
     found = search(config, [settings.events], matches, RECORDS_SHOWN, seconds_max=seconds)
-    rows = [{**_json(each.value), "place": each.place} for each in found.records]
+    ours = [topic for _, topic in settings.topics()]
+    rows = [_row(_json(each.value), each.place, ours) for each in found.records]
     rows.sort(key=lambda each: str(each.get("at", "")), reverse=True)
     return {
         "rows": rows[:RECORDS_SHOWN],
         "looked": looked(found),
         "is_whole": found.is_whole,
+        "kinds": DISCIPLINES[settings.discipline].events,
         "kind": kind,
         "text": text,
     }
+
+
+def _row(event: Mapping[str, Any], place: str, topics: list[str]) -> dict[str, Any]:
+    about = "{}/{}@{}".format(*(event.get(each) for each in PLACE))
+    return {**event, "place": place, "about": about if event.get("topic") in topics else None}
 
 
 def _json(value: bytes | None) -> Mapping[str, Any]:

@@ -76,7 +76,7 @@ class Discipline:
 
     ``settings``: what users write. ``key``: what the keys of the output are. ``shown``: the columns
     of `sequencer inspect`; ``counted``: what `sequencer status` shows besides; ``reasons``: those
-    of rejects.
+    of rejects; ``events``: the kinds of its events, but for answers to commands.
 
     ``operators``: the modules that workers run for these settings, by name; imported before they
     start. ``fixed``: the parts of the identity by name; ``identity`` gives their values as JSON has
@@ -95,6 +95,7 @@ class Discipline:
     shown: tuple[str, ...]
     counted: tuple[str, ...] = ()
     reasons: tuple[str, ...]
+    events: tuple[str, ...]
     operators: Callable[[Any], tuple[str, ...]]
     fixed: Mapping[str, Fixed] = field(default_factory=dict)
     identity: Callable[[Any], dict[str, Any]]

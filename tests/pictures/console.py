@@ -32,6 +32,7 @@ SHEETS: dict[str, tuple[Any, Any, int, int]] = {
 """Of each sheet: the window, the colours, how many views stand in a row, and their width there."""
 COLOURS_MAX = 256
 GAP = 10
+WAIT_SECONDS_MAX = 60
 LINES_SECONDS = 20
 """For so long the shop works before it is looked at, so that the overview has lines."""
 
@@ -42,7 +43,7 @@ def views() -> list[Callable[[Page], None]]:
     of_groups = ["groups", f"group/{code_of(b'G2')}", f"subscriber/{code_of(b'D')}"]
     paths = ["/", *(f"/p/trades/{each}" for each in own)]
     paths += [*(f"/p/market/{each}" for each in of_groups), "/p/floor/groups"]
-    return [*(_at(path) for path in paths), _record, _release, _change, _at("/login")]
+    return [*(_at(path) for path in paths), _waiting, _record, _release, _change, _at("/login")]
 
 
 def _at(path: str) -> Callable[[Page], None]:
@@ -60,10 +61,19 @@ def _record(page: Page) -> None:
     page.get_by_role("region", name="Records").get_by_role("link").first.click()
 
 
+def _waiting(page: Page) -> None:
+    """Subscribers wait for what is on its way: for a batch or so, again and again."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    _go(page, "/p/floor/blocked")
+    while page.get_by_role("row").count() < 2:
+        assert time.monotonic() < deadline, "nobody waits on the floor"
+        _go(page, "/p/floor/blocked")
+
+
 def _release(page: Page) -> None:
     _go(page, "/p/trades/blocked?q=IBM")
     page.get_by_role("button", name="Release IBM").click()
-    page.get_by_role("button", name="Do it").wait_for()
+    page.get_by_role("button", name="Release", exact=True).wait_for()
 
 
 def _change(page: Page) -> None:

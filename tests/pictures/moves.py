@@ -20,6 +20,7 @@ STEP_SECONDS, REST_SECONDS = 2.0, 2.5
 COLOURS = ("#0b66a8", "#b8460a", "#14772f", "#6237c9")
 TITLES = {
     "channel": "A channel: labels put in order",
+    "label": "Labels: each channel's records, counted as they arrive",
     "group": "Groups: G0 = A, B, C and G1 = B, C, D",
     "multicast": "A multicast: any sender, any peers, one order",
 }
@@ -27,7 +28,10 @@ TITLES = {
 
 @dataclass
 class Message:
-    """Where a message arrives (``column``), when, and what came of it: lane and column, and when."""
+    """Where a message arrives (``column``), when, and what came of it: lane and column, and when.
+
+    ``label``: the one that it got on its way.
+    """
 
     text: str
     what: str
@@ -36,6 +40,7 @@ class Message:
     colour: str
     ways: list[tuple[int, int, int]] = field(default_factory=list)
     rejected: int | None = None
+    label: str = ""
 
 
 def messages(steps: Sequence[Mapping[str, Any]]) -> tuple[list[Message], list[str]]:
@@ -54,6 +59,8 @@ def messages(steps: Sequence[Mapping[str, Any]]) -> tuple[list[Message], list[st
                 first = next(each for each in found if each.text == text)
                 first.ways.append((lanes.index(lane), ends[lane], number))
                 ends[lane] += 1
+        for text, label in step.get("labels", {}).items():
+            next(each for each in found if each.text == text).label = f"label {label}"
         for text in step["rejected"]:
             last = next(each for each in reversed(found) if each.text == text)
             last.rejected = number
@@ -111,7 +118,8 @@ def _frame(root: ET.Element, name: str, lanes: Sequence[str], columns: int) -> N
     for row, lane in enumerate(["arrivals", *lanes]):
         y = _y(row)
         marks.line(root, "lane", LEFT - 10, right, y)
-        text = lane if row == 0 else "deliveries" if name == "channel" else f"to {lane}"
+        to = {"channel": "deliveries", "label": f"channel {lane}"}.get(name, f"to {lane}")
+        text = to if row else lane
         marks.text(root, 24, y + 4, text, "small")
 
 
@@ -128,6 +136,12 @@ def _dot(parent: ET.Element, each: Message, x: float, y: float, kind: str) -> No
     circle = {"cx": marks.number(x), "cy": marks.number(y), "r": "13", "class": kind}
     marks.add(parent, "circle", {**circle, **({"style": style} if style else {})})
     marks.text(parent, x, y + 4, each.text, "middle " + ("" if kind == "held" else "ink"))
+
+
+def _delivered(parent: ET.Element, each: Message, x: float, y: float) -> None:
+    _dot(parent, each, x, y, "")
+    if each.label:
+        marks.text(parent, x, y + 25, each.label, "small middle")
 
 
 def _cross(parent: ET.Element, each: Message) -> None:
@@ -151,7 +165,7 @@ def _standing(root: ET.Element, each: Message, step: int) -> None:
         )
     _dot(mark, each, _x(each.column), _y(0), "" if gone else "held")
     for lane, column, _ in gone:
-        _dot(mark, each, _x(column), _y(lane + 1), "")
+        _delivered(mark, each, _x(column), _y(lane + 1))
     if each.rejected is not None and each.rejected <= step:
         _cross(mark, each)
 
@@ -176,7 +190,7 @@ def _moving(root: ET.Element, each: Message, rules: list[str], whole: float) -> 
     for number, (lane, column, step) in enumerate(each.ways):
         start = step * STEP_SECONDS + (1.0 if step == each.step else 0.5)
         copy = marks.add(root, "g", {"class": f"{name}w{number}"})
-        _dot(copy, each, _x(column), _y(lane + 1), "")
+        _delivered(copy, each, _x(column), _y(lane + 1))
         dx, dy = _x(each.column) - _x(column), _y(0) - _y(lane + 1)
         at, end = 100 * start / whole, 100 * (start + 0.7) / whole
         moved = f"transform:translate({marks.number(dx)}px,{marks.number(dy)}px)"

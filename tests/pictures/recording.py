@@ -23,6 +23,11 @@ def labelled(label: int) -> tuple[Record, str]:
     return Record(b"IBM", b"%d" % label, [("label", b"%d" % label)]), f"label {label}"
 
 
+def plain(channel: str | None, text: str) -> tuple[Record, str]:
+    key = None if channel is None else channel.encode()
+    return Record(key, text.encode()), f"{channel or 'no'} key"
+
+
 def published(sender: str, group: str, text: str) -> tuple[Record, str]:
     return Record(
         sender.encode(), text.encode(), [("group", group.encode())]
@@ -41,6 +46,17 @@ STORIES: dict[str, list[tuple[str, list[tuple[Record, str]]]]] = {
         ("2 comes again: a duplicate, rejected.", [labelled(2)]),
         ("5 comes before 4: held.", [labelled(5)]),
         ("4 never comes. An operator gives it up: a gap, announced; 5 is delivered.", []),
+    ],
+    "label": [
+        ("IBM's first record gets label 0.", [plain("IBM", "a")]),
+        ("Each channel counts for itself.", [plain("SAP", "b"), plain("IBM", "c")]),
+        ("d has no key, so no channel: rejected, and nothing is counted.", [plain(None, "d")]),
+        ("It goes on where it was.", [plain("IBM", "e"), plain("SAP", "f")]),
+        ("An operator resets IBM: it will begin again, in a higher epoch.", []),
+        (
+            "g gets label 0 of that epoch; SAP does not notice.",
+            [plain("IBM", "g"), plain("SAP", "h")],
+        ),
     ],
     "group": [
         ("x sends to G0: A, B and C get it.", [published("x", "G0", "a")]),
@@ -62,12 +78,16 @@ STORIES: dict[str, list[tuple[str, list[tuple[Record, str]]]]] = {
 }
 
 
+COMMANDS = {"channel": "skip", "label": "reset"}
+"""What an operator does where a step sends nothing, to channel IBM."""
+
+
 def record() -> dict[str, Any]:
     """Run the stories on a broker and a service of their own."""
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker() as broker:
         topics = {name: channel_topics(f"{name}.") for name in STORIES}
         create_topics(broker.bootstrap, {each["input"]: 1 for each in topics.values()})
-        more = {"channel": {}, "group": {"groups": GROUPS}, "multicast": {}}
+        more = {"channel": {}, "label": {}, "group": {"groups": GROUPS}, "multicast": {}}
         pipelines = {name: {"discipline": name, **more[name], **topics[name]} for name in STORIES}
         config = write_config(Path(folder), broker.bootstrap, pipelines)
         with Service(config) as service:
@@ -98,10 +118,10 @@ def _step(
         produce(bootstrap, topics["input"], [each for each, _ in given])
         service.until(lambda: _seen(config, name) == arrived + len(given))
     else:
-        code, _, err = called("skip", config, "--channel", "IBM", "--pipeline", name)
+        code, _, err = called(COMMANDS[name], config, "--channel", "IBM", "--pipeline", name)
         assert code == 0, err
     after = _written(bootstrap, topics)
-    return {
+    step: dict[str, Any] = {
         "said": said,
         "sent": [{"id": record.value.decode(), "what": what} for record, what in given],
         "delivered": {
@@ -111,6 +131,19 @@ def _step(
         },
         "rejected": after[1][len(before[1]) :],
         "held": status(config)[name]["held"],
+    }
+    if name == "label":
+        step["labels"] = _labels(bootstrap, topics["output"], step["delivered"])
+    return step
+
+
+def _labels(bootstrap: str, topic: str, delivered: dict[str, list[str]]) -> dict[str, str]:
+    """Return the label of each of these records."""
+    new = {text for each in delivered.values() for text in each}
+    return {
+        each.value.decode(): each.header("label").decode()
+        for each in read_all(bootstrap, topic)
+        if each.value.decode() in new
     }
 
 

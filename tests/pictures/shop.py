@@ -1,11 +1,14 @@
-"""A service with channels and groups, of which some wait, and its console: what pictures are taken of."""
+"""A service with channels and groups, of which some wait, and its console: what pictures are taken of.
+
+heavy … python -m tests.pictures.shop      runs it until Ctrl-C, to look at it in a browser
+"""
 
 from __future__ import annotations
 
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -100,3 +103,10 @@ def feed(bootstrap: str, topics: dict[str, dict[str, str]], stop: threading.Even
             ]
             produce(bootstrap, topics[name]["input"], sent)
         turn += 1
+
+
+if __name__ == "__main__":
+    with shop() as running:
+        print(f"http://127.0.0.1:{running.port}/, token {TOKEN}; Ctrl-C ends it", flush=True)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.console.access import Access
+from streaming.console.actions import REASONS
 from streaming.kafka.ports import free_port
 from tests import browser
 from tests.console_helpers import Asking, code_of, serving
@@ -101,8 +102,8 @@ def test_from_a_blocked_channel_to_its_delivery_in_a_browser(shop, page):
     page.get_by_role("button", name="Show the effect").click()
     assert "1 label would be given up" in page.inner_text("main")
     assert values_of(shop, b"SAP") == [0, 1], "a dry run gives nothing up"
-    page.get_by_label("Why").fill("the sender lost it")
-    page.get_by_role("button", name="Do it").click()
+    page.get_by_label("Another reason").fill("the sender lost it")
+    page.get_by_role("button", name="Release", exact=True).click()
     assert "1 label was given up" in page.inner_text("main")
     page.get_by_role("link", name="To the channel").click()
     page.get_by_role("link", name="label 3, sequence 2").wait_for()
@@ -140,7 +141,7 @@ def test_a_group_is_added_and_its_overlaps_are_drawn(page):
     page.get_by_role("img", name="as they would be then").wait_for()
     assert browser.barriers(page) == []
     page.get_by_label("Why").fill("a new desk")
-    page.get_by_role("button", name="Do it").click()
+    page.get_by_role("button", name="Add G2").click()
     assert "add" in page.inner_text("main")
     page.goto("/p/g/groups")
     assert "G2" in page.get_by_role("region", name="Members").inner_text()
@@ -213,8 +214,13 @@ def test_from_an_alert_to_a_released_channel_in_three_clicks(shop, page, window)
     button.click()
     assert "1 label would be given up: 2." in page.inner_text("main")
     assert browser.barriers(page) == []
-    page.keyboard.type("the sender lost it")
-    page.get_by_role("button", name="Do it").click()
+    if window == "wide":
+        why = REASONS[0]
+        page.get_by_role("button", name=f"Release: {why}").click()
+    else:
+        why = "the sender lost it"
+        page.keyboard.type(why)
+        page.keyboard.press("Enter")
 
     assert "1 label was given up" in page.inner_text("main")
     page.get_by_role("link", name="label 3, sequence 2").wait_for()
@@ -223,6 +229,10 @@ def test_from_an_alert_to_a_released_channel_in_three_clicks(shop, page, window)
     assert lanes.evaluate(beyond) < 2, "the newest are in view"
     assert browser.barriers(page) == []
     assert values_of(shop, key.encode()) == [0, 1, 3]
+    page.goto(f"/p/p/events?kind=commands&text={key}")
+    assert why in page.get_by_role("region", name="Events").inner_text()
+    page.goto("/p/p/events?kind=commands")
+    assert why in page.get_by_role("row").filter(has_text=key).first.inner_text()
 
 
 @seen

@@ -114,6 +114,7 @@ CHANNEL = Discipline(
         "too-large",
         "refused",
     ),
+    events=("gap", "fin", "epoch", "started", "retired"),
     counted=("passed", "notices", "commands", "asked", "answered"),
     shown=("channel", "epoch", "next", "sequence", "held", "missing", "held_since", "active"),
     fixed={

@@ -142,6 +142,14 @@ GROUP = Discipline(
         "too-large",
         "refused",
     ),
+    events=(
+        "group-added",
+        "group-changed",
+        "group-removed",
+        "group-moved",
+        "undelivered",
+        "retired",
+    ),
     fixed={
         "groups": Fixed(instead="Change groups by commands on the pipeline's commands topic."),
         "sequencing": Fixed(

@@ -49,6 +49,7 @@ LABEL = replace(
         "streaming.disciplines.label.plan",
     ),
     reasons=("missing-channel", "too-large", "refused"),
+    events=("retired",),
     counted=(),
     shown=("channel", "epoch", "next", "active"),
     fixed={"channel": Fixed("set the pipeline's channel expression back")},

@@ -118,6 +118,7 @@ MULTICAST = Discipline(
         "too-large",
         "refused",
     ),
+    events=("undelivered", "retired"),
     fixed={
         "order": Fixed('write order = {was} into its table (without it, it is "batch")'),
     },
