@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import uvicorn
 
+from streaming.arrow.ipc import to_state
 from streaming.config import load_config
 from streaming.console.access import Access
 from streaming.console.app import Console
@@ -20,6 +22,7 @@ from streaming.console.desk import Desk
 from streaming.console.history import Recorder
 from streaming.console.listening import bound
 from streaming.console.prometheus import Prometheus
+from streaming.disciplines.channels.waiting import SCHEMA
 
 
 class Asking:
@@ -68,3 +71,16 @@ def serving(config: Path, access: Access, prometheus: Prometheus | None = None) 
 
 def code_of(key: bytes) -> str:
     return base64.urlsafe_b64encode(key).decode()
+
+
+def told(*rows: tuple) -> str:
+    """What a shard tells of its channels: key, epoch, next position, since (ms), how many held.
+
+    Nothing is asked for.
+    """
+    columns = zip(*((*row, 0, 0) for row in rows), strict=True)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)],
+        schema=SCHEMA,
+    )
+    return base64.b64encode(to_state(batch)).decode()

@@ -18,10 +18,9 @@ from streaming.console.groups_now import GroupsNow
 from streaming.kafka.newest import Found, Search
 from streaming.service.checkpoint import Checkpoint
 from streaming.verify import current
-from tests.console_helpers import Asking, serving
+from tests.console_helpers import Asking, serving, told
 from tests.kafka_helpers import SECONDS_MAX
 from tests.service_helpers import channel_topics, write_config
-from tests.streaming.console.test_waits import told
 
 TOKEN = "a-token-of-the-test"
 ASKED = Counter()
@@ -95,7 +94,7 @@ def test_topics_of_any_length_are_few_rows(ask, monkeypatch):
 
 
 def test_sixty_four_groups_fit(ask, monkeypatch):
-    listed = {name: current.Listed(members, 0) for name, members in GROUPS.items()}
+    listed = {name: current.Listed(0, members) for name, members in GROUPS.items()}
     monkeypatch.setattr(GroupsNow, "of", lambda *_: listed)
     found = elements(ask, "/p/g/groups")
     assert found["tr"] == len(GROUPS) + 1

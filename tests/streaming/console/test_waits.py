@@ -1,20 +1,16 @@
 """Who waits, as pages show it, without a service."""
 
-import base64
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from streaming.arrow.ipc import to_state
 from streaming.config import load_config
 from streaming.console import waits
 from streaming.console.access import Access
 from streaming.console.history import Recorder
-from streaming.disciplines.channels.waiting import SCHEMA
 from streaming.disciplines.waiting import Wait, waiting_report
 from streaming.service.checkpoint import Checkpoint
-from tests.console_helpers import Asking, code_of, serving
+from tests.console_helpers import Asking, code_of, serving, told
 from tests.service_helpers import channel_topics, write_config
 
 GROUPS = {"discipline": "group", "groups": {"G": ["A", "B"]}, "sequencing": "network"}
@@ -31,19 +27,6 @@ def written(tmp_path, **pipeline):
 def config(tmp_path):
     labels = {"kind": "linear", "start": "first-seen", "settle": "2 s"}
     return load_config(Path(written(tmp_path, labels=labels)))
-
-
-def told(*rows):
-    """What a shard tells of its channels: key, epoch, next position, since (ms), how many held.
-
-    Nothing is asked for.
-    """
-    columns = zip(*((*row, 0, 0) for row in rows), strict=True)
-    batch = pa.RecordBatch.from_arrays(
-        [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)],
-        schema=SCHEMA,
-    )
-    return base64.b64encode(to_state(batch)).decode()
 
 
 def test_who_waits_is_read_again_when_it_changed(config):
