@@ -42,7 +42,7 @@ PURE = {
     "warnings",
 }
 LAYERS = [
-    {"terminal"},
+    {"places", "terminal"},
     {"errors", "crashes", "durable", "logs"},
     {"stopping", "arrow", "settings"},
     {"graph", "simulate"},

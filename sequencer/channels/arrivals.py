@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sequencer.channels.commands import Placed
+from sequencer.channels.commands import PlacedCommand
 from sequencer.channels.outcome import Reason
 from sequencer.channels.rows import Table
 from sequencer.channels.rules import Rules
@@ -45,7 +45,7 @@ def judge_alone(
     table: Table,
     held_count: int,
     rules: Rules,
-    placed: Sequence[Placed],
+    placed: Sequence[PlacedCommand],
 ) -> tuple[Reasons, Int64s, Int64s]:
     """Faults that a record shows by itself: (reasons, positions in the cycle, epochs).
 

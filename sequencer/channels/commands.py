@@ -58,7 +58,7 @@ class ChannelCommand:
     epoch: int = 0
 
 
-Placed = tuple[int, ChannelCommand]
+PlacedCommand = tuple[int, ChannelCommand]
 """The arrival before which a command to one channel stands, and the command."""
 
 

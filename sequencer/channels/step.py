@@ -19,7 +19,7 @@ import pyarrow as pa
 from sequencer.channels.arrivals import Arrivals, judge_alone
 from sequencer.channels.commands import (
     ChannelCommand,
-    Placed,
+    PlacedCommand,
     act,
     carry_out,
     joined,
@@ -46,7 +46,7 @@ def step(
     rules: Rules,
     commands: Sequence[ChannelCommand] = (),
     refused: Mapping[int, Reason] | None = None,
-    placed: Sequence[Placed] = (),
+    placed: Sequence[PlacedCommand] = (),
 ) -> Outcome:
     """Take a batch (perhaps empty) at batch time ``now_ms``, then due gaps and retirements.
 
@@ -86,7 +86,7 @@ def _take(
     now_ms: int,
     rules: Rules,
     refused: Mapping[int, Reason],
-    placed: Sequence[Placed],
+    placed: Sequence[PlacedCommand],
     number: int = 0,
 ) -> Outcome:
     now_ms = max(now_ms, state.clock_ms)

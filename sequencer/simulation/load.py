@@ -40,7 +40,7 @@ class Busiest:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placements:
     """Ways to place the sequencing: means over the runs; `…_most` is the worst receiver of all.
 
     `unavoidable`: what some node sees in every graph that satisfies C1 and C2 (see the function).
@@ -138,14 +138,14 @@ def figure(
     subscribers: int = 128,
     counts: Sequence[int] = (8, 16, 32, 64),
     shape: Shape | None = None,
-) -> list[Placed]:
+) -> list[Placements]:
     """Loads and stretches for some numbers of groups; ground and groups as in latency.figure."""
     measured: dict[int, list[tuple[list[float], list[Floats]]]] = {count: [] for count in counts}
     for trial in trials(track, seed, runs, subscribers, counts, shape):
         placements = _placements(trial.topology, trial.laid, trial.where, trial.rng)
         measured[trial.count].append((_loads(trial.laid, trial.rng), placements))
     return [
-        Placed(count, runs, *_means(results), *_stretch_figures(results))
+        Placements(count, runs, *_means(results), *_stretch_figures(results))
         for count, results in measured.items()
     ]
 

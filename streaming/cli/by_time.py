@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from streaming.places import TopicPartition
+
 if TYPE_CHECKING:
     from streaming.kafka.reading import Record
 
-Partition = tuple[str, int]
 WAITING_MAX = 2_000
 """Messages of a partition that wait for others: it is paused until they have gone."""
 
@@ -28,16 +29,16 @@ class ByTime:
     every message goes out as it comes.
     """
 
-    def __init__(self, partitions: Iterable[Partition]) -> None:
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self.open = set(partitions)
-        self._paused: set[Partition] = set()
-        self._waiting: dict[Partition, deque[Record]] = {each: deque() for each in self.open}
+        self._paused: set[TopicPartition] = set()
+        self._waiting: dict[TopicPartition, deque[Record]] = {each: deque() for each in self.open}
 
     def put(self, message: Record) -> None:
         """Take the next message of its partition."""
         self._waiting[message.home].append(message)
 
-    def end(self, partition: Partition) -> None:
+    def end(self, partition: TopicPartition) -> None:
         """Note that a partition has given all that was there."""
         self.open.discard(partition)
 
@@ -52,7 +53,7 @@ class ByTime:
                 return
             yield self._waiting[first[1]].popleft()
 
-    def paces(self) -> tuple[set[Partition], set[Partition]]:
+    def paces(self) -> tuple[set[TopicPartition], set[TopicPartition]]:
         """Return the partitions to pause, of which enough waits, and those to go on with."""
         waiting = {each: len(queue) for each, queue in self._waiting.items()}
         pause = {each for each in self._waiting if waiting[each] >= WAITING_MAX} - self._paused

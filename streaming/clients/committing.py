@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streaming.clients.scheduling import TopicPartition
+from streaming.places import TopicPartition
 
 ANSWER_SECONDS_MAX = 60.0
 

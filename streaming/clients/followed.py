@@ -9,13 +9,11 @@ from threading import RLock
 
 from streaming.clients.deliveries import ChangeNotice, Delivery
 from streaming.clients.lines import LINES, Disorder, Hole, Line
+from streaming.places import StreamPoint
 
 KEYS_MAX = 1_000_000
 CAUSES_MAX = 1_000
 FAULTS_MAX = 10_000
-
-StreamPoint = tuple[int, int]
-"""Incarnation and sequence."""
 
 
 @dataclass(slots=True)

@@ -21,9 +21,9 @@ from streaming.clients.deliveries import Delivery
 from streaming.clients.followed import FollowedLines
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.rejecting import Rejects, required
-from streaming.clients.scheduling import TopicPartition
 from streaming.clients.working import HANDLER_FAILED, Work, Workers
 from streaming.errors import ConfigError
+from streaming.places import TopicPartition
 
 WORKERS_MAX = 1_000
 TURN_RECORDS = 500

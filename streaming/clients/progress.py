@@ -12,13 +12,11 @@ from typing import Any
 
 from streaming.clients.connecting import connected
 from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.places import TopicPartition
 
 READ_SECONDS_MAX = 30.0
 WAITING_MAX = 100_000
 """Marks of a partition that a reader has not reached; beyond it the oldest are forgotten."""
-
-TopicPartition = tuple[str, int]
-"""An output topic's partition."""
 
 
 @dataclass(slots=True)

@@ -18,14 +18,14 @@ from streaming.clients.deliveries import (
     require_known,
     to_bytes,
 )
-from streaming.clients.followed import FollowedLines, StreamPoint
+from streaming.clients.followed import FollowedLines
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.lines import Disorder, Hole
 from streaming.clients.parallel import Lent, ParallelConsumer
 from streaming.clients.progress import Completeness
 from streaming.clients.rejecting import Rejects
-from streaming.clients.scheduling import TopicPartition
 from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.places import StreamPoint, TopicPartition
 
 D = TypeVar("D", bound=Delivery)
 

@@ -23,9 +23,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from streaming.clients.limits import Limits, Retry
-
-TopicPartition = tuple[str, int]
-"""A topic's partition."""
+from streaming.places import TopicPartition
 
 Name = tuple[str, int, bytes | None]
 """A channel: its partition, and its name there."""

@@ -10,11 +10,12 @@ from threading import Condition, RLock, Thread
 from typing import Any, Generic, TypeVar
 
 from streaming.clients.deliveries import Delivery
-from streaming.clients.followed import FollowedLines, StreamPoint
+from streaming.clients.followed import FollowedLines
 from streaming.clients.limits import Limits, Retry
 from streaming.clients.rejecting import Rejects, required
 from streaming.clients.scheduling import Item, Schedule
 from streaming.errors import SequencerError
+from streaming.places import StreamPoint
 
 HANDLER_FAILED = "handler-failed"
 ERROR_CHARACTERS_MAX = 500

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from streaming.config import Config
 from streaming.kafka import topics
 from streaming.kafka.newest import FETCH, SECONDS_MAX, between
-from streaming.kafka.reading import TopicPartition, TopicReader
+from streaming.kafka.reading import TopicReader
+from streaming.places import TopicPartition
 from streaming.verify.current import Listed, first, follow
 
 

@@ -13,7 +13,7 @@ from streaming.console.views import looked, reject_of
 from streaming.console.waits import waiting_one
 from streaming.graph import lanes
 from streaming.kafka.newest import Found, Search, search
-from streaming.kafka.reading import TopicPartition
+from streaming.places import TopicPartition
 
 LANE_ARRIVALS = 48
 QUICK_SECONDS = 0.4

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from streaming.kafka.newest import Found
+from streaming.places import Place
 
 PAYLOAD_BYTES_MAX = 4_096
-
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
 
 
 def encoded_key(key: bytes | str) -> str:

@@ -130,14 +130,13 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
             yield topic, self.refused.stripped(table, work.now_ms) if is_rejects else table
 
 
-def broadcast(source: Source, plan: BroadcastPlan, operator: BroadcastOperator) -> DataFrame:
+def broadcast(source: Source, plan: BroadcastPlan, operator: type[BroadcastOperator]) -> DataFrame:
     """The query between Kafka and the sink: rows of OUTPUT."""
     keys = state_keys(plan)
     making = partial(pack_for_all, keys=keys)
     packed = source.packs(plan.reads, plan.reads, making, plan.state_partitions, keys=keys)
-    operator.read = packed.read
     return packed.frame.groupBy("shard").applyInPandasWithState(
-        operator, OUTPUT, STATE, "append", "NoTimeout"
+        operator(plan, packed.read), OUTPUT, STATE, "append", "NoTimeout"
     )
 
 

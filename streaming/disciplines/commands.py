@@ -18,7 +18,7 @@ SIGNED = ("by", "why")
 """Fields of a command that stand in its answer."""
 
 
-class Refused(Exception):  # noqa: N818  (an answer, no fault)
+class CommandRefused(Exception):  # noqa: N818  (an answer, no fault)
     """Why a command cannot be carried out: a word and a sentence."""
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -28,15 +28,15 @@ class Refused(Exception):  # noqa: N818  (an answer, no fault)
 
 
 def read_object(value: bytes | None) -> dict[str, Any]:
-    """The command's JSON object. Raises Refused where there is none."""
+    """The command's JSON object. Raises CommandRefused where there is none."""
     if value is None or len(value) > COMMAND_BYTES_MAX:
-        raise Refused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
+        raise CommandRefused("unreadable", f"no JSON object of at most {COMMAND_BYTES_MAX} bytes")
     try:
         command = json.loads(value)
     except (ValueError, RecursionError):
         command = None
     if not isinstance(command, dict):
-        raise Refused("unreadable", "no JSON object")
+        raise CommandRefused("unreadable", "no JSON object")
     return command
 
 
@@ -85,16 +85,16 @@ def own_id(request: dict[str, Any]) -> str | None:
 def signature(request: Mapping[str, Any]) -> dict[str, str]:
     """Return who gave a command and why (`by`, `why`), as far as it says so.
 
-    Raises Refused where one of them is no text, or too long for an answer.
+    Raises CommandRefused where one of them is no text, or too long for an answer.
     """
     for name in SIGNED:
         if name not in request:
             continue
         text = request[name]
         if not isinstance(text, str) or not is_unicode(text):
-            raise Refused(f"bad-{name}", f"{name} is no text")
+            raise CommandRefused(f"bad-{name}", f"{name} is no text")
         if len(text.encode()) > ID_BYTES_MAX:
-            raise Refused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
+            raise CommandRefused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
     return {name: request[name] for name in SIGNED if name in request}
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from streaming.arrow.columns import flat
 from streaming.disciplines.plan import Plan
+from streaming.places import Place
 from streaming.wire.blocks import plain_values
 
 FINDING = "refused"
@@ -33,8 +34,6 @@ Name = tuple[str | None, ...]
 """What a delivery is known by: its key (base64), then headers as text."""
 Why = tuple[str, str]
 """A reason for rejects, and what Kafka said."""
-Place = tuple[str, int, int]
-"""A topic, a partition, an offset."""
 
 
 @dataclass(frozen=True, slots=True)

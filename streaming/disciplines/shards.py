@@ -118,7 +118,8 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
     """The function that Spark calls for each shard.
 
     ``plan`` has the decisions of the batch whose task runs here, ``configured`` those of now;
-    ``refused``: what Kafka refused in earlier runs of the batch.
+    ``read`` reads the shares that shards get in place of packs; ``refused``: what Kafka refused in
+    earlier runs of the batch.
     """
 
     cores: ClassVar[dict[tuple[str, str, int], tuple[Any, str, Any]]] = {}

@@ -41,7 +41,7 @@ class Limits(NamedTuple):
         return min(records, fewer) if records and fewer else records
 
 
-class Rows(NamedTuple):
+class SourceRows(NamedTuple):
     """What a batch gives Spark: a row of PACKED for every shard, or what tasks are to read.
 
     ``here``: that row's pack, or share. ``shares``: what each task reads.

@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping
 
 from streaming.errors import ConfigError
-from streaming.kafka import stores
+from streaming.kafka import key_stores
 
 Given = Mapping[str, str]
 
@@ -148,7 +148,7 @@ def _authorities(given: Given) -> dict[str, str]:
     location = given.get("ssl.truststore.location")
     if location is None:
         return {}
-    store = stores.read(location, given.get("ssl.truststore.password"), "ssl.truststore")
+    store = key_stores.read(location, given.get("ssl.truststore.password"), "ssl.truststore")
     return {"ssl.ca.location": location} if store is None else {"ssl.ca.pem": store.authorities}
 
 
@@ -167,7 +167,7 @@ def _certificate(given: Given) -> dict[str, str]:
     location = given.get("ssl.keystore.location")
     if location is None:
         return key
-    store = stores.read(location, given.get("ssl.keystore.password"), "ssl.keystore")
+    store = key_stores.read(location, given.get("ssl.keystore.password"), "ssl.keystore")
     if store is None:
         return {"ssl.certificate.location": location, "ssl.key.location": location, **key}
     return {"ssl.certificate.pem": store.chain, "ssl.key.pem": store.key}

@@ -10,7 +10,8 @@ from typing import Any
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
-from streaming.kafka.reading import Record, TopicPartition, TopicReader
+from streaming.kafka.reading import Record, TopicReader
+from streaming.places import TopicPartition
 
 UNREADABLE = "The lag could not be read"
 

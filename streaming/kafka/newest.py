@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from streaming.config import Config
 from streaming.kafka import topics
-from streaming.kafka.reading import ENDS, End, Record, TopicPartition, TopicReader
+from streaming.kafka.reading import ENDS, End, Record, TopicReader
+from streaming.places import TopicPartition
 
 Found = Record
 """A record, where it is the find of a search."""

@@ -16,9 +16,7 @@ from streaming.arrow.key_text import escaped
 from streaming.config import Config
 from streaming.errors import KafkaUnavailable
 from streaming.kafka import connection, topics
-
-TopicPartition = tuple[str, int]
-"""Topic and partition."""
+from streaming.places import TopicPartition
 
 BEGINNING = -2
 """In place of an offset: the first that there is."""

@@ -11,9 +11,7 @@ from typing import Any
 
 from streaming.errors import ConfigError
 from streaming.kafka.reading import Record
-
-Place = tuple[str, int, int]
-"""Topic, partition, offset."""
+from streaming.places import Place
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

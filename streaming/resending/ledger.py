@@ -17,7 +17,7 @@ from streaming.config import Config
 from streaming.errors import ConfigError, KafkaUnavailable
 from streaming.kafka import topics
 from streaming.kafka.reading import BEGINNING, ENDS, End, Record, TopicReader
-from streaming.resending.choice import Place
+from streaming.places import Place
 
 KEY = re.compile(r"(.+)/(\d+)@(\d+)")
 READ_SECONDS_MAX = 60

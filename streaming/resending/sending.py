@@ -20,8 +20,9 @@ from streaming.config import Config
 from streaming.crashes import crash_point
 from streaming.errors import ConfigError, Fenced, KafkaUnavailable
 from streaming.kafka import client_settings, connection, topics
+from streaming.places import Place
 from streaming.resending import ledger
-from streaming.resending.choice import Choice, Place, Reject
+from streaming.resending.choice import Choice, Reject
 
 BATCH_RECORDS = 500
 BATCH_BYTES = 4 * 2**20

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sequencer.simulation.changes import Changed
     from sequencer.simulation.growth import Grown
     from sequencer.simulation.hosts import Varied
-    from sequencer.simulation.load import Placed
+    from sequencer.simulation.load import Placements
     from sequencer.simulation.stamps import Stamps
     from sequencer.simulation.trees import Compared
 
@@ -58,7 +58,7 @@ def draw_stamps(results: Sequence[Stamps]) -> Figure:
     return picture
 
 
-def draw_load(results: Sequence[Placed]) -> Figure:
+def draw_load(results: Sequence[Placements]) -> Figure:
     """The busiest, and ways to place nodes."""
     picture, (axes, right) = blank(2)
     series = (

@@ -22,8 +22,9 @@ from typing import Any
 from kafka.errors import KafkaTimeoutError, for_code
 
 from streaming.disciplines.refused import Refusal
+from streaming.places import TopicPartition
 from streaming.sink.refusals import FOR_GOOD, TOO_LARGE, sorted_out
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, TopicPartition
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX
 from streaming.wire.leaders import PartitionRequests
 from streaming.wire.produce import produce, results
 from streaming.wire.record_batch import RecordBatch, next_sequence

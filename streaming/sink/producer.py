@@ -24,17 +24,12 @@ from kafka.errors import (
 from numpy.typing import NDArray
 
 from streaming.kafka.choice import ProducerSettings, brokers_of
+from streaming.places import TopicPartition
 from streaming.sink import failures
 from streaming.sink.outbox import Outbox
 from streaming.sink.refusals import RecordsRefused
 from streaming.wire import transactions
-from streaming.wire.brokers import (
-    GROUP,
-    LOOK_AGAIN_SECONDS,
-    SECONDS_MAX,
-    TRANSACTION,
-    TopicPartition,
-)
+from streaming.wire.brokers import GROUP, LOOK_AGAIN_SECONDS, SECONDS_MAX, TRANSACTION
 from streaming.wire.record_batch import RecordBatch, batches
 from streaming.wire.transactions import Question, Session
 

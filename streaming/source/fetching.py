@@ -19,10 +19,11 @@ from typing import Any
 
 from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, for_code
 
+from streaming.places import TopicPartition
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss, lost
 from streaming.source.ranges import Range
 from streaming.wire.bounds import EARLIEST, BoundsReader, epoch_ends
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, TopicPartition
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX
 from streaming.wire.fetch import Part, aborted, fetch, results
 from streaming.wire.fetched import Fetched, fetched
 from streaming.wire.leaders import PartitionRequests

@@ -14,9 +14,10 @@ import pyarrow as pa
 from kafka.errors import KafkaError
 
 from streaming.arrow.pack import PACK_BYTES_MAX, Pack, share_row
-from streaming.disciplines.source import Rows
+from streaming.disciplines.source import SourceRows
 from streaming.errors import NOT_FINISHED, InputDamaged, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
+from streaming.places import TopicPartition
 from streaming.source.fetching import Fetching
 from streaming.source.losses import Acceptance, going_on, lost
 from streaming.source.pacing import Pace
@@ -25,7 +26,7 @@ from streaming.source.ranges import Range, limited, ranges, shared
 from streaming.source.sizes import bytes_of
 from streaming.source.waiting import Waiting
 from streaming.source.watching import REFRESH_SECONDS, TopicWatch
-from streaming.wire.brokers import Brokers, TopicPartition
+from streaming.wire.brokers import Brokers
 from streaming.wire.fetched import Unreadable, tables
 
 if TYPE_CHECKING:
@@ -169,17 +170,19 @@ class KafkaReader:
         """Where the topics ended at the last look that found something; None before the first."""
         return self._newest
 
-    def rows(self, start: Position, end: Position) -> Rows:
+    def rows(self, start: Position, end: Position) -> SourceRows:
         """What a batch reads: few records where they are stepped, more in tasks of their own."""
         there, repeated = self._there(start, end), end != self._planned
         if not repeated:  # Spark also asks, at a start, for what was done
             self._pace.begin()
         if not there:
-            return Rows()
+            return SourceRows()
         if self._are_few(there):
-            return Rows(share_row(pickle.dumps((there, repeated))))
+            return SourceRows(share_row(pickle.dumps((there, repeated))))
         tasks = self.reading.tasks
-        return Rows(shares=[pickle.dumps((share, repeated)) for share in shared(there, tasks)])
+        return SourceRows(
+            shares=[pickle.dumps((share, repeated)) for share in shared(there, tasks)]
+        )
 
     def _are_few(self, there: list[Range]) -> bool:
         """Whether every state partition may read all of it, and keep what is its own."""
@@ -261,7 +264,7 @@ class Ticks:
     def newest(self) -> None:
         """Nothing: ticks have no end."""
 
-    def rows(self, _start: int, end: int) -> Rows:
+    def rows(self, _start: int, end: int) -> SourceRows:
         """Return nothing, but in a query's first batches a row without records for every shard.
 
         The first of them may be a batch that is repeated, which has the rules that it began with;
@@ -271,7 +274,7 @@ class Ticks:
             self._pace.begin()
         self._began = end if self._began is None else self._began
         self._pace.is_waking = end + 1 - self._began < WAKING_TICKS
-        return Rows(None if end - self._began >= WAKING_TICKS else b"")
+        return SourceRows(None if end - self._began >= WAKING_TICKS else b"")
 
     def close(self) -> None:
         """Nothing to do."""

@@ -17,8 +17,9 @@ from typing import Any
 
 from kafka.errors import KafkaError
 
+from streaming.places import TopicPartition
 from streaming.source.positions import Position, logs_in, offsets_in
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, TopicPartition
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS
 from streaming.wire.fetch import Part, fetch, results
 from streaming.wire.leaders import PartitionRequests
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterable, Mapping
 
+from streaming.places import TopicPartition
 from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss
 from streaming.source.positions import Log, Offsets, Position, logs_in, offsets_in, position
 from streaming.wire.bounds import EARLIEST, LATEST, Bound, Bounds, BoundsReader, epoch_ends
-from streaming.wire.brokers import Brokers, TopicPartition
+from streaming.wire.brokers import Brokers
 
 REFRESH_SECONDS = 1.0
 """So often a look asks who leads, and where logs begin."""

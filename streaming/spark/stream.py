@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from streaming.disciplines.source import Rows
+    from streaming.disciplines.source import SourceRows
 
 CATALYST = "org.apache.spark.sql.catalyst."
 RUNTIME = "org.apache.spark.sql.execution.streaming.runtime."
@@ -62,7 +62,7 @@ class Reader(Protocol):
     def newest(self) -> Offset | None:
         """Where what there is to read ended when it was last looked at; None: nobody knows."""
 
-    def rows(self, start: Offset, end: Offset) -> Rows:
+    def rows(self, start: Offset, end: Offset) -> SourceRows:
         """What a batch gives Spark."""
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ class Frames:
         )
         return self._dataset(leaf)
 
-    def of(self, rows: Rows) -> Any:
+    def of(self, rows: SourceRows) -> Any:
         """Return the Dataset of a batch."""
         if rows.shares:
             unknown = self.class_(CATALYST + "plans.physical.UnknownPartitioning")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sequencer.judging.invariants import SENDER_ORDER
-from streaming.verify.added import Place, Reject, reject
+from streaming.places import Place
+from streaming.verify.added import Reject, reject
 from streaming.verify.commands import Event, coordinates
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import Histories, text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from streaming.places import Place
 from streaming.verify.records import Record
 
 REJECT_HEADERS = ("reject-reason", "reject-topic", "reject-partition", "reject-offset")
@@ -12,8 +13,6 @@ MORE_HEADERS = ("reject-after", "reject-gap", "reject-detail")
 """Behind these, where there is something to say."""
 NUMBER = re.compile(rb"[0-9]{1,19}")
 NUMBER_MAX = 2**63 - 1
-
-Place = tuple[str, int, int]
 
 
 def number(value: bytes | None) -> int:

@@ -30,10 +30,10 @@ from streaming.verify.channel_gaps import judge_gap_times
 from streaming.verify.channel_notices import WORDS, Notices
 from streaming.verify.channel_passing import Passing
 from streaming.verify.channel_readings import (
-    Asked,
     ChannelLife,
     ChannelRule,
     ChannelSettings,
+    CommandedChannels,
     Judging,
     Material,
     Reading,
@@ -70,7 +70,7 @@ def judge_part(
     settings: ChannelSettings,
     material: Material,
     own: list[Own],
-    asked: Asked,
+    asked: CommandedChannels,
     few: set[ChannelRule] | None = None,
     fits: Fits | None = None,
 ) -> Verdict:

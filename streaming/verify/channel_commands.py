@@ -12,10 +12,10 @@ from typing import Any
 
 from streaming.arrow.key_text import escaped, key_from_json
 from streaming.disciplines.commands import own_id
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.channel_readings import (
-    Asked,
     ChannelSettings,
+    CommandedChannels,
     Judging,
     Material,
     read_all,
@@ -125,7 +125,7 @@ def judge_commands(
     events: list[dict[str, Any]],
     own: list[Own],
     due: Ends,
-) -> Asked:
+) -> CommandedChannels:
     """Whether each command was answered once and truly; what commands explain.
 
     ``own``: those in the inputs. Of events at least their answers and the gaps by an operator.
@@ -136,7 +136,7 @@ def judge_commands(
     answer(verdict, list(commands), answers)
     verdict.look(commands=len(commands))
     waiting = unanswered(verdict, list(commands), due)
-    asked = Asked()
+    asked = CommandedChannels()
     for command in commands:
         if command.absent is not None:
             line, ends = command.absent
@@ -196,7 +196,7 @@ def _judge_gaps(
     verdict: Verdict,
     events: list[dict[str, Any]],
     commands: list[ChannelCommand],
-    asked: Asked,
+    asked: CommandedChannels,
     *,
     complete: bool,
 ) -> None:

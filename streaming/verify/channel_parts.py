@@ -29,7 +29,8 @@ from typing import Any, Protocol, Self
 
 from streaming.arrow.key_text import key_from_json
 from streaming.errors import SequencerError
-from streaming.verify.added import Place, reject, without, without_reject
+from streaming.places import Place
+from streaming.verify.added import reject, without, without_reject
 from streaming.verify.channel import judge_part
 from streaming.verify.channel_commands import judge_commands, own_op, read_own
 from streaming.verify.channel_gaps import rules_with_few

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from sequencer.channels.rules import SKIPPED_RANGES_MAX
 from streaming.arrow.key_text import key_from_json
+from streaming.places import Place
 from streaming.verify.accounts import REFUSALS
-from streaming.verify.added import Place, Reject
+from streaming.verify.added import Reject
 from streaming.verify.channel_readings import Judging, Name, Reading
 from streaming.verify.records import Record
 

@@ -141,7 +141,7 @@ class ChannelLife:
 
 
 @dataclass(slots=True)
-class Asked:
+class CommandedChannels:
     """Which channels commands were about (None: any), of those that acted.
 
     ``not_coming``: by channel and epoch, `from` and `to` of labels that will not come.
@@ -181,7 +181,7 @@ class Judging:
     lives: dict[bytes, ChannelLife] = field(default_factory=dict)
     gaps: dict[tuple[bytes, int, int], list[tuple[int, int]]] = field(default_factory=dict)
     given_up: dict[tuple[bytes, int], list[list[tuple[int, int]]]] = field(default_factory=dict)
-    asked: Asked = field(default_factory=Asked)
+    asked: CommandedChannels = field(default_factory=CommandedChannels)
     retired: set[tuple[bytes, int]] = field(default_factory=set)
     refused: Counter[tuple[bytes, int, int, str]] = field(default_factory=Counter)
     once: dict[Name, Any] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from streaming.arrow.key_text import escaped, key_from_json
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.channel_readings import Judging, Reading, announced, covered
 from streaming.verify.commands import Command
 from streaming.verify.records import Record

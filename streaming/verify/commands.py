@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from streaming.disciplines.commands import name_fault, own_id
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Ends, is_due
 from streaming.verify.records import Record

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sequencer.judging.invariants import MEMBERSHIP
+from streaming.places import Place
 from streaming.verify import accounts
 from streaming.verify.accounts import (
     REFUSALS,
@@ -34,7 +35,6 @@ from streaming.verify.accounts import (
     match,
     refused_copies,
 )
-from streaming.verify.added import Place
 from streaming.verify.commands import (
     by_subject,
     coordinates,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.commands import DONE, Command
 from streaming.verify.faults import Verdict
 from streaming.verify.inputs import Inputs

@@ -11,7 +11,7 @@ from typing import Any
 from sequencer.judging.cycles import DeliveryGraph, Hop, effect_first, inverted_pair, shortest_cycle
 from sequencer.judging.invariants import ACYCLIC, CAUSALITY, PAIRWISE_ORDER
 from streaming.arrow.key_text import escaped
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.homes import Homes
 from streaming.verify.records import Record

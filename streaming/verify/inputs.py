@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streaming.arrow.key_text import escaped
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.records import Record
 
 Ends = Mapping[tuple[str, int], int] | None

@@ -11,8 +11,9 @@ from streaming.arrow.key_text import key_to_json
 from streaming.config import Config
 from streaming.disciplines.channels.sql import header_name
 from streaming.errors import ConfigError
+from streaming.places import Place
 from streaming.verify import copies
-from streaming.verify.added import REJECT_HEADERS, Place, reject
+from streaming.verify.added import REJECT_HEADERS, reject
 from streaming.verify.origins import content_of, read_origin, text_of
 from streaming.verify.records import Record
 from streaming.verify.seeking import Seeker, Span

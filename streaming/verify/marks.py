@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.faults import Verdict
 from streaming.verify.origins import Naming, content_of
 from streaming.verify.records import Record

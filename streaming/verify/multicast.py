@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from sequencer.judging.invariants import MEMBERSHIP
+from streaming.places import Place
 from streaming.verify.accounts import (
     REFUSALS,
     Material,
@@ -32,7 +33,6 @@ from streaming.verify.accounts import (
     judge_rejects,
     match,
 )
-from streaming.verify.added import Place
 from streaming.verify.commands import (
     Event,
     by_subject,

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from streaming.places import StreamPoint
 from streaming.verify.commands import Command, Event
 from streaming.verify.faults import Verdict
 from streaming.verify.histories import text
@@ -19,8 +20,6 @@ from streaming.verify.multicast_deliveries import Held, MulticastDeliveries
 from streaming.verify.nodes import Node, NodeLife, Stamp, names
 
 MISSING, WRONG = "missing-notice", "wrong-notice"
-StreamPoint = tuple[int, int]
-"""Of a peer's stream: an incarnation, and the number of the next delivery there."""
 
 
 @dataclass(frozen=True, slots=True)

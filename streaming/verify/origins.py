@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streaming.verify.added import Place, without
+from streaming.places import Place
+from streaming.verify.added import without
 from streaming.verify.faults import Verdict
 from streaming.verify.records import Record
 

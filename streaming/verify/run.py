@@ -41,7 +41,7 @@ OF_COMMANDS = frozenset({"unfinished", "missing-event", "unanswered", "bad-cause
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Subject:
     """What is to be judged: a pipeline of a configuration, by its topics.
 
     ``due``: how far inputs and commands must be worked through by now. ``cause_header``: see
@@ -68,7 +68,7 @@ class Judge:
     a running service may still mend.
     """
 
-    judge: Callable[[Asked], tuple[Verdict, Ends]]
+    judge: Callable[[Subject], tuple[Verdict, Ends]]
     not_yet: frozenset[str]
 
 
@@ -80,11 +80,11 @@ def verify(
     ``cause_header``: see `Settings`.
     """
     with Topics(config, _Showing()) as topics:
-        asked = [Asked(config, name, topics, None, cause_header) for name in names]
+        asked = [Subject(config, name, topics, None, cause_header) for name in names]
         return [_judge_in_time(each, wait_s) for each in asked]
 
 
-def _judge_in_time(asked: Asked, wait_s: float) -> Verdict:
+def _judge_in_time(asked: Subject, wait_s: float) -> Verdict:
     of = JUDGES.get(asked.settings.discipline)
     if of is None:
         what = asked.settings.discipline
@@ -101,7 +101,7 @@ def _judge_in_time(asked: Asked, wait_s: float) -> Verdict:
         time.sleep(RELOOK_SECONDS)
 
 
-def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
+def _judge_group(asked: Subject) -> tuple[Verdict, Ends]:
     pipeline, topics = asked.settings, asked.topics
     reading = _Reading(topics, Extras(asked, origins.of_group))
     outputs = _outputs(pipeline, topics)
@@ -117,7 +117,7 @@ def _judge_group(asked: Asked) -> tuple[Verdict, Ends]:
     return verdict, reading.ends
 
 
-def _judge_multicast(asked: Asked) -> tuple[Verdict, Ends]:
+def _judge_multicast(asked: Subject) -> tuple[Verdict, Ends]:
     reading = _Reading(asked.topics, Extras(asked, origins.of_multicast))
     outputs = [asked.settings.output]
     settings = Settings(**_common(asked, outputs))
@@ -126,7 +126,7 @@ def _judge_multicast(asked: Asked) -> tuple[Verdict, Ends]:
     return verdict, reading.ends
 
 
-def _common(asked: Asked, outputs: list[str]) -> dict[str, Any]:
+def _common(asked: Subject, outputs: list[str]) -> dict[str, Any]:
     service = asked.config.service
     return {
         "pipeline": asked.name,
@@ -148,7 +148,7 @@ class Extras:
     Marks are read first: what they tell of is there by then.
     """
 
-    def __init__(self, asked: Asked, naming: Naming) -> None:
+    def __init__(self, asked: Subject, naming: Naming) -> None:
         service, settings, topics = asked.config.service, asked.settings, asked.topics
         self.origins = Origins(service.header_prefix, naming)
         is_repeating = service.delivery == "at-least-once"
@@ -222,7 +222,7 @@ def _outputs(pipeline: GroupPipeline, topics: Topics) -> list[str]:
     return sorted(topic for topic in named if topics.partitions(topic))
 
 
-def _judge_channel(asked: Asked) -> tuple[Verdict, Ends]:
+def _judge_channel(asked: Subject) -> tuple[Verdict, Ends]:
     config, name, topics = asked.config, asked.name, asked.topics
     pipeline: ChannelPipeline | LabelPipeline = asked.settings
     if has_sql(pipeline.channel, pipeline.label):

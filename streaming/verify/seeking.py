@@ -13,7 +13,7 @@ from streaming.kafka import connection
 from streaming.kafka import reading as read
 from streaming.kafka.newest import FETCH
 from streaming.kafka.reading import End, TopicReader
-from streaming.verify.added import Place
+from streaming.places import Place
 from streaming.verify.records import Record
 
 CHUNK, FIRST = 5_000, 100

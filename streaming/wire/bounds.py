@@ -14,7 +14,8 @@ from kafka.errors import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers, TopicPartition
+from streaming.places import TopicPartition
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX, Brokers
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 EARLIEST, LATEST = -2, -1

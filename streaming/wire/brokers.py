@@ -62,8 +62,6 @@ NOT_SENT = (NodeNotReadyError, UnknownBrokerIdError)
 STAYS = (ConcurrentTransactionsError, CoordinatorLoadInProgressError, UnstableOffsetCommitError)
 """Errors of a coordinator that is the right one."""
 
-TopicPartition = tuple[str, int]
-"""A topic and a partition."""
 
 Coordinator = tuple[CoordinatorType, str]
 Codes = Callable[[Any], Iterable[int]]

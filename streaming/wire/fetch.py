@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
 
+from streaming.places import TopicPartition
 from streaming.wire.bounds import READ_COMMITTED
-from streaming.wire.brokers import TopicPartition
 from streaming.wire.topology import id_of
 
 BY_NAME, BY_ID = 12, 13

@@ -18,7 +18,8 @@ from typing import Any
 
 from kafka.errors import KafkaError, NodeNotReadyError
 
-from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers, TopicPartition
+from streaming.places import TopicPartition
+from streaming.wire.brokers import LOOK_AGAIN_SECONDS, Brokers
 
 
 @dataclass(slots=True)

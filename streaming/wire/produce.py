@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.producer import ProduceRequest
 
-from streaming.wire.brokers import TopicPartition
+from streaming.places import TopicPartition
 
 ALL_REPLICAS = -1
 

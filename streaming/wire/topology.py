@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Partition = tuple[str, int]
+from streaming.places import TopicPartition
 
 
 @dataclass(slots=True)
@@ -20,8 +20,8 @@ class Topology:
     ``version`` grows with every change.
     """
 
-    leaders: dict[Partition, int] = field(default_factory=dict)
-    epochs: dict[Partition, int] = field(default_factory=dict)
+    leaders: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, list[int]] = field(default_factory=dict)
     version: int = 0

@@ -19,7 +19,8 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from streaming.wire.brokers import Codes, TopicPartition
+from streaming.places import TopicPartition
+from streaming.wire.brokers import Codes
 
 NOT_ATTEMPTED = 55
 """A partition was not added because of another."""

@@ -334,8 +334,7 @@ class Frame:
         """Step the shards that have packs, or whose time is due; the state after them."""
         before = self.service.storage.load_state(partition, self.batch)
         after = dict(before)
-        operator = self.service.operator(self.plan)
-        operator.read = self._pack
+        operator = self.service.operator(self.plan, self._pack)
         try:
             for key in self.service.keys[partition]:
                 row, timeout_ms = before.get(key, (None, None))

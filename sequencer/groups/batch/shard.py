@@ -75,7 +75,7 @@ class Slice:
 
 
 @dataclass(slots=True)
-class Shard:
+class BatchShard:
     """``grouped``: in how many groups each subscriber is. ``stamped``: whether stamps are made.
 
     Who is in which groups together (``circles``) is worked out where stamps or a change need it.
@@ -178,7 +178,7 @@ class Shard:
         needed[:first] = True
         return np.flatnonzero(~needed)
 
-    def compacted(self, gone: Ints) -> Shard:
+    def compacted(self, gone: Ints) -> BatchShard:
         """The same without some subscribers; the others, and the groups, have new numbers."""
         old = self.directory
         place = np.cumsum(np.isin(np.arange(len(self.grouped)), gone, invert=True)) - 1
@@ -202,7 +202,7 @@ class Shard:
             ),
             _numbers=None,
         )
-        return Shard(directory, self.subscribers.take(kept), self.mine, self.stamped)
+        return BatchShard(directory, self.subscribers.take(kept), self.mine, self.stamped)
 
     def _numbered_pairs(self, most: int | None) -> Pairs:
         directory, names = self.directory, self.directory.names

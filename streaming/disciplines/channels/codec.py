@@ -30,7 +30,7 @@ reads the state while the service runs (`sequencer inspect`) has Spark tell its 
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class ChannelShard:
     """A shard's whole state: the channels, the held records (rows of RECORD), the counts.
 
     ``tables``: the file that the channels were read from, "" for none. ``left``: those of earlier
@@ -54,13 +54,13 @@ class Shard:
         return {*self.names, *(name for name, _ in self.left)}
 
 
-def encode_shard(shard: Shard) -> StateRow:
+def encode_shard(shard: ChannelShard) -> StateRow:
     """Return the shard as a row of the state store; see :func:`encode`."""
     text = encode(shard)
     return StateRow(shard.state.clock_ms, shard.totals.without_news().to_json(), text)
 
 
-def encode(shard: Shard) -> str:
+def encode(shard: ChannelShard) -> str:
     """Return the shard as text; what of it is large becomes files.
 
     Its lines: the channels, the skipped ranges, the runs that were asked for, where each held
@@ -101,18 +101,20 @@ def encode(shard: Shard) -> str:
     return "\n".join(lines)
 
 
-def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
+def decode_shard(row: StateRow, schema: pa.Schema, files: ShardFiles | None = None) -> ChannelShard:
     """Return the shard of a row of the state store; an empty one of an empty row.
 
     ``schema`` is that of its records, ``files`` are where large parts of it lie.
     """
     totals = Totals.from_json(row.totals)
     if not row.core:
-        return Shard(ShardState.empty(), HeldRecords.empty(schema, files), totals)
+        return ChannelShard(ShardState.empty(), HeldRecords.empty(schema, files), totals)
     return replace(decode(row.core, row.clock_ms, schema, files), totals=totals)
 
 
-def decode(text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None = None) -> Shard:
+def decode(
+    text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None = None
+) -> ChannelShard:
     """Return the shard of a text, without its totals. ``clock_ms``: its latest batch's time."""
     lines = text.split("\n")
     contents = json.loads(lines[TABLES])
@@ -131,14 +133,14 @@ def decode(text: str, clock_ms: int, schema: pa.Schema, files: ShardFiles | None
     )
     segments = _segments(contents, lines[TABLES + 1 :])
     records = replace(HeldRecords.empty(schema, files), **places, **segments)
-    return Shard(state, records, Totals(), contents["tables"], contents["left"])
+    return ChannelShard(state, records, Totals(), contents["tables"], contents["left"])
 
 
 def _delays(rows: list[list[int]]) -> Int64s:
     return np.array(rows, dtype=np.int64).reshape(len(rows), BUCKETS)
 
 
-def _let_go(shard: Shard) -> tuple[list[str], list[tuple[str, int]]]:
+def _let_go(shard: ChannelShard) -> tuple[list[str], list[tuple[str, int]]]:
     """Files of tables whose time is over, and those that are left after this batch."""
     clock_ms = shard.state.clock_ms
     left = [*shard.left, *([(shard.tables, clock_ms)] if shard.tables else [])]

@@ -13,7 +13,13 @@ from sequencer.channels import Answer, ChannelCommand, Op
 from streaming.arrow import output
 from streaming.arrow.key_text import key_from_json, key_to_json
 from streaming.disciplines.channels.plan import ChannelPlan
-from streaming.disciplines.commands import Refused, is_unicode, own_id, read_object, signature
+from streaming.disciplines.commands import (
+    CommandRefused,
+    is_unicode,
+    own_id,
+    read_object,
+    signature,
+)
 from streaming.disciplines.commands import read_request as read_named
 from streaming.disciplines.state_keys import shard_of_name
 from streaming.settings.values import Duration
@@ -85,7 +91,7 @@ def read_request(value: bytes | None, ops: Sequence[Op] = tuple(Op)) -> Request:
         own_name = own_id(request)
         repeated |= signature(request)
         command = _read(request, ops, repeated)
-    except Refused as refused:
+    except CommandRefused as refused:
         return Request(own_name, None, repeated, refused.reason, refused.detail)
     return Request(own_name, command, repeated)
 
@@ -99,17 +105,17 @@ def read_own_request(value: bytes | None, op: str, channel: bytes | None) -> Req
         own_name = own_id(request)
         repeated |= signature(request)
         command = _read(_about(channel, request), tuple(Op), repeated)
-    except Refused as refused:
+    except CommandRefused as refused:
         return Request(own_name, None, repeated, refused.reason, refused.detail)
     return Request(own_name, command, repeated)
 
 
 def _about(channel: bytes | None, request: dict[str, Any]) -> dict[str, Any]:
     if channel is None:
-        raise Refused("bad-channel", "the record has no channel")
+        raise CommandRefused("bad-channel", "the record has no channel")
     own = key_to_json(channel)
     if "blocked" in request or request.get("channel", own) != own:
-        raise Refused("bad-channel", "a record of an input can name its own channel only")
+        raise CommandRefused("bad-channel", "a record of an input can name its own channel only")
     return {**request, "channel": own}
 
 
@@ -121,15 +127,17 @@ def _read(
     ops = [known for known in ops if known is not Op.NOT_COMING]
     op = next((known for known in ops if known.value == request.get("op")), None)
     if op is None:
-        raise Refused("unknown-op", f"op is none of {', '.join(known.value for known in ops)}")
+        raise CommandRefused(
+            "unknown-op", f"op is none of {', '.join(known.value for known in ops)}"
+        )
     repeated["op"] = op.value
     if strange := sorted(
         set(request) - FIELDS | {*LABEL.values()} & set(request) - {LABEL.get(op)}
     ):
-        raise Refused("unknown-field", f"{op.value} knows no {strange[0]!r}")
+        raise CommandRefused("unknown-field", f"{op.value} knows no {strange[0]!r}")
     dry_run = request.get("dry_run", False)
     if not isinstance(dry_run, bool):
-        raise Refused("bad-dry-run", "dry_run is neither true nor false")
+        raise CommandRefused("bad-dry-run", "dry_run is neither true nor false")
     if dry_run:
         repeated["dry_run"] = True
     channel, blocked_ms = _whom(request, repeated)
@@ -140,13 +148,15 @@ def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> Channe
     """Read the answer of somebody who was asked for missing labels."""
     repeated["op"] = Op.NOT_COMING.value
     if strange := sorted(set(request) - ANSWER_FIELDS):
-        raise Refused("unknown-field", f"{Op.NOT_COMING.value} knows no {strange[0]!r}")
+        raise CommandRefused("unknown-field", f"{Op.NOT_COMING.value} knows no {strange[0]!r}")
     channel, _ = _whom(request, repeated)
     if request["not_coming"] is not True:
-        raise Refused("bad-not-coming", "not_coming is not true; say nothing of what may come")
+        raise CommandRefused(
+            "bad-not-coming", "not_coming is not true; say nothing of what may come"
+        )
     epoch = request.get("epoch")
     if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 2**63:
-        raise Refused("bad-epoch", "epoch is no whole number from 0 to 2^63 - 1")
+        raise CommandRefused("bad-epoch", "epoch is no whole number from 0 to 2^63 - 1")
     repeated["epoch"] = epoch
     first, stop = (_label_in(request, name, repeated) for name in ("from", "to"))
     return ChannelCommand(Op.NOT_COMING, channel, stop, first=first, epoch=epoch)
@@ -155,18 +165,20 @@ def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> Channe
 def _whom(request: Mapping[str, Any], repeated: dict[str, Any]) -> tuple[bytes | None, int]:
     """The channel, or None and how long those that are meant have waited (ms)."""
     if ("channel" in request) == ("blocked" in request):
-        raise Refused("bad-channel", "it names either a channel or how long some have waited")
+        raise CommandRefused(
+            "bad-channel", "it names either a channel or how long some have waited"
+        )
     if "channel" in request:
         try:
             channel = key_from_json(request["channel"])
         except ValueError as error:
-            raise Refused("bad-channel", f"the channel {error}") from error
+            raise CommandRefused("bad-channel", f"the channel {error}") from error
         repeated["channel"] = request["channel"]
         return channel, 0
     try:
         span = TypeAdapter(Duration).validate_python(request["blocked"])
     except ValidationError as error:
-        raise Refused("bad-blocked", f"blocked {error.errors()[0]['msg']}") from error
+        raise CommandRefused("bad-blocked", f"blocked {error.errors()[0]['msg']}") from error
     repeated["blocked"] = request["blocked"]
     return None, span.ms
 
@@ -181,15 +193,15 @@ def _label(request: Mapping[str, Any], op: Op, repeated: dict[str, Any]) -> byte
 def _label_in(request: Mapping[str, Any], name: str, repeated: dict[str, Any]) -> bytes:
     label = request.get(name)
     if isinstance(label, bool) or not isinstance(label, int | str):
-        raise Refused("bad-label", f"{name} is no label")
+        raise CommandRefused("bad-label", f"{name} is no label")
     if isinstance(label, str) and not is_unicode(label):
-        raise Refused("bad-label", f"{name} is no valid Unicode")
+        raise CommandRefused("bad-label", f"{name} is no valid Unicode")
     repeated[name] = label
     return str(label).encode()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ShardCommands:
     """The commands that one shard has in a batch, in order, and where each of them stands."""
 
     requests: list[Request]
@@ -197,7 +209,7 @@ class Asked:
     pipeline: str
 
     @classmethod
-    def of(cls, rows: pa.Table, plan: ChannelPlan) -> Asked:
+    def of(cls, rows: pa.Table, plan: ChannelPlan) -> ShardCommands:
         """The commands in rows of RECORD."""
         places = rows.select(["topic", "partition", "offset"]).to_pylist()
         for place in places:
@@ -205,8 +217,10 @@ class Asked:
         requests = [read_request(value, plan.ops) for value in rows["value"].to_pylist()]
         return cls(requests, places, plan.pipeline)
 
-    def __add__(self, others: Asked) -> Asked:
-        return Asked(self.requests + others.requests, self.places + others.places, self.pipeline)
+    def __add__(self, others: ShardCommands) -> ShardCommands:
+        return ShardCommands(
+            self.requests + others.requests, self.places + others.places, self.pipeline
+        )
 
     @property
     def commands(self) -> list[ChannelCommand]:

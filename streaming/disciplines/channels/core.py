@@ -33,8 +33,8 @@ from streaming.arrow.partitioner import partitions_of
 from streaming.arrow.schemas import columns_in
 from streaming.arrow.times import newest_read, oldest_in
 from streaming.arrow.totals import ANSWERS_MAX, Totals
-from streaming.disciplines.channels.codec import Shard, decode, encode
-from streaming.disciplines.channels.commands import Asked
+from streaming.disciplines.channels.codec import ChannelShard, decode, encode
+from streaming.disciplines.channels.commands import ShardCommands
 from streaming.disciplines.channels.deliveries import DELIVERED, deliveries, notices
 from streaming.disciplines.channels.events import event_id, event_of, wanted_of
 from streaming.disciplines.channels.fields import unreadable
@@ -122,7 +122,7 @@ class ChannelCore(Core):
         self.plan = plan
         self.files = files
         records = HeldRecords.empty(record_schema(plan), files)
-        self.shard = Shard(ShardState.empty(), records, Totals())
+        self.shard = ChannelShard(ShardState.empty(), records, Totals())
         super().__init__()
 
     @property
@@ -166,12 +166,12 @@ class ChannelCore(Core):
 
 
 def step_shard(
-    shard: Shard,
+    shard: ChannelShard,
     packs: Sequence[bytes],
     now_ms: int,
     plan: ChannelPlan,
     refused: Refused = NOTHING_REFUSED,
-) -> tuple[Shard, list[Write]]:
+) -> tuple[ChannelShard, list[Write]]:
     """Take one batch's packs of a shard; the new shard and what it writes.
 
     Packs may come in any order: rows are sorted by topic, partition and offset, so that a repeated
@@ -183,7 +183,7 @@ def step_shard(
     records_count = np.count_nonzero(batch["topic"].to_numpy() < len(plan.inputs))
     arrived, commands = np.split(order, [records_count])
     arrived, placed, asked_among = apart(batch, arrived, plan)
-    asked = Asked.of(plain_values(batch.take(pa.array(commands))), plan)
+    asked = ShardCommands.of(plain_values(batch.take(pa.array(commands))), plan)
     arrivals = _arrivals(batch, arrived, plan)
     records = shard.records
     given = batch.select(columns_in(batch.schema, records.schema.names))

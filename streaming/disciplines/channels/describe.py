@@ -14,12 +14,12 @@ from sequencer.channels.state import NONE
 from sequencer.labels import Labels
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
-from streaming.disciplines.channels.codec import Shard
+from streaming.disciplines.channels.codec import ChannelShard
 
 Range = tuple[int | str, int | str]
 
 
-def describe(shard: Shard, rules: Rules) -> Iterator[dict[str, Any]]:
+def describe(shard: ChannelShard, rules: Rules) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ranges of labels are half-open.
 
     ``channel``: as `key_text.key_to_json` has it. ``next``: the label that is delivered next,

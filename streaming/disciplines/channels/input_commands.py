@@ -8,24 +8,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sequencer.channels import ChannelCommand
+from sequencer.channels.commands import PlacedCommand
 from streaming.arrow.columns import flat
-from streaming.disciplines.channels.commands import Asked, read_own_request
+from streaming.disciplines.channels.commands import ShardCommands, read_own_request
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.commands import asked_in, place_of
 from streaming.wire.blocks import plain_values
 
 Int64s = NDArray[np.int64]
-Placed = Sequence[tuple[int, ChannelCommand]]
 
 
-def apart(batch: pa.Table, arrived: Int64s, plan: ChannelPlan) -> tuple[Int64s, Placed, Asked]:
+def apart(
+    batch: pa.Table, arrived: Int64s, plan: ChannelPlan
+) -> tuple[Int64s, Sequence[PlacedCommand], ShardCommands]:
     """Take commands out of a batch's arrivals (rows of the batch in their order).
 
     Returns the others; the commands that can be carried out, each with the arrival before which it
     stands; and all of them, to be answered.
     """
-    none = Asked([], [], plan.pipeline)
+    none = ShardCommands([], [], plan.pipeline)
     if not plan.input_commands:
         return arrived, (), none
     headers = batch.select(["headers"]).take(pa.array(arrived))
@@ -47,5 +48,5 @@ def apart(batch: pa.Table, arrived: Int64s, plan: ChannelPlan) -> tuple[Int64s, 
         for at, request in zip(before, requests, strict=True)
         if request.command is not None
     ]
-    asked = Asked(requests, [place_of(place, plan) for place in places], plan.pipeline)
+    asked = ShardCommands(requests, [place_of(place, plan) for place in places], plan.pipeline)
     return np.delete(arrived, found), placed, asked

@@ -14,7 +14,7 @@ from sequencer.channels.delays import no_delays
 from sequencer.channels.runs import Runs
 from sequencer.channels.state import COLUMNS, Int64s, Skipped
 from streaming.arrow.totals import Totals
-from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.codec import ChannelShard, decode_shard, encode_shard
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.plan import ChannelPlan
 from streaming.disciplines.channels.records import record_schema
@@ -49,7 +49,7 @@ def reshard(before: ChannelPlan, after: ChannelPlan, rows: Sequence[ShardRow]) -
             blocked=len(np.unique(state.held.channel)),
             channels=len(state),
         )
-        found.append((keys[number], encode_shard(Shard(state, held, counts))))
+        found.append((keys[number], encode_shard(ChannelShard(state, held, counts))))
         report = waiting_report(ShardState.empty(), state)
         if report is not None:
             waiting[keys[number]] = report

@@ -28,10 +28,10 @@ from sequencer.channels.rules import (
     WINDOW_DEFAULT,
     WINDOW_MAX,
     Full,
+    GapPolicy,
     Rules,
     window_max,
 )
-from sequencer.channels.rules import GapPolicy as Policy
 from streaming.disciplines.channels.fields import Fields, fields_of, need_schemas
 from streaming.disciplines.channels.labels import AnyLabels, Custom, Cyclic, Linear
 from streaming.disciplines.channels.sql import sql_fault
@@ -69,7 +69,7 @@ GapTime = Annotated[
 ]
 
 
-class GapPolicy(Table):
+class Gap(Table):
     """What to do about missing labels that others wait for."""
 
     policy: Literal["wait", "skip", "fail"] = "wait"
@@ -77,7 +77,7 @@ class GapPolicy(Table):
     ask_after: PositiveDuration | None = None
 
     @model_validator(mode="after")
-    def _ask_fits(self) -> GapPolicy:
+    def _ask_fits(self) -> Gap:
         longest = self.after.most if isinstance(self.after, SetsItself) else self.after
         if self.ask_after is not None and longest is not None and self.ask_after >= longest:
             raise fault(
@@ -87,7 +87,7 @@ class GapPolicy(Table):
         return self
 
     @model_validator(mode="after")
-    def _after_fits(self) -> GapPolicy:
+    def _after_fits(self) -> Gap:
         if self.policy == "wait" and self.after is not None:
             raise fault('has no meaning with policy "wait"; leave it out', "after")
         if self.policy != "wait" and self.after is None:
@@ -110,7 +110,7 @@ class ChannelRule(Table):
     """
 
     channel: Annotated[Text, Field(max_length=TOPIC_MAX)]
-    gap: GapPolicy | None = None
+    gap: Gap | None = None
     buffer: Buffer | None = None
     duplicates: Literal["reject", "drop"] | None = None
     retire_after: PositiveDuration | None = None
@@ -161,7 +161,7 @@ class ChannelPipeline(ByChannel):
     discipline: Literal["channel"]
     label: Expression = "header('label')"
     labels: Annotated[AnyLabels, Field(discriminator="kind")] = Linear()
-    gap: GapPolicy = GapPolicy()
+    gap: Gap = Gap()
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"
     unlabelled: Literal["reject", "pass"] = "reject"
@@ -260,7 +260,7 @@ class ChannelPipeline(ByChannel):
         return replace(own, others=tuple((rule.channel, _other(rule, own)) for rule in self.rules))
 
 
-def _policy(gap: GapPolicy) -> Policy:
+def _policy(gap: Gap) -> GapPolicy:
     if gap.after is None:
         return WAIT
     if isinstance(gap.after, SetsItself):
@@ -269,7 +269,7 @@ def _policy(gap: GapPolicy) -> Policy:
     return POLICIES[gap.policy](gap.after.ms)
 
 
-def _ask_ms(gap: GapPolicy) -> int | None:
+def _ask_ms(gap: Gap) -> int | None:
     return gap.ask_after.ms if gap.ask_after else None
 
 

@@ -79,7 +79,7 @@ def _build(source: Source, plan: BatchPlan | NetworkPlan) -> DataFrame:
         from streaming.disciplines.broadcast import broadcast  # noqa: PLC0415
         from streaming.disciplines.groups.batch.core import BatchOperator  # noqa: PLC0415
 
-        return broadcast(source, plan, BatchOperator(plan))
+        return broadcast(source, plan, BatchOperator)
     from streaming.disciplines.exchange import exchange  # noqa: PLC0415
     from streaming.disciplines.groups.network.core import NetworkOperator  # noqa: PLC0415
     from streaming.disciplines.groups.network.route import route  # noqa: PLC0415

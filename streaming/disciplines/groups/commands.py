@@ -9,7 +9,7 @@ from typing import Any
 from sequencer.change import ChangeError
 from streaming.arrow import output
 from streaming.disciplines.commands import (
-    Refused,
+    CommandRefused,
     name_fault,
     own_id,
     place_of,
@@ -151,27 +151,27 @@ def read_command(value: bytes | None, plan: Plan, op: str | None = None) -> Grou
         named, group, members = _read(request, plan)
         version = _if_version(request, named)
         return GroupCommand(command_id, named, group, members, version, signed)
-    except Refused as refused:
+    except CommandRefused as refused:
         return GroupCommand(command_id, signed=signed, reason=refused.reason, detail=refused.detail)
 
 
 def _read(request: Mapping[str, Any], plan: Plan) -> tuple[str, str, tuple[str, ...]]:
     op, group = request.get("op"), request.get("group")
     if not isinstance(op, str) or op not in EVENTS:
-        raise Refused("unknown-op", f"op is none of {', '.join(EVENTS)}")
+        raise CommandRefused("unknown-op", f"op is none of {', '.join(EVENTS)}")
     if wrong := name_fault(group):
-        raise Refused("bad-group", f"the group's name {wrong}")
+        raise CommandRefused("bad-group", f"the group's name {wrong}")
     if op in ONE_MEMBER:
         members, reason, whose = [request.get("member")], "bad-member", "the member's"
     else:
         members = request.get("members", []) if op != "remove" else []
         reason, whose = "bad-members", "a member's"
     if not isinstance(members, list) or len(members) > MEMBERS_MAX:
-        raise Refused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
+        raise CommandRefused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
     for member in members:
         wrong = name_fault(member) or _topic_fault(member, plan)
         if wrong:
-            raise Refused(reason, f"{whose} name {wrong}")
+            raise CommandRefused(reason, f"{whose} name {wrong}")
     return op, str(group), tuple(members)
 
 
@@ -181,7 +181,7 @@ def _if_version(request: Mapping[str, Any], op: str) -> int | None:
         return None
     version = request["if_version"]
     if type(version) is not int or op == "add":
-        raise Refused("bad-if-version", "if_version is a number, for groups that there are")
+        raise CommandRefused("bad-if-version", "if_version is a number, for groups that there are")
     return version
 
 

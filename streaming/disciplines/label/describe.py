@@ -7,10 +7,10 @@ from typing import Any
 
 from streaming.arrow.key_text import key_to_json
 from streaming.arrow.output import at
-from streaming.disciplines.channels.codec import Shard
+from streaming.disciplines.channels.codec import ChannelShard
 
 
-def describe(shard: Shard) -> Iterator[dict[str, Any]]:
+def describe(shard: ChannelShard) -> Iterator[dict[str, Any]]:
     """A dictionary for each channel; ``next`` is the label that its next record gets."""
     state = shard.state
     columns = (state.sequence, state.incarnation, state.active_ms)

@@ -64,7 +64,7 @@ def _build(source: Source, plan: BatchMulticastPlan | MulticastPlan) -> DataFram
     from streaming.disciplines.multicast.protocol.route import route  # noqa: PLC0415
 
     if isinstance(plan, BatchMulticastPlan):
-        return broadcast(source, plan, BatchOperator(plan))
+        return broadcast(source, plan, BatchOperator)
     return exchange(source, plan, route(plan), core.MulticastOperator(plan))
 
 

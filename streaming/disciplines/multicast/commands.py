@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.disciplines.commands import (
-    Refused,
+    CommandRefused,
     name_fault,
     own_id,
     read_object,
@@ -37,33 +37,33 @@ class NodeCommand:
 def read_command(value: bytes | None, asked: str | None = None) -> NodeCommand:
     """A command; ``asked``: the operation of a record of an input, which its header names.
 
-    Raises Refused where it cannot be read; `command_id` has its id then, too.
+    Raises CommandRefused where it cannot be read; `command_id` has its id then, too.
     """
     request = read_request(value, asked)
     signature(request)
     op, node = request.get("op"), request.get("node")
     if not isinstance(op, str) or op not in OPS:
-        raise Refused("unknown-op", f"op is none of {', '.join(OPS)}")
+        raise CommandRefused("unknown-op", f"op is none of {', '.join(OPS)}")
     if wrong := name_fault(node) or _unnameable(str(node)):
-        raise Refused("bad-node", f"the node's name {wrong}")
+        raise CommandRefused("bad-node", f"the node's name {wrong}")
     if op == DESTROY:
         return NodeCommand(op, str(node))
     role = "owner" if op == CREATE else "peer"
     other = request.get(role)
     if wrong := name_fault(other) or _unnameable(str(other)):
-        raise Refused(f"bad-{role}", f"the {role}'s name {wrong}")
+        raise CommandRefused(f"bad-{role}", f"the {role}'s name {wrong}")
     return NodeCommand(op, str(node), str(other))
 
 
-def readable(value: bytes | None, asked: str | None) -> NodeCommand | Refused:
+def readable(value: bytes | None, asked: str | None) -> NodeCommand | CommandRefused:
     """A command, or why it is refused."""
     try:
         return read_command(value, asked)
-    except Refused as refused:
+    except CommandRefused as refused:
         return refused
 
 
-def releasing(command: NodeCommand | Refused) -> bytes:
+def releasing(command: NodeCommand | CommandRefused) -> bytes:
     """The peer that gives a handle back; empty where none does."""
     releases = isinstance(command, NodeCommand) and command.op == RELEASE
     return command.other.encode() if releases else b""  # type: ignore[union-attr]
@@ -73,7 +73,7 @@ def command_id(value: bytes | None) -> str | None:
     """The id of a command, also of one that is refused."""
     try:
         return own_id(read_object(value))
-    except Refused:
+    except CommandRefused:
         return None
 
 
@@ -81,7 +81,7 @@ def signed(value: bytes | None) -> dict[str, str]:
     """Who gave a command, and why, as its answer says it; nothing where that cannot be read."""
     try:
         return signature(read_object(value))
-    except Refused:
+    except CommandRefused:
         return {}
 
 

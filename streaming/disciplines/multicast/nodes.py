@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from streaming.disciplines.commands import Refused
+from streaming.disciplines.commands import CommandRefused
 from streaming.disciplines.multicast.commands import CREATE, DESTROY, NodeCommand
 
 NODES_MAX = 100_000
@@ -52,18 +52,18 @@ class Nodes:
         return None if life is None or self._forgotten(life, now_ms) else life
 
     def do(self, command: NodeCommand, now_ms: int) -> KnownNode:
-        """Carry out a command as far as nodes are concerned; the node. Refused where none can be.
+        """Carry out a command as far as nodes are concerned, and return the node.
 
-        To release a handle changes no node.
+        To release a handle changes no node. CommandRefused where it cannot be carried out.
         """
         if command.op == CREATE:
             return self._create(command, now_ms)
         life = self.find(latin(command.node.encode()), now_ms)
         if life is None:
-            raise Refused("unknown-node", f"there is no node {command.node}")
+            raise CommandRefused("unknown-node", f"there is no node {command.node}")
         if command.op == DESTROY:
             if life.destroyed_ms >= 0:
-                raise Refused(
+                raise CommandRefused(
                     "destroyed-node", f"node {command.node} is destroyed, or about to be, already"
                 )
             life.destroyed_ms = now_ms
@@ -71,21 +71,23 @@ class Nodes:
         return life
 
     def require_owner(self, command: NodeCommand, sender: bytes | None, now_ms: int) -> None:
-        """Raise Refused where somebody else than its owner destroys a node."""
+        """Raise CommandRefused where somebody else than its owner destroys a node."""
         life = self.find(latin(command.node.encode()), now_ms)
         if command.op == DESTROY and life is not None and raw(life.owner) != sender:
             owner = shown(life.owner)
-            raise Refused("not-owner", f"node {command.node} is {owner}'s, the record another's")
+            raise CommandRefused(
+                "not-owner", f"node {command.node} is {owner}'s, the record another's"
+            )
 
     def _create(self, command: NodeCommand, now_ms: int) -> KnownNode:
         name = latin(command.node.encode())
         if self.find(name, now_ms) is not None:
-            raise Refused(
+            raise CommandRefused(
                 "node-exists",
                 f"node {command.node} exists, or did not long ago; take another name",
             )
         if len(self.lives) >= NODES_MAX:
-            raise Refused("too-many-nodes", f"{NODES_MAX} nodes exist, or did not long ago")
+            raise CommandRefused("too-many-nodes", f"{NODES_MAX} nodes exist, or did not long ago")
         life = KnownNode(f"{self.born}:{name}", latin(command.other.encode()))
         self.lives.pop(name, None)
         self.lives[name] = life

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streaming.kafka import topics
 from streaming.kafka.lag import Lag
-from streaming.kafka.reading import TopicPartition
+from streaming.places import TopicPartition
 from streaming.service.offsets import offsets_of
 
 if TYPE_CHECKING:

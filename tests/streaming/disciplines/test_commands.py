@@ -8,7 +8,7 @@ from streaming.disciplines.commands import (
     COMMAND_BYTES_MAX,
     ID_BYTES_MAX,
     NAME_BYTES_MAX,
-    Refused,
+    CommandRefused,
     name_fault,
     own_id,
     read_object,
@@ -36,7 +36,7 @@ def test_an_object_is_read():
     ids=lambda value: repr(value)[:20],
 )  # fmt: skip
 def test_what_is_no_object_is_refused(value):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         read_object(value)
     assert refused.value.reason == "unreadable"
     assert "no JSON object" in refused.value.detail

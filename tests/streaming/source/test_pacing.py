@@ -2,7 +2,7 @@
 
 import pytest
 
-from streaming.disciplines.source import Rows
+from streaming.disciplines.source import SourceRows
 from streaming.source import pacing
 from streaming.source.pacing import AMONG_SECONDS, IDLE_SECONDS, LONGEST_SECONDS, Pace
 from streaming.source.reader import WAKING_TICKS, Ticks
@@ -73,7 +73,7 @@ def test_a_query_wakes_its_shards_twice_then_ticks_when_a_timer_is_due(clock):
     assert ticks.latest(tick) == tick
     clock.now += 0.002
     assert ticks.latest(tick) == tick + 1
-    assert ticks.rows(tick, tick + 1) == Rows()
+    assert ticks.rows(tick, tick + 1) == SourceRows()
 
 
 def test_a_timer_that_stays_due_or_is_not_known_gives_a_batch_a_second(clock):

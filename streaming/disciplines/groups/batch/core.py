@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sequencer.groups.batch.directory import Directory
-from sequencer.groups.batch.shard import SLICE_MAX, Moved, Shard, Slice
+from sequencer.groups.batch.shard import SLICE_MAX, BatchShard, Moved, Slice
 from sequencer.groups.batch.subscribers import Subscribers
 from sequencer.ragged import Ints
 from streaming.arrow import output
@@ -72,7 +72,7 @@ class BatchCore(BroadcastCore):
     """One shard. ``known``: its groups as bytes (empty for the first membership), and in use."""
 
     def __init__(
-        self, plan: BatchPlan, number: int, known: tuple[bytes, Shard] | None = None
+        self, plan: BatchPlan, number: int, known: tuple[bytes, BatchShard] | None = None
     ) -> None:
         super().__init__()
         self.plan = plan
@@ -83,11 +83,11 @@ class BatchCore(BroadcastCore):
         self.past: list[Past] = []
 
     @property
-    def shard(self) -> Shard:
+    def shard(self) -> BatchShard:
         """The groups and what is counted of them."""
         return self._known()[1]
 
-    def _known(self) -> tuple[bytes, Shard]:
+    def _known(self) -> tuple[bytes, BatchShard]:
         """The first membership where nothing else is known."""
         if self.known is None:
             directory = Directory.begin(self.first, self.plan.retire_after_ms)
@@ -205,9 +205,9 @@ class BatchCore(BroadcastCore):
         """See `Core.renew`."""
         self.shard.subscribers.renew(since_ms)
 
-    def _shard(self, directory: Directory) -> Shard:
+    def _shard(self, directory: Directory) -> BatchShard:
         mine = self._mine(directory.subscribers)
-        return Shard(directory, Subscribers.fresh(mine), self._mine, self.plan.stamps)
+        return BatchShard(directory, Subscribers.fresh(mine), self._mine, self.plan.stamps)
 
     def _mine(self, names: Sequence[str]) -> NDArray[np.bool_]:
         keys = pa.array([name.encode() for name in names], pa.binary())
@@ -330,7 +330,7 @@ class BatchCore(BroadcastCore):
         of.forget(gone)
         return events
 
-    def _tidy(self) -> Shard:
+    def _tidy(self) -> BatchShard:
         """The shard without what nobody needs, once that is most of what there is."""
         shard, directory = self.shard, self.shard.directory
         gone = shard.unneeded(len(self.first.subscribers))

@@ -28,7 +28,7 @@ from streaming.disciplines.broadcast import (
     BroadcastWork,
     record_homes,
 )
-from streaming.disciplines.commands import Refused, asked_in, place_of, stretches
+from streaming.disciplines.commands import CommandRefused, asked_in, place_of, stretches
 from streaming.disciplines.multicast.batch.slices import SLICE_MAX, End, Passed, deliveries, notices
 from streaming.disciplines.multicast.commands import (
     DESTROY,
@@ -211,7 +211,7 @@ class BatchCore(BroadcastCore):
                 more = self._do(command, (stamp, row["timestamp"]), peers[at], now_ms, ends)
                 if asked == RELEASE and row["key"] is not None:
                     more |= {"timestamp": stamp, "from": shown(latin(row["key"]))}
-            except Refused as refused:
+            except CommandRefused as refused:
                 more = {"reason": refused.reason, "detail": refused.detail}
             if answering[at] == self.shard:
                 place, asked_as = place_of(row, self.plan), command_id(row["value"])
@@ -223,14 +223,14 @@ class BatchCore(BroadcastCore):
 
     def _do(
         self,
-        command: NodeCommand | Refused,
+        command: NodeCommand | CommandRefused,
         when: tuple[int, int],
         peer: int,
         now_ms: int,
         ends: list[End],
     ) -> dict[str, Any]:
-        """Carry out one command; what the answer says. Raises Refused."""
-        if isinstance(command, Refused):
+        """Carry out one command; what the answer says. Raises CommandRefused."""
+        if isinstance(command, CommandRefused):
             raise command
         life = self.nodes.do(command, now_ms)
         repeated = command.repeated()

@@ -35,12 +35,16 @@ from streaming.disciplines.exchange import ExchangeCore, ExchangeOperator, Shard
 from streaming.disciplines.multicast.events import retired, undelivered
 from streaming.disciplines.multicast.nodes import Nodes, raw
 from streaming.disciplines.multicast.plan import MulticastPlan
-from streaming.disciplines.multicast.protocol.asked import Asked, Placed, placed_row
 from streaming.disciplines.multicast.protocol.codec import dumps, runs_by_shard, unchunk
+from streaming.disciplines.multicast.protocol.kept_records import KeptRecords
+from streaming.disciplines.multicast.protocol.node_commands import (
+    CommandInLine,
+    NodeCommands,
+    placed_row,
+)
 from streaming.disciplines.multicast.protocol.peers import Peers
 from streaming.disciplines.multicast.protocol.refused import MulticastRefusals
 from streaming.disciplines.multicast.protocol.route import Homes
-from streaming.disciplines.multicast.protocol.rows import Rows
 from streaming.disciplines.multicast.protocol.turn import Turn
 from streaming.disciplines.multicast.records import Reader, deliveries, written
 from streaming.disciplines.state_keys import shards_of
@@ -82,12 +86,12 @@ class MulticastCore(ExchangeCore):
         self.net = Shard(self.bus, lambda name: self.homes[name] == shard)
         self.nodes = Nodes(plan.retire_after_ms)
         self.reader = Reader(self.nodes)
-        self.rows = Rows()
+        self.rows = KeptRecords()
         self.next_id = self.first_waiting = shard
         self.flying: dict[int, int] = {}
         self.in_flight = 0
-        self.placed: dict[int, Placed] = {}
-        self.asked = Asked(plan, shard, self.homes, self.peers, self.nodes)
+        self.placed: dict[int, CommandInLine] = {}
+        self.asked = NodeCommands(plan, shard, self.homes, self.peers, self.nodes)
         self.idle_since_ms = 0
         self.refusals: MulticastRefusals = MulticastRefusals(self)
 
@@ -139,7 +143,7 @@ class MulticastCore(ExchangeCore):
         self.next_id, self.first_waiting, flying, placed, ids = json.loads(parts[0])
         self.flying = dict(flying)
         self.in_flight = sum(self.flying.values())
-        self.placed = {number: Placed(*fields) for number, fields in placed}
+        self.placed = {number: CommandInLine(*fields) for number, fields in placed}
         self.nodes.load(parts[1])
         self.peers.load(parts[2].decode())
         table = from_ipc(parts[3]).combine_chunks() if parts[3] else RECORD.empty_table()

@@ -16,8 +16,8 @@ from streaming.arrow.schemas import RECORD
 from streaming.disciplines.inquiries import Key
 from streaming.disciplines.multicast.nodes import latin
 from streaming.disciplines.multicast.plan import MulticastPlan
+from streaming.disciplines.multicast.protocol.kept_records import KeptRecords
 from streaming.disciplines.multicast.protocol.peers import Peers
-from streaming.disciplines.multicast.protocol.rows import Rows
 from streaming.disciplines.multicast.protocol.turn import Turn
 from streaming.disciplines.refused import Name
 from streaming.disciplines.undelivered import ROW
@@ -28,7 +28,7 @@ class Core(Protocol):
 
     plan: MulticastPlan
     peers: Peers
-    rows: Rows
+    rows: KeptRecords
     flying: dict[int, int]
     clock_ms: int
 

@@ -8,7 +8,7 @@ import pytest
 
 from sequencer.groups.batch import shard as module
 from sequencer.groups.batch.directory import Directory, First
-from sequencer.groups.batch.shard import Shard
+from sequencer.groups.batch.shard import BatchShard
 from sequencer.groups.batch.subscribers import Subscribers
 
 NAMES = [f"s{n}" for n in range(9)]
@@ -22,7 +22,7 @@ def make(groups, *, mine=lambda _: True, stamped=True):
     def own(some):
         return np.array([mine(each) for each in some], np.bool_)
 
-    return Shard(directory, Subscribers.fresh(own(NAMES)), own, stamped)
+    return BatchShard(directory, Subscribers.fresh(own(NAMES)), own, stamped)
 
 
 def deliveries(shard, groups, now_ms):

@@ -17,7 +17,7 @@ from sequencer.channels.state import COLUMNS, Skipped
 from sequencer.labels import LinearLabels
 from streaming.arrow.totals import Totals
 from streaming.disciplines.channels import shard_files
-from streaming.disciplines.channels.codec import Shard, decode_shard, encode_shard
+from streaming.disciplines.channels.codec import ChannelShard, decode_shard, encode_shard
 from streaming.disciplines.channels.held_records import HeldRecords
 from streaming.disciplines.channels.records import record_schema
 from streaming.disciplines.channels.shard_files import ShardFiles
@@ -66,7 +66,7 @@ def shards(draw):
     record = dict.fromkeys(schema.names) | {"topic": 0, "partition": 0, "timestamp": 0}
     records = [record | {"offset": n, "value": b"%d" % n} for n in range(len(held))]
     table = pa.Table.from_pylist(records, schema=schema)
-    return Shard(state, HeldRecords.of(table), Totals(seen=3))
+    return ChannelShard(state, HeldRecords.of(table), Totals(seen=3))
 
 
 def as_lists(state):
@@ -116,5 +116,5 @@ def test_a_part_of_an_array_of_names():
     numbers = {name: np.arange(2) for name in COLUMNS}
     state = ShardState(whole, **numbers, held=Held.empty(), skipped=Skipped.empty())
     schema = record_schema(plan(RULES))
-    row = encode_shard(Shard(state, HeldRecords.empty(schema), Totals()))
+    row = encode_shard(ChannelShard(state, HeldRecords.empty(schema), Totals()))
     assert decode_shard(row, schema).state.keys.to_pylist() == [b"a", b""]

@@ -27,7 +27,7 @@ PEM_REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class KeyStore:
     """What is in a key store, as PEM: trusted certificates; our chain and its key, or nothing."""
 
     authorities: str
@@ -35,7 +35,7 @@ class Store:
     key: str = field(repr=False)
 
 
-def read(path: str, password: str | None, name: str) -> Store | None:
+def read(path: str, password: str | None, name: str) -> KeyStore | None:
     """Return what is in a key store; None where it is PEM already.
 
     ``name`` is how its properties begin. ConfigError where it cannot be read.
@@ -55,7 +55,7 @@ def read(path: str, password: str | None, name: str) -> Store | None:
     return _pkcs12(data, path, password, name)
 
 
-def _pkcs12(data: bytes, path: str, password: str | None, name: str) -> Store:
+def _pkcs12(data: bytes, path: str, password: str | None, name: str) -> KeyStore:
     try:
         from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  (optional)
         from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
@@ -77,7 +77,7 @@ def _pkcs12(data: bytes, path: str, password: str | None, name: str) -> Store:
         )
     if name == "ssl.keystore" and not (own and key):
         raise _unreadable(path, name, "has no private key with its certificate", "Name another.")
-    return Store("".join(others), own + "".join(others), key.decode())
+    return KeyStore("".join(others), own + "".join(others), key.decode())
 
 
 def _unreadable(path: str, name: str, why: str, remedy: str) -> ConfigError:

@@ -3,7 +3,7 @@
 All shards see all commands in one order, those of the commands topic before a batch's records and
 those of inputs among them, so each keeps the same list of nodes. What has a place among messages,
 a destruction and the release that a record of an input asks for, goes into its sender's line
-(`Placed`); the rest takes effect at once.
+(`CommandInLine`); the rest takes effect at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sequencer.multicast import Destruction, Release, Released, Task
 from sequencer.multicast.protocol.nodes import OwnedNodes
 from sequencer.multicast.protocol.words import let_go
 from streaming.arrow import output
-from streaming.disciplines.commands import Refused, place_of
+from streaming.disciplines.commands import CommandRefused, place_of
 from streaming.disciplines.multicast.commands import (
     DESTROY,
     RELEASE,
@@ -34,7 +34,7 @@ from streaming.disciplines.multicast.protocol.route import Homes
 from streaming.disciplines.multicast.protocol.turn import Turn
 
 
-class Placed(NamedTuple):
+class CommandInLine(NamedTuple):
     """A command in its sender's line: ``peer`` gives back its handle, None: the node ends."""
 
     node: str
@@ -48,7 +48,7 @@ class Placed(NamedTuple):
         return Release(number, self.sender, self.peer, self.node)
 
 
-class Asked:
+class NodeCommands:
     """A shard's part in commands: it changes what it keeps, and answers what is its to answer."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Asked:
         for life in self.nodes.forget(now.ms):
             self._with_keeper(life, OwnedNodes.forget)
 
-    def carry_out(self, row: Mapping[str, Any], op: str | None, now: Turn) -> Placed | None:
+    def carry_out(self, row: Mapping[str, Any], op: str | None, now: Turn) -> CommandInLine | None:
         """Carry out one command; what goes into a line of this shard.
 
         ``op``: what a record of an input asks for. A destruction is answered when it has its
@@ -78,11 +78,11 @@ class Asked:
             if op is not None:
                 self.nodes.require_owner(command, row["key"], now.ms)
             life = self.nodes.do(command, now.ms)
-        except Refused as refused:
+        except CommandRefused as refused:
             more = {"reason": refused.reason, "detail": refused.detail}
         else:
             if command.op == DESTROY:
-                return Placed(life.id, life.owner) if self._is_here(life.owner) else None
+                return CommandInLine(life.id, life.owner) if self._is_here(life.owner) else None
             if command.op == RELEASE:
                 return self._release(command, life, row, op, now)
             self._with_keeper(life, OwnedNodes.create)
@@ -135,7 +135,7 @@ class Asked:
         row: Mapping[str, Any],
         op: str | None,
         now: Turn,
-    ) -> Placed | None:
+    ) -> CommandInLine | None:
         """A peer is to give back a handle: at once, or in the line of the sender that asks for it.
 
         A record without a key has no sender.
@@ -143,7 +143,7 @@ class Asked:
         peer = latin(command.other.encode())
         if op is not None and row["key"] is not None:
             sender = latin(row["key"])
-            return Placed(life.id, sender, peer) if self._is_here(sender) else None
+            return CommandInLine(life.id, sender, peer) if self._is_here(sender) else None
         if self._is_here(peer):
             more: dict[str, Any] = command.repeated()
             if place := self.peers.place(peer):
@@ -154,7 +154,7 @@ class Asked:
         return None
 
 
-def placed_row(record: pa.Table, placed: Placed, plan: MulticastPlan) -> pa.Table:
+def placed_row(record: pa.Table, placed: CommandInLine, plan: MulticastPlan) -> pa.Table:
     """What a shard keeps of a placed command: its record.
 
     A release is answered in another shard, which sees no places of inputs: its record travels

@@ -13,7 +13,7 @@ from streaming.arrow.payload import carried
 from streaming.arrow.schemas import RECORD
 
 
-class Rows:
+class KeptRecords:
     """Records as rows of ``table`` under ``ids``; ``index``: the row of each number."""
 
     def __init__(self) -> None:
