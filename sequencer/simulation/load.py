@@ -113,7 +113,7 @@ def stretches(
     number = {name: at for at, name in enumerate(where.hosts)}
     away = np.array([where.away[name] for name in where.hosts])
     measured = np.array(sorted(number[name] for name in where.direct))
-    row = {at: place for place, at in enumerate(measured.tolist())}
+    row = {at: index for index, at in enumerate(measured.tolist())}
     direct = np.array([where.direct[where.hosts[at]] for at in measured])
     ways, ideal = np.zeros(len(measured)), np.zeros(len(measured))
     for group, path in sorted(paths.items()):

@@ -26,9 +26,9 @@ def newest_read(
     places, which = np.unique(topic << 32 | partition, return_inverse=True)
     most = np.full(len(places), np.iinfo(np.int64).min)
     np.maximum.at(most, which, time_ms)
-    for place, time in zip(places.tolist(), most.tolist(), strict=True):
-        if place >> 32 < len(inputs):
-            name = f"{inputs[place >> 32]}/{place & 0xFFFFFFFF}"
+    for index, time in zip(places.tolist(), most.tolist(), strict=True):
+        if index >> 32 < len(inputs):
+            name = f"{inputs[index >> 32]}/{index & 0xFFFFFFFF}"
             newest[name] = max(time, newest.get(name, time))
     return newest
 

@@ -145,7 +145,7 @@ def plain(view: Overview) -> dict[str, Any]:
     from sequencer.groups.network.placement import node_paths  # noqa: PLC0415
 
     order = view.graph.order()
-    place = {pair: at for at, pair in enumerate(order)}
+    index = {pair: at for at, pair in enumerate(order)}
     paths = node_paths(view.graph, view.placed)
     users: dict[tuple[int, int], list[str]] = {}
     for name in view.groups:
@@ -160,7 +160,7 @@ def plain(view: Overview) -> dict[str, Any]:
             name: {
                 "members": list(members),
                 "messages": view.messages[name],
-                "atoms": [place[pair] for pair in view.graph.stamping(name)],
+                "atoms": [index[pair] for pair in view.graph.stamping(name)],
                 "nodes": list(paths[name]),
             }
             for name, members in view.groups.items()

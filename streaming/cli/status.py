@@ -283,8 +283,8 @@ def _overlaps(table: Table, found: dict[str, dict[str, Any]]) -> None:
         for name, figures in found.items()
     }
     named = dict.fromkeys(pair for each in numbers.values() for pair in each)
-    for place, pair in enumerate(list(named)[:OVERLAPS_SHOWN]):
-        if not place:
+    for index, pair in enumerate(list(named)[:OVERLAPS_SHOWN]):
+        if not index:
             table.add_row("overlaps (next number)", *("" for _ in found))
         table.add_row(
             escape(printable(pair)), *(_shown(each.get(pair)) for each in numbers.values())

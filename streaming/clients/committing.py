@@ -39,13 +39,13 @@ class Commits:
             self._in_flight_until_s = None
             self._note(error.args[0])
 
-    def answered(self, error: Any, places: list[Any]) -> Iterator[tuple[str, int, int]]:
+    def answered(self, error: Any, partitions: list[Any]) -> Iterator[tuple[str, int, int]]:
         """Take Kafka's answer; topic, partition and offset of what was committed."""
         self._in_flight_until_s = None
-        failed = error or next((each.error for each in places if each.error is not None), None)
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
         self._note(failed)
         if error is None:
-            for each in places:
+            for each in partitions:
                 if each.error is None:
                     yield each.topic, each.partition, each.offset
 
@@ -80,4 +80,4 @@ class Commits:
 def _places(offsets: Mapping[TopicPartition, int]) -> list[Any]:
     from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-    return [TopicPartition(*place, offset) for place, offset in offsets.items()]
+    return [TopicPartition(*partition, offset) for partition, offset in offsets.items()]

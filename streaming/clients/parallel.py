@@ -205,8 +205,10 @@ class ParallelConsumer(Generic[D]):
     def paused(self) -> dict[TopicPartition, str]:
         """Partitions that are not read on now, each with the limit that it reached."""
         with self._lock:
-            found = {place: each.paused for place, each in self._schedule.partitions.items()}
-        return {place: why for place, why in found.items() if why}
+            found = {
+                partition: each.paused for partition, each in self._schedule.partitions.items()
+            }
+        return {partition: why for partition, why in found.items() if why}
 
     @property
     def running(self) -> list[D]:
@@ -219,30 +221,30 @@ class ParallelConsumer(Generic[D]):
     def positions(self) -> dict[TopicPartition, int | None]:
         """Return, by partition, the offset below which everything is finished; None: not known."""
         with self._lock:
-            return {place: each.prefix for place, each in self._schedule.partitions.items()}
+            return {partition: each.prefix for partition, each in self._schedule.partitions.items()}
 
-    def assigned(self, places: Collection[TopicPartition]) -> None:
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with partitions that came."""
         with self._lock:
-            for place in places:
-                self._forget([place])
-                self._schedule.assign(place)
-            self._new += places
+            for partition in partitions:
+                self._forget([partition])
+                self._schedule.assign(partition)
+            self._new += partitions
 
-    def revoked(self, places: Collection[TopicPartition]) -> None:
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Partitions go to others: wait for what runs, commit, forget."""
-        self._let_go(places, 0 if self._is_closed else self.limits.drain_s)
-        self.lost(places)
+        self._let_go(partitions, 0 if self._is_closed else self.limits.drain_s)
+        self.lost(partitions)
 
-    def lost(self, places: Collection[TopicPartition]) -> None:
+    def lost(self, partitions: Collection[TopicPartition]) -> None:
         """Others have these partitions already: forget them, and commit nothing."""
         with self._lock:
-            self._forget(places)
+            self._forget(partitions)
 
-    def committed(self, error: Any, places: list[Any]) -> None:
+    def committed(self, error: Any, topic_partitions: list[Any]) -> None:
         """Take Kafka's answer to a commit."""
         with self._lock:
-            for topic, partition, offset in self._commits.answered(error, places):
+            for topic, partition, offset in self._commits.answered(error, topic_partitions):
                 self._schedule.note_committed((topic, partition), offset)
 
     # ---- the thread that reads
@@ -271,21 +273,21 @@ class ParallelConsumer(Generic[D]):
             logger.warning("This process did not run for a while, and lost its partitions.")
             return False
         found = self._lent.read(message)
-        place = (message.topic(), message.partition())
+        partition = (message.topic(), message.partition())
         with self._lock:
-            if place not in self._schedule.partitions:
+            if partition not in self._schedule.partitions:
                 return False  # no longer ours
             if isinstance(found, int):
-                self._schedule.pass_over(place, found)
+                self._schedule.pass_over(partition, found)
                 return False
-            position = self._schedule.partitions[place].position
+            position = self._schedule.partitions[partition].position
             if position is not None and found.offset < position:
-                logger.warning("%s/%d is read again from offset %d on", *place, found.offset)
-                self._forget([place])
-                self._schedule.assign(place)
+                logger.warning("%s/%d is read again from offset %d on", *partition, found.offset)
+                self._forget([partition])
+                self._schedule.assign(partition)
             size = len(found.key or b"") + len(found.value or b"") + RECORD_BYTES
             name = self._lent.lines.channel_of(found)
-            is_full = self._schedule.add(place, found.offset, name, size, Work(found, message))
+            is_full = self._schedule.add(partition, found.offset, name, size, Work(found, message))
             self._workers.changed.notify()
             return is_full
 
@@ -297,18 +299,18 @@ class ParallelConsumer(Generic[D]):
             pause, resume = self._schedule.pauses()
             begun = [each for each in new if each in self._schedule.partitions]
         consumer = self._lent.consumer
-        consumer.resume([Assigned(*place) for place in {*resume, *begun} - pause.keys()])
-        consumer.pause([Assigned(*place) for place in pause])
-        for place, why in pause.items():
+        consumer.resume([Assigned(*partition) for partition in {*resume, *begun} - pause.keys()])
+        consumer.pause([Assigned(*partition) for partition in pause])
+        for partition, why in pause.items():
             level = logging.DEBUG if why.endswith(" wait") else logging.WARNING
-            logger.log(level, "%s/%d pauses: %s.", *place, why)
+            logger.log(level, "%s/%d pauses: %s.", *partition, why)
 
-    def _let_go(self, places: Collection[TopicPartition], limit_s: float) -> None:
+    def _let_go(self, partitions: Collection[TopicPartition], limit_s: float) -> None:
         """Start nothing more of these partitions, wait for what runs, commit what is finished."""
         deadline = time.monotonic() + limit_s
         with self._lock:
-            self._schedule.leave(places)
-            while count := self._schedule.running(places):
+            self._schedule.leave(partitions)
+            while count := self._schedule.running(partitions):
                 rest_s = deadline - time.monotonic()
                 if rest_s <= 0:
                     if limit_s:
@@ -316,14 +318,16 @@ class ParallelConsumer(Generic[D]):
                     break
                 self._workers.ended.wait(min(rest_s, 1.0))
             moved = self._schedule.committable()
-        moved = {place: offset for place, offset in moved.items() if place in places}
+        moved = {
+            partition: offset for partition, offset in moved.items() if partition in partitions
+        }
         committed = self._commits.now(moved)
         with self._lock:
-            for place, offset in committed.items():
-                self._schedule.note_committed(place, offset)
+            for partition, offset in committed.items():
+                self._schedule.note_committed(partition, offset)
 
-    def _forget(self, places: Collection[TopicPartition]) -> None:
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions; what was tried in vain is no repeat when it comes again."""
-        for work in self._schedule.remove(places):
+        for work in self._schedule.remove(partitions):
             if work.is_started:
                 self._lent.lines.set_back(work.delivery, work.before)

@@ -61,21 +61,21 @@ class Completeness:
         with self._lock:
             self.positions[topic, partition] = position
 
-    def forget(self, places: Iterable[TopicPartition]) -> None:
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Others read these partitions from now on."""
         with self._lock:
-            for place in places:
-                self.positions.pop(place, None)
-                self._reached.pop(place, None)
+            for partition in partitions:
+                self.positions.pop(partition, None)
+                self._reached.pop(partition, None)
             self.close()  # marks of what comes back are read anew
 
     def until(self, assigned: Iterable[TopicPartition]) -> int | None:
         """Until when (ms) all these partitions are complete; None where one is not known."""
-        places = list(assigned)
+        partitions = list(assigned)
         with self._lock:
-            for topic in dict.fromkeys(topic for topic, _ in places):
+            for topic in dict.fromkeys(topic for topic, _ in partitions):
                 self._follow(topic)
-            times = [self._at(place) for place in places]
+            times = [self._at(partition) for partition in partitions]
         known = [time_ms for time_ms in times if time_ms is not None]
         return min(known) if known and len(known) == len(times) else None
 
@@ -86,9 +86,13 @@ class Completeness:
                 consumer.close()
             self._consumers.clear()
 
-    def _at(self, place: TopicPartition) -> int | None:
-        position = self.positions.get(place)
-        return None if position is None else self._reached.setdefault(place, Reached()).at(position)
+    def _at(self, partition: TopicPartition) -> int | None:
+        position = self.positions.get(partition)
+        return (
+            None
+            if position is None
+            else self._reached.setdefault(partition, Reached()).at(position)
+        )
 
     def _follow(self, topic: str) -> None:
         """Take the marks that have come."""
@@ -116,8 +120,8 @@ class Completeness:
                     raise self._missing(topic, message.error().str())
                 ended = True
             elif message.key() and message.value():
-                place = (topic, int(message.key()))
-                self._reached.setdefault(place, Reached()).note(json.loads(message.value()))
+                partition = (topic, int(message.key()))
+                self._reached.setdefault(partition, Reached()).note(json.loads(message.value()))
         return ended
 
     def _begin(self, topic: str) -> Any:

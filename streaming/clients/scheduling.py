@@ -107,24 +107,24 @@ class Schedule(Generic[T]):
         self._parked: list[tuple[float, int, Channel[T]]] = []
         self._tickets = 0
 
-    def assign(self, place: TopicPartition) -> None:
+    def assign(self, partition: TopicPartition) -> None:
         """Begin with a partition; nothing is known of it."""
-        self.remove([place])
-        self.partitions[place] = Partition()
+        self.remove([partition])
+        self.partitions[partition] = Partition()
 
-    def leave(self, places: Collection[TopicPartition]) -> None:
+    def leave(self, partitions: Collection[TopicPartition]) -> None:
         """Start nothing more of these partitions."""
-        for place in places:
-            if place in self.partitions:
-                self.partitions[place].is_leaving = True
+        for partition in partitions:
+            if partition in self.partitions:
+                self.partitions[partition].is_leaving = True
 
-    def remove(self, places: Collection[TopicPartition]) -> list[T]:
+    def remove(self, partitions: Collection[TopicPartition]) -> list[T]:
         """Forget partitions; what was started before, and neither runs nor is finished."""
-        for place in places:
-            if place in self.partitions:
-                self.partitions.pop(place).is_gone = True
+        for partition in partitions:
+            if partition in self.partitions:
+                self.partitions.pop(partition).is_gone = True
         undone = []
-        for name in [name for name in self._channels if name[:2] in places]:
+        for name in [name for name in self._channels if name[:2] in partitions]:
             channel = self._channels[name]
             if channel.failures and not channel.is_running:
                 undone.append(channel.waiting[0].content)
@@ -135,18 +135,23 @@ class Schedule(Generic[T]):
         return undone
 
     def add(
-        self, place: TopicPartition, offset: int, name: bytes | None, size: int, content: T
+        self,
+        topic_partition: TopicPartition,
+        offset: int,
+        name: bytes | None,
+        size: int,
+        content: T,
     ) -> bool:
         """Take a delivery that was read; True where its partition has to pause now.
 
         Offsets of a partition ascend; one that does not is a ValueError, and changes nothing.
         """
-        partition = self.partitions[place]
+        partition = self.partitions[topic_partition]
         if partition.position is not None and offset < partition.position:
             raise ValueError(f"offset {offset} comes after {partition.position - 1}")
-        channel = self._channels.get((*place, name))
+        channel = self._channels.get((*topic_partition, name))
         if channel is None:
-            channel = self._channels[*place, name] = Channel((*place, name))
+            channel = self._channels[*topic_partition, name] = Channel((*topic_partition, name))
         mark = Mark(offset)
         partition.tail.append(mark)  # before the position: an interrupt between the two is safe
         partition.position = offset + 1
@@ -157,9 +162,9 @@ class Schedule(Generic[T]):
             self._ready.append(channel)
         return bool(self._limit_reached(partition, 1))
 
-    def pass_over(self, place: TopicPartition, position: int) -> None:
+    def pass_over(self, topic_partition: TopicPartition, position: int) -> None:
         """Note that there is nothing to handle before ``position`` but what was taken."""
-        partition = self.partitions[place]
+        partition = self.partitions[topic_partition]
         partition.position = max(position, partition.position or 0)
 
     def take(self, now_s: float) -> Item[T] | None:
@@ -223,32 +228,32 @@ class Schedule(Generic[T]):
             if channel.ticket == ticket:
                 yield due_s, channel.waiting[0], len(channel.waiting)
 
-    def running(self, places: Collection[TopicPartition]) -> int:
+    def running(self, partitions: Collection[TopicPartition]) -> int:
         """Count the running handlers of partitions that the reader has."""
-        return sum(self.partitions[each].running for each in places if each in self.partitions)
+        return sum(self.partitions[each].running for each in partitions if each in self.partitions)
 
     def committable(self) -> dict[TopicPartition, int]:
         """Return, by partition, the offset below which all is finished, where it has moved."""
         return {
-            place: partition.prefix
-            for place, partition in self.partitions.items()
+            topic_partition: partition.prefix
+            for topic_partition, partition in self.partitions.items()
             if partition.prefix is not None and partition.prefix != partition.committed
         }
 
-    def note_committed(self, place: TopicPartition, offset: int) -> None:
+    def note_committed(self, partition: TopicPartition, offset: int) -> None:
         """Note that Kafka has a partition's committed offset."""
-        if place in self.partitions:
-            self.partitions[place].committed = offset
+        if partition in self.partitions:
+            self.partitions[partition].committed = offset
 
     def pauses(self) -> tuple[dict[TopicPartition, str], list[TopicPartition]]:
         """Return the partitions to pause, each with the reason, and those to resume."""
         pause: dict[TopicPartition, str] = {}
         resume: list[TopicPartition] = []
-        for place, partition in self.partitions.items():
+        for topic_partition, partition in self.partitions.items():
             if not partition.paused and (why := self._limit_reached(partition, 1)):
-                pause[place] = partition.paused = why
+                pause[topic_partition] = partition.paused = why
             elif partition.paused and not self._limit_reached(partition, 2):
-                resume.append(place)
+                resume.append(topic_partition)
                 partition.paused = ""
         return pause, resume
 

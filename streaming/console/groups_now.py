@@ -50,12 +50,12 @@ class GroupsNow:
                 (topic, number): reader.bounds((topic, number), SECONDS_MAX)
                 for number in range(count)
             }
-            if any(known.read.get(place, 0) > end for place, (_, end) in bounds.items()):
+            if any(known.read.get(partition, 0) > end for partition, (_, end) in bounds.items()):
                 known = _Known(first(self.config, name))  # the topic was made again
             new = {
-                place: (max(low, known.read.get(place, 0)), end)
-                for place, (low, end) in bounds.items()
-                if max(low, known.read.get(place, 0)) < end
+                partition: (max(low, known.read.get(partition, 0)), end)
+                for partition, (low, end) in bounds.items()
+                if max(low, known.read.get(partition, 0)) < end
             }
             for record in between(reader, new) if new else ():
                 follow(known.groups, json.loads(record.value or b"{}"))

@@ -65,16 +65,16 @@ def _notices(
     """By desk; sent a little out of order, as the labels tell."""
     out: dict[str, list[AirportNotice]] = {name: [] for name in AIRPORTS}
     rows: Any = flights.itertuples(index=False)
-    place = 0
+    index = 0
     for flight in rows:
         desk = str(flight.origin)
         fields = {"flight": f"{flight.carrier}{flight.flight}", "to": str(flight.dest)}
         for group, what in ((desk, "departs"), (str(flight.dest), "comes")):
             if group in groups:
                 value = json.dumps({"what": what, "from": desk, **fields}).encode()
-                at = place / per_second
+                at = index / per_second
                 out[desk].append(AirportNotice(at, group, value, len(out[desk])))
-                place += 1
+                index += 1
     for desk, desk_notices in out.items():
         moved = [(notice.at + rng.uniform(0, DISORDER_SECONDS), notice) for notice in desk_notices]
         moved.sort(key=lambda pair: pair[0])

@@ -60,7 +60,7 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
     rng = random.Random(seed)  # noqa: S311  (disorder for a demo)
     out: dict[str, list[FlightMessage]] = {airport: [] for airport in AIRPORTS}
     rows: Any = flights.itertuples(index=False)
-    for place, flight in enumerate(rows):
+    for index, flight in enumerate(rows):
         airport = str(flight.origin)
         disorder = min(rng.expovariate(1), DISORDER_MAX) * DISORDER_SECONDS[airport]
         known = isinstance(flight.tailnum, str)
@@ -72,7 +72,7 @@ def messages(flights: pd.DataFrame, per_second: float, seed: int) -> dict[str, l
         }
         out[airport].append(
             FlightMessage(
-                at=place / per_second + DELAY_SECONDS[airport] + disorder,
+                at=index / per_second + DELAY_SECONDS[airport] + disorder,
                 key=str(flight.tailnum).encode() if known else None,
                 value=json.dumps(value).encode(),
                 label=b"%d" % int(flight.label) if known else b"",

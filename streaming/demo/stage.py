@@ -141,11 +141,11 @@ class Stage(ABC):
         first batch takes long, and the rest is worth watching.
         """
         start = time.monotonic()
-        for place, item in enumerate(items):
-            if place == WARM_UP:
+        for index, item in enumerate(items):
+            if index == WARM_UP:
                 self.began.wait(START_SECONDS_MAX)
                 start = time.monotonic() - at(item)
-            pause = 0.0 if place < WARM_UP else start + at(item) - time.monotonic()
+            pause = 0.0 if index < WARM_UP else start + at(item) - time.monotonic()
             if pause > 0.01 and self.stopping.wait(pause):
                 return
             yield item

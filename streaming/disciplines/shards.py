@@ -55,13 +55,13 @@ def next_numbers(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return `sequence` and `incarnation` of deliveries; the counts go on, new ones begin.
 
-    ``who``: for each delivery the place of its key in ``names``.
+    ``who``: for each delivery the index of its key in ``names``.
     """
     rank, distinct, counts = ranks(who)
     first = np.zeros(len(distinct), dtype=np.int64)
     born = np.zeros(len(distinct), dtype=np.int64)
-    for at, (place, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
-        of_key = known.setdefault(names[place], Count(0, now_ms, now_ms))
+    for at, (index, count) in enumerate(zip(distinct.tolist(), counts.tolist(), strict=True)):
+        of_key = known.setdefault(names[index], Count(0, now_ms, now_ms))
         first[at], born[at] = of_key.sequence, of_key.incarnation
         of_key.sequence += count
         of_key.last_ms = now_ms

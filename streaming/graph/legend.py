@@ -133,8 +133,8 @@ def _atom(item: ET.Element, x: float, y: float, kind: str = "atom") -> None:
     mark = add(item, "g", {"class": f"sample {kind}"})
     middle = number(x + 16)
     add(mark, "path", {"class": "bar", "d": f"M{middle} {number(y - 6)}v12"})
-    for place, dot in enumerate((y - 6, y + 6)):
-        at = {"class": colour(place), "cx": middle, "cy": number(dot), "r": "2.6"}
+    for index, dot in enumerate((y - 6, y + 6)):
+        at = {"class": colour(index), "cx": middle, "cy": number(dot), "r": "2.6"}
         add(mark, "circle", at)
 
 

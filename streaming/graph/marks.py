@@ -63,9 +63,9 @@ def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def colour(place: int) -> str:
-    """The class with the colour of the group in this place."""
-    return f"c{place % len(COLOURS)}"
+def colour(index: int) -> str:
+    """The class with the colour of the group with this index."""
+    return f"c{index % len(COLOURS)}"
 
 
 def title(parent: ET.Element, *lines: str) -> None:

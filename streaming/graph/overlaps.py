@@ -56,7 +56,7 @@ def draw_overlaps(
             "Nothing was drawn.",
             "Take the figures for programs instead: --json.",
         )
-    lanes = {group: place for place, group in enumerate(sorted(groups))}
+    lanes = {group: index for index, group in enumerate(sorted(groups))}
     left = at.MARGIN + max((at.name_width(group) for group in lanes), default=0.0) + 16
     column = min(max(at.COLUMNS_WIDTH / max(len(overlaps), 1), at.COLUMN_MIN), at.COLUMN_MAX)
     right = left + column * (len(overlaps) + 1)
@@ -74,10 +74,10 @@ def draw_overlaps(
     text(root, at.MARGIN, 63, caption, "quiet")
     if not groups:
         text(root, at.MARGIN, TOP, "There are no groups yet.", "quiet")
-    for group, place in lanes.items():
-        y = TOP + LANE * place
+    for group, index in lanes.items():
+        y = TOP + LANE * index
         counts = "" if messages is None else counted(messages.get(group, 0), "message")
-        kinds = {"class": f"group g{place} {colour(place)}", "id": f"group-{place}"}
+        kinds = {"class": f"group g{index} {colour(index)}", "id": f"group-{index}"}
         mark = add(linked(root, link(group)), "g", kinds)
         members = sorted(groups[group])
         title(mark, f"{group}: {counted(len(members), 'member')}", counts, listed(members))
@@ -86,9 +86,9 @@ def draw_overlaps(
         arrows(mark, [right], y)
         text(mark, left - 4, y + 4, cut(group, at.NAME_MAX), "label start")
         text(mark, right + 8, y + 4, f"to {len(members):,}", "label count")
-    for place, overlap in enumerate(overlaps):
-        x = left + column * (place + 1)
-        _overlap(root, overlap, place, x, lanes, numbers.get(overlap.pair))
+    for index, overlap in enumerate(overlaps):
+        x = left + column * (index + 1)
+        _overlap(root, overlap, index, x, lanes, numbers.get(overlap.pair))
     return document(root, background, wide, TOP + LANE * len(lanes) + at.MARGIN)
 
 
@@ -104,13 +104,13 @@ def sizes(groups: Mapping[str, Collection[str]]) -> str:
 def _overlap(
     root: ET.Element,
     overlap: Overlap,
-    place: int,
+    index: int,
     x: float,
     lanes: Mapping[str, int],
     next_number: int | None,
 ) -> None:
     first, second = (lanes[name] for name in overlap.pair)
-    mark = add(root, "g", {"class": f"atom g{first} g{second}", "id": f"overlap-{place}"})
+    mark = add(root, "g", {"class": f"atom g{first} g{second}", "id": f"overlap-{index}"})
     common = counted(len(overlap.members), "subscriber")
     facts = [f"{common} in common: {listed(sorted(overlap.members))}"]
     facts += [] if next_number is None else [f"next number {next_number:,}"]

@@ -70,7 +70,7 @@ def drawn(view: Overview, name: str, link: Link = nowhere) -> str:
     title(root, cut(name, TITLE_MAX))
     # Neighbours have different colours, so numbers follow the lanes.
     drawn_order = (*(lane.group for lane in layout.lanes), *view.ingress_only)
-    numbers = {group: place for place, group in enumerate(drawn_order)}
+    numbers = {group: index for index, group in enumerate(drawn_order)}
     add(root, "style").text = CSS + highlights(len(numbers))
     background = add(root, "rect", {"class": "paper"})
     _head(root, view, name)
@@ -80,8 +80,8 @@ def drawn(view: Overview, name: str, link: Link = nowhere) -> str:
     for lane in layout.lanes:
         _group(linked(lanes, link(lane.group)), view, lane, numbers[lane.group])
     atoms = add(root, "g")
-    for place, dot in enumerate(layout.dots):
-        _atom(atoms, view, layout, dot, place, numbers)
+    for index, dot in enumerate(layout.dots):
+        _atom(atoms, view, layout, dot, index, numbers)
     bottom = _ingress_only(root, view, wide, layout.bottom + 24, numbers, link)
     high = add_legend(root, at.MARGIN, bottom + 16, wide) + at.MARGIN
     return document(root, background, wide, high)
@@ -135,9 +135,9 @@ def _node(root: ET.Element, view: Overview, layout: Layout, box: Box, load: Load
     text(group, x, y + 65, f"passes {count(load.passing)}", "quiet")
 
 
-def _group(parent: ET.Element, view: Overview, lane: Lane, place: int) -> None:
+def _group(parent: ET.Element, view: Overview, lane: Lane, index: int) -> None:
     """The path of a group: dashed in nodes that only pass its messages on."""
-    group = _group_mark(parent, view, lane.group, place)
+    group = _group_mark(parent, view, lane.group, index)
     line(group, "hit", lane.start, lane.end, lane.y)
     for box, after in zip(lane.boxes, (*lane.boxes[1:], None), strict=True):
         kind = "path" if box.node in lane.stamping else "path transit"
@@ -154,7 +154,7 @@ def _atom(
     view: Overview,
     layout: Layout,
     dot: Dot,
-    place: int,
+    index: int,
     numbers: Mapping[str, int],
 ) -> None:
     """An atom: a dot on the lane of each of its groups, and a bar between them."""
@@ -162,7 +162,7 @@ def _atom(
     members = view.graph.atoms[dot.pair]
     single = len(members) < 2
     kind = "atom single" if single else "atom"
-    atom = add(parent, "g", {"class": f"{kind} g{first} g{second}", "id": f"atom-{place}"})
+    atom = add(parent, "g", {"class": f"{kind} g{first} g{second}", "id": f"atom-{index}"})
     shared = f"{counted(len(members), 'subscriber')} in common: {listed(sorted(members))}"
     title(
         atom,
@@ -192,9 +192,9 @@ def _atom(
         label.set("transform", f"rotate(-45 {number(dot.x)} {number(y)})")
 
 
-def _group_mark(parent: ET.Element, view: Overview, group: str, place: int) -> ET.Element:
+def _group_mark(parent: ET.Element, view: Overview, group: str, index: int) -> ET.Element:
     """The element of a group, with what it tells."""
-    mark = add(parent, "g", {"class": f"group g{place} {colour(place)}", "id": f"group-{place}"})
+    mark = add(parent, "g", {"class": f"group g{index} {colour(index)}", "id": f"group-{index}"})
     members, path = view.groups[group], node_path(view.graph, view.placed, group)
     stamping = view.graph.stamping(group)
     nodes = sorted({view.placed[pair] for pair in stamping})

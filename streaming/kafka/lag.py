@@ -46,7 +46,7 @@ class LagReader:
             connection.admin(config),
         )
         self._reader, self._admin = self.clients
-        self._places = [
+        self._partitions = [
             (name, partition)
             for name, count in topics.partitions(config, names).items()
             for partition in range(count)
@@ -63,17 +63,17 @@ class LagReader:
         """
         behind: dict[TopicPartition, int] = {}
         records = 0
-        for place, end in self._reader.ends(self._places).items():
-            offset = read.get(place[0], {}).get(str(place[1]), 0)
+        for partition, end in self._reader.ends(self._partitions).items():
+            offset = read.get(partition[0], {}).get(str(partition[1]), 0)
             if end > offset:
-                behind[place] = offset
+                behind[partition] = offset
                 records += end - offset
         return Lag(records, self._seconds(behind) if behind else 0.0)
 
     def _seconds(self, behind: Mapping[TopicPartition, int]) -> float:
         first = self._first_ms(behind)
         newest = self._newest_ms(first)
-        return max((newest[place] - first[place] for place in first), default=0) / 1000
+        return max((newest[partition] - first[partition] for partition in first), default=0) / 1000
 
     def _first_ms(self, behind: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """The timestamp of the first record from these offsets on, in each partition."""
@@ -95,12 +95,12 @@ class LagReader:
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
-        asked = {TopicPartition(*place): OffsetSpec.max_timestamp() for place in wanted}
+        asked = {TopicPartition(*partition): OffsetSpec.max_timestamp() for partition in wanted}
         try:
             answers = self._admin.list_offsets(asked, request_timeout=topics.SECONDS_MAX)
             return {
-                (place.topic, place.partition): answer.result(topics.SECONDS_MAX).timestamp
-                for place, answer in answers.items()
+                (partition.topic, partition.partition): answer.result(topics.SECONDS_MAX).timestamp
+                for partition, answer in answers.items()
             }
         except (KafkaException, TimeoutError) as error:
             raise KafkaUnavailable(

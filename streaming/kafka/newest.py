@@ -45,7 +45,9 @@ class Search:
         first: dict[TopicPartition, int] = {}
         for each in self.records:
             first[each.home] = min(each.offset, first.get(each.home, each.offset))
-        return {place: first.get(place, begin) for place, (begin, _) in self.looked.items()}
+        return {
+            partition: first.get(partition, begin) for partition, (begin, _) in self.looked.items()
+        }
 
     @property
     def offsets(self) -> int:
@@ -72,32 +74,34 @@ def search(
     KafkaUnavailable, and ConfigError where a topic is missing.
     """
     counts = topics.partitions(config, names)
-    places = [(name, number) for name, count in counts.items() for number in range(count)]
+    partitions = [(name, number) for name, count in counts.items() for number in range(count)]
     deadline = time.monotonic() + seconds_max
     with TopicReader(config, "console", settings=FETCH) as reader:
-        bounds = {place: _bounds(reader, place, until.get(place)) for place in places}
-        result = Search(looked={place: (end, end) for place, (_, end) in bounds.items()})
-        found: dict[TopicPartition, list[Record]] = {place: [] for place in places}
+        bounds = {
+            partition: _bounds(reader, partition, until.get(partition)) for partition in partitions
+        }
+        result = Search(looked={partition: (end, end) for partition, (_, end) in bounds.items()})
+        found: dict[TopicPartition, list[Record]] = {partition: [] for partition in partitions}
         step, has_looked = STEP, False
         while True:
             began = time.monotonic()
             parts = {}
-            for place, (first, _) in bounds.items():
-                at = result.looked[place][0]
-                if at > first and len(found[place]) < most:
-                    parts[place] = (max(first, at - step), at)
+            for partition, (first, _) in bounds.items():
+                at = result.looked[partition][0]
+                if at > first and len(found[partition]) < most:
+                    parts[partition] = (max(first, at - step), at)
             if enough is not None and enough([each for part in found.values() for each in part]):
                 break
             if not parts or (has_looked and began > deadline):
                 result.is_whole = not parts
                 break
-            older: dict[TopicPartition, list[Record]] = {place: [] for place in parts}
+            older: dict[TopicPartition, list[Record]] = {partition: [] for partition in parts}
             for record in between(reader, parts):
                 if wanted(record):
                     older[record.home].append(record)
-            for place, (begin, _) in parts.items():
-                found[place] = older[place] + found[place]
-                result.looked[place] = (begin, bounds[place][1])
+            for partition, (begin, _) in parts.items():
+                found[partition] = older[partition] + found[partition]
+                result.looked[partition] = (begin, bounds[partition][1])
             has_looked, ended = True, time.monotonic()
             if deadline - ended > 4 * (ended - began):  # twice as many take twice as long
                 step *= 2
@@ -105,9 +109,9 @@ def search(
     return result
 
 
-def _bounds(reader: TopicReader, place: TopicPartition, until: int | None) -> tuple[int, int]:
+def _bounds(reader: TopicReader, partition: TopicPartition, until: int | None) -> tuple[int, int]:
     """Return where to look in a partition: its first offset, and the end or ``until``."""
-    low, end = reader.bounds(place, SECONDS_MAX)
+    low, end = reader.bounds(partition, SECONDS_MAX)
     return low, end if until is None else max(low, min(end, until))
 
 
@@ -129,7 +133,7 @@ def around(config: Config, topic: str, partition: int, offset: int, most: int) -
 def between(reader: TopicReader, parts: dict[TopicPartition, tuple[int, int]]) -> Iterator[Record]:
     """Yield the committed records of partitions between two offsets of each."""
     pending = set(parts)
-    reader.assign({place: begin for place, (begin, _) in parts.items()})
+    reader.assign({partition: begin for partition, (begin, _) in parts.items()})
     moved = time.monotonic()
     while pending and time.monotonic() - moved < QUIET_SECONDS_MAX:
         taken = reader.take(0.1, 500)

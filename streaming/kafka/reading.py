@@ -100,7 +100,9 @@ class TopicReader:
         from confluent_kafka import TopicPartition  # noqa: PLC0415  (a quick --help)
 
         with self._errors():
-            self._consumer.assign([TopicPartition(*place, at) for place, at in starts.items()])
+            self._consumer.assign(
+                [TopicPartition(*partition, at) for partition, at in starts.items()]
+            )
 
     def take(self, limit_s: float, most: int = 1) -> list[Record | End]:
         """Return up to ``most`` records and ends, in the order of each partition.
@@ -147,47 +149,48 @@ class TopicReader:
         message = self._consumer.poll(limit_s)
         return [] if message is None else [message]
 
-    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
         with self._errors():
             return {
-                place: topics.end_of(self._consumer, TopicPartition(*place)) for place in places
+                partition: topics.end_of(self._consumer, TopicPartition(*partition))
+                for partition in partitions
             }
 
-    def bounds(self, place: TopicPartition, limit_s: float) -> tuple[int, int]:
+    def bounds(self, partition: TopicPartition, limit_s: float) -> tuple[int, int]:
         """Return the first offset of a partition, and the one behind its last."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
         with self._errors():
             first, end = self._consumer.get_watermark_offsets(
-                TopicPartition(*place), timeout=limit_s
+                TopicPartition(*partition), timeout=limit_s
             )
             return first, end
 
-    def since(self, places: Iterable[TopicPartition], ms: int) -> dict[TopicPartition, int]:
+    def since(self, partitions: Iterable[TopicPartition], ms: int) -> dict[TopicPartition, int]:
         """Return the offset of each partition's first record of this time (ms) or later."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        asked = [TopicPartition(*place, ms) for place in places]
+        asked = [TopicPartition(*partition, ms) for partition in partitions]
         with self._errors():
             found = self._consumer.offsets_for_times(asked, topics.SECONDS_MAX)
         return {(each.topic, each.partition): each.offset for each in found}
 
-    def pause(self, places: Iterable[TopicPartition]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Take no more of these partitions until they are resumed."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        if chosen := [TopicPartition(*place) for place in places]:
+        if chosen := [TopicPartition(*partition) for partition in partitions]:
             with self._errors():
                 self._consumer.pause(chosen)
 
-    def resume(self, places: Iterable[TopicPartition]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with paused partitions."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        if chosen := [TopicPartition(*place) for place in places]:
+        if chosen := [TopicPartition(*partition) for partition in partitions]:
             with self._errors():
                 self._consumer.resume(chosen)
 

@@ -235,7 +235,7 @@ def ends(config: Config, names: tuple[str, ...]) -> dict[tuple[str, int], int]:
     return {(name, at): each.offset for name, of in found.items() for at, each in of.items()}
 
 
-def end_of(consumer: Any, place: Any) -> int:
+def end_of(consumer: Any, partition: Any) -> int:
     """The offset after the last record of a confluent-kafka TopicPartition.
 
     A topic that has just been made, or whose leader has just changed, is asked again for up to
@@ -255,13 +255,13 @@ def end_of(consumer: Any, place: Any) -> int:
     deadline = time.monotonic() + SECONDS_MAX
     while True:
         try:
-            return int(consumer.get_watermark_offsets(place, timeout=SECONDS_MAX)[1])
+            return int(consumer.get_watermark_offsets(partition, timeout=SECONDS_MAX)[1])
         except KafkaException as error:
             if error.args[0].code() not in moving or time.monotonic() > deadline:
                 raise
             time.sleep(POLL_SECONDS)
             with contextlib.suppress(KafkaException):  # or it goes by what it has heard once
-                consumer.list_topics(place.topic, timeout=SECONDS_MAX)
+                consumer.list_topics(partition.topic, timeout=SECONDS_MAX)
 
 
 def _needed(

@@ -59,43 +59,43 @@ class Recorded:
                 self._hold_back(reader)
 
     def _put(self, record: Record | End) -> None:
-        place = record.home
+        partition = record.home
         if isinstance(record, End):
-            self._open.discard(place)
+            self._open.discard(partition)
             return
-        if place not in self._open:
+        if partition not in self._open:
             return  # it came after the end was met
         stamp = record.timestamp
-        clock = self._clocks[place] = max(stamp, self._clocks.get(place, stamp))
+        clock = self._clocks[partition] = max(stamp, self._clocks.get(partition, stamp))
         headers = [{"key": name, "value": value} for name, value in record.headers]
         row = {
-            "topic": self.inputs.index(place[0]),
-            "partition": place[1],
+            "topic": self.inputs.index(partition[0]),
+            "partition": partition[1],
             "offset": record.offset,
             "timestamp": stamp,
             "key": record.key,
             "value": record.value,
             "headers": headers or None,
         }
-        self._queues[place].append((clock, row))
+        self._queues[partition].append((clock, row))
 
     def _ready(self) -> Iterator[tuple[int, InputRow]]:
         """Records that none can come before any more: all partitions that go on have some."""
-        heap = [(queue[0][0], place) for place, queue in self._queues.items() if queue]
+        heap = [(queue[0][0], partition) for partition, queue in self._queues.items() if queue]
         heapq.heapify(heap)
-        waiting = {place for place in self._open if not self._queues[place]}
+        waiting = {partition for partition in self._open if not self._queues[partition]}
         while heap and not waiting:
-            _, place = heapq.heappop(heap)
-            queue = self._queues[place]
+            _, partition = heapq.heappop(heap)
+            queue = self._queues[partition]
             yield queue.popleft()
             if queue:
-                heapq.heappush(heap, (queue[0][0], place))
-            elif place in self._open:
+                heapq.heappush(heap, (queue[0][0], partition))
+            elif partition in self._open:
                 return
 
     def _hold_back(self, reader: TopicReader) -> None:
         """Do not read far ahead in some partitions while others come slowly."""
-        full = {place for place in self._open if len(self._queues[place]) > QUEUED_MAX}
+        full = {partition for partition in self._open if len(self._queues[partition]) > QUEUED_MAX}
         reader.pause(full - self._paused)
         reader.resume(self._paused - full)
         self._paused = full

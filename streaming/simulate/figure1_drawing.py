@@ -32,10 +32,10 @@ def draw_steps(steps: Sequence[Step]) -> Figure:
 
 def _panel(axes: Any, step: Step) -> None:
     rows = {group: -at for at, group in enumerate(sorted(step.paths))}
-    place = {sequencer.name: at for at, sequencer in enumerate(step.sequencers)}
+    index = {sequencer.name: at for at, sequencer in enumerate(step.sequencers)}
     lowest = min(rows.values())
     for sequencer in step.sequencers:
-        at = place[sequencer.name]
+        at = index[sequencer.name]
         box = FancyBboxPatch(
             (at - BOX / 2, lowest - 0.35),
             BOX,
@@ -50,8 +50,8 @@ def _panel(axes: Any, step: Step) -> None:
         axes.text(at, 0.55, f"{sequencer.name}  {{{common}}}", ha="center", va="bottom", fontsize=9)
     for group, row in rows.items():
         colour = COLOURS[group]
-        stops = [place[name] for name in step.paths[group]]
-        numbering = {place[name] for name in step.numbering(group)}
+        stops = [index[name] for name in step.paths[group]]
+        numbering = {index[name] for name in step.numbering(group)}
         # From the senders it is any way: under the boxes that are not on the path.
         axes.plot([LEFT, stops[0]], [row, row], ":", color=colour, lw=1.2, zorder=0)
         axes.annotate(

@@ -69,11 +69,11 @@ def draw_load(results: Sequence[Placements]) -> Figure:
         ("ordering", "busiest node", COLOURS[0]),
         ("receiver", "busiest receiver (the limit)", COLOURS[2]),
     )
-    place = np.arange(len(results))
+    index = np.arange(len(results))
     for number, (field, label, colour) in enumerate(series):
         width = 0.8 / len(series)
         axes.bar(
-            place + (number - 2.5) * width,
+            index + (number - 2.5) * width,
             [getattr(result, field) for result in results],
             width,
             color=colour,
@@ -92,16 +92,16 @@ def draw_load(results: Sequence[Placements]) -> Figure:
     for field, label, colour in ways:
         mean = [getattr(result, field) for result in results]
         most = [getattr(result, f"{field}_most") for result in results]
-        right.plot(place, mean, color=colour, marker="o", label=label)
-        right.plot(place, most, color=colour, marker="^", linestyle=":")
+        right.plot(index, mean, color=colour, marker="o", label=label)
+        right.plot(index, most, color=colour, marker="^", linestyle=":")
     paper = [PAPER_STRETCH_MOST.get(result.groups, np.nan) for result in results]
-    right.plot(place, paper, "x", color=PAPER, ms=9, label="paper, maximum")
+    right.plot(index, paper, "x", color=PAPER, ms=9, label="paper, maximum")
     right.set(yscale="log", ylabel="latency stretch", title="Placement: mean (●) and maximum (▲)")
     right.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
     right.set_ylim(1, 400)
     right.legend(loc="upper left", fontsize=8)
     for one in (axes, right):
-        one.set_xticks(place, [str(result.groups) for result in results])
+        one.set_xticks(index, [str(result.groups) for result in results])
         one.set_xlabel("groups")
     return picture
 

@@ -56,19 +56,19 @@ class Outbox(PartitionRequests):
 
     def put(self, topic: str, batch: RecordBatch) -> None:
         """Take a batch to be sent behind those before it (with :meth:`poll`)."""
-        place = (topic, batch.partition)
-        if place in self.stopped:
+        partition = (topic, batch.partition)
+        if partition in self.stopped:
             return
         if batch.count > 1 and batch.size >= self.too_large.get(topic, sys.maxsize):
             for half in halves(batch):
                 self.put(topic, half)
             return
-        sequence = self.sequences.get(place, 0)
-        self.sequences[place] = next_sequence(sequence, batch.count)
+        sequence = self.sequences.get(partition, 0)
+        self.sequences[partition] = next_sequence(sequence, batch.count)
         data = batch.finished(
             self.producer, sequence, transactional=self.transactional_id is not None
         )
-        self.waiting.setdefault(place, deque()).append(data)
+        self.waiting.setdefault(partition, deque()).append(data)
         self.waiting_bytes += len(data)
 
     def clear(self) -> None:
@@ -90,50 +90,52 @@ class Outbox(PartitionRequests):
                 raise self.last_error or KafkaTimeoutError("no batch was acknowledged")
 
     def _wanted(self) -> Iterable[TopicPartition]:
-        return [place for place, batches in self.waiting.items() if batches]
+        return [partition for partition, batches in self.waiting.items() if batches]
 
-    def _request(self, node: int, places: list[TopicPartition]) -> None:
+    def _request(self, node: int, partitions: list[TopicPartition]) -> None:
         size = 0
         sent: dict[TopicPartition, bytes] = {}
-        for place in places:
-            data = self.waiting[place][0]
+        for partition in partitions:
+            data = self.waiting[partition][0]
             if sent and size + len(data) > REQUEST_BYTES_MAX:
                 break
             size += len(data)
-            sent[place] = data
+            sent[partition] = data
         seconds = self.brokers.request_ms * BROKER_SHARE / 1000
         request = produce(sent, self.transactional_id, seconds)
         self._ask(request, node, list(sent), partial(self._answered, sent))
 
     def _answered(self, sent: Mapping[TopicPartition, bytes], answer: Any) -> None:
-        for place, each in results(answer):
+        for partition, each in results(answer):
             if each.error_code in WRITTEN:
-                if self._is_first(place, sent[place]):
-                    self.waiting_bytes -= len(self.waiting[place].popleft())
+                if self._is_first(partition, sent[partition]):
+                    self.waiting_bytes -= len(self.waiting[partition].popleft())
             elif each.error_code in FOR_GOOD:
-                if self._is_first(place, sent[place]):
-                    self._sort_out(place, each)
+                if self._is_first(partition, sent[partition]):
+                    self._sort_out(partition, each)
             else:
-                said = f"{place[0]} {each.error_message or ''}"
-                self._refused(place[0], for_code(each.error_code)(said))
+                said = f"{partition[0]} {each.error_message or ''}"
+                self._refused(partition[0], for_code(each.error_code)(said))
 
-    def _is_first(self, place: TopicPartition, data: bytes) -> bool:
+    def _is_first(self, partition: TopicPartition, data: bytes) -> bool:
         """Whether this very batch is still to be written; what was given up since is not."""
-        queue = self.waiting.get(place)
+        queue = self.waiting.get(partition)
         return queue is not None and len(queue) > 0 and queue[0] is data
 
-    def _sort_out(self, place: TopicPartition, answer: Any) -> None:
+    def _sort_out(self, topic_partition: TopicPartition, answer: Any) -> None:
         """Send what is left of a batch without the records that are refused."""
-        topic, partition = place
-        queue = self.waiting.pop(place)
+        topic, partition = topic_partition
+        queue = self.waiting.pop(topic_partition)
         self.waiting_bytes -= sum(map(len, queue))
-        (batch, self.sequences[place]), *behind = (unfinished(each, partition) for each in queue)
+        (batch, self.sequences[topic_partition]), *behind = (
+            unfinished(each, partition) for each in queue
+        )
         if FOR_GOOD[answer.error_code] == TOO_LARGE and batch.count > 1:
             self.too_large[topic] = min(batch.size, self.too_large.get(topic, sys.maxsize))
         in_order = self.transactional_id is None
         refusals, again = sorted_out(topic, batch, answer, in_order=in_order)
         self.refusals += refusals
         if refusals and in_order:
-            self.stopped.add(place)
+            self.stopped.add(topic_partition)
         for each in [*again, *(batch for batch, _ in behind)]:
             self.put(topic, each)

@@ -186,16 +186,18 @@ class BatchProducer:
 
     def _send(self) -> None:
         """Begin to send what waits; a transaction learns first which partitions it writes to."""
-        new = {place for place, waiting in self.outbox.waiting.items() if waiting} - self.added
+        new = {
+            partition for partition, waiting in self.outbox.waiting.items() if waiting
+        } - self.added
         if self.transactional and new:
             self._add(new)
         self.outbox.poll()
 
-    def _add(self, places: set[TopicPartition]) -> None:
+    def _add(self, partitions: set[TopicPartition]) -> None:
         if not self.added:
             self.began = time.monotonic()
-        self._ask(transactions.add_partitions(self._session, places))
-        self.added |= places
+        self._ask(transactions.add_partitions(self._session, partitions))
+        self.added |= partitions
 
     def _end(self, *, committed: bool, seconds: float = SECONDS_MAX) -> None:
         """End the transaction; there is none then."""

@@ -53,7 +53,7 @@ class Fetching(PartitionRequests):
     seen: int = -1
 
     def __post_init__(self) -> None:
-        self.left = {each.place: each for each in self.ranges if each.first < each.stop}
+        self.left = {each.home: each for each in self.ranges if each.first < each.stop}
         for each in self.left.values():
             self.brokers.topology.require(each.topic, each.id, {each.partition: each.epoch})
 
@@ -93,13 +93,13 @@ class Fetching(PartitionRequests):
 
     def _ask_for_beginnings(self) -> None:
         """A replica did not have an offset: does the leader, or was it deleted?"""
-        places, self.doubtful = self.doubtful & self.left.keys(), set()
-        bounds = BoundsReader(self.brokers, {topic for topic, _ in places})
+        partitions, self.doubtful = self.doubtful & self.left.keys(), set()
+        bounds = BoundsReader(self.brokers, {topic for topic, _ in partitions})
         bounds.refresh()
         first = bounds(EARLIEST)
         self._require(
             Loss(each.topic, each.partition, DELETED, each.first, begin)
-            for each in map(self.left.__getitem__, sorted(places))
+            for each in map(self.left.__getitem__, sorted(partitions))
             if (begin := first[each.topic][each.partition].offset) > each.first
         )
 
@@ -123,15 +123,15 @@ class Fetching(PartitionRequests):
     def _ask_new_leaders(self) -> None:
         epochs = self.brokers.topology.epochs
         planned = {
-            each.place: each.epoch
+            each.home: each.epoch
             for each in self.left.values()
-            if 0 <= each.epoch < epochs.get(each.place, -1)
+            if 0 <= each.epoch < epochs.get(each.home, -1)
         }
         ends = epoch_ends(self.brokers, planned) if planned else {}
         self._require(
-            Loss(*place, CUT_BACK, self.left[place].stop, end)
-            for place, end in ends.items()
-            if 0 <= end < self.left[place].stop
+            Loss(*partition, CUT_BACK, self.left[partition].stop, end)
+            for partition, end in ends.items()
+            if 0 <= end < self.left[partition].stop
         )
 
     def _require(self, losses: Iterable[Loss]) -> None:
@@ -142,22 +142,22 @@ class Fetching(PartitionRequests):
         unsure = self.doubtful or self.others_since is not None
         return () if unsure or self.seen != self.brokers.topology.version else self.left
 
-    def _request(self, node: int, places: list[TopicPartition]) -> None:
-        asked = {place: self.left[place] for place in places}
+    def _request(self, node: int, partitions: list[TopicPartition]) -> None:
+        asked = {partition: self.left[partition] for partition in partitions}
         parts = [
             Part(
-                each.place,
+                each.home,
                 each.id,
-                self.brokers.topology.epochs.get(each.place, -1),
+                self.brokers.topology.epochs.get(each.home, -1),
                 each.first,
                 self._bytes_of(each),
             )
             for each in asked.values()
         ]
-        self._ask(fetch(parts), node, places, partial(self._answered, asked, parts))
+        self._ask(fetch(parts), node, partitions, partial(self._answered, asked, parts))
 
     def _bytes_of(self, wanted: Range) -> int:
-        each = self.offset_bytes.get(wanted.place, PARTITION_BYTES_MAX)
+        each = self.offset_bytes.get(wanted.home, PARTITION_BYTES_MAX)
         size = int((wanted.stop - wanted.first) * each * MARGIN)
         return min(max(size, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
 
@@ -167,15 +167,15 @@ class Fetching(PartitionRequests):
         if answer.error_code:
             self._failed(for_code(answer.error_code)())
             return
-        for place, result in results(answer, parts):
+        for partition, result in results(answer, parts):
             if result.error_code == OffsetOutOfRangeError.errno:
-                self.doubtful.add(place)
+                self.doubtful.add(partition)
                 self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
             elif result.error_code:
-                said = f"{place[0]} partition {place[1]}"
-                self._refused(place[0], for_code(result.error_code)(said))
+                said = f"{partition[0]} partition {partition[1]}"
+                self._refused(partition[0], for_code(result.error_code)(said))
             elif result.records:
-                self.answers.append((asked[place], result))
+                self.answers.append((asked[partition], result))
 
     def _take_answers(self) -> None:
         """Read what batches have come; Unreadable where they are none."""
@@ -189,8 +189,8 @@ class Fetching(PartitionRequests):
             )
             self.came.append(came)
             after = came.heads[-1].last + 1
-            self.offset_bytes[wanted.place] = came.heads[-1].end / (after - wanted.first)
+            self.offset_bytes[wanted.home] = came.heads[-1].end / (after - wanted.first)
             # Put behind the others: a broker fills its answer from the first partition on.
-            del self.left[wanted.place]
+            del self.left[wanted.home]
             if after < wanted.stop:
-                self.left[wanted.place] = replace(wanted, first=after)
+                self.left[wanted.home] = replace(wanted, first=after)

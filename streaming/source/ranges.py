@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from streaming.places import TopicPartition
 from streaming.source.positions import Log, Offsets
 
 NEARLY = 1.2
@@ -30,8 +31,8 @@ class Range:
     epoch: int = -1
 
     @property
-    def place(self) -> tuple[str, int]:
-        """The partition."""
+    def home(self) -> TopicPartition:
+        """The topic, and the number of the partition."""
         return (self.topic, self.partition)
 
     def __len__(self) -> int:
@@ -48,7 +49,9 @@ def limited(start: Offsets, ends: Offsets, records_max: int) -> dict[str, dict[s
     first = {
         (topic, at): start.get(topic, {}).get(at, 0) for topic, of in ends.items() for at in of
     }
-    unread = {place: ends[place[0]][place[1]] - begin for place, begin in first.items()}
+    unread = {
+        partition: ends[partition[0]][partition[1]] - begin for partition, begin in first.items()
+    }
     total = sum(unread.values())
     out: dict[str, dict[str, int]] = {}
     before = 0

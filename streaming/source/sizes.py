@@ -24,7 +24,7 @@ def bytes_of(brokers: Brokers, there: Iterable[Range]) -> float:
     some = [replace(each, stop=each.first + 1) for each in by_size[:PLACES_MAX]]
     each_takes = {
         (part.topic, part.partition): _offset_bytes(part)
-        for part in Fetching(brokers, some, {each.place: 1.0 for each in some})
+        for part in Fetching(brokers, some, {each.home: 1.0 for each in some})
     }
     found = [each_takes[each.number, each.partition] for each in some]
     mean = sum(found) / len(found) if found else 0.0

@@ -73,16 +73,19 @@ class Waiting(PartitionRequests):
     def _wanted(self) -> Iterable[TopicPartition]:
         return self.next
 
-    def _request(self, node: int, places: list[TopicPartition]) -> None:
+    def _request(self, node: int, partitions: list[TopicPartition]) -> None:
         epochs = self.brokers.topology.epochs
-        parts = [self.next[place]._replace(epoch=epochs.get(place, -1)) for place in places]
+        parts = [
+            self.next[partition]._replace(epoch=epochs.get(partition, -1))
+            for partition in partitions
+        ]
         request = fetch(parts, wait_ms=STAYS_MS, bytes_max=1)
-        self._ask(request, node, places, partial(self._answered, parts))
+        self._ask(request, node, partitions, partial(self._answered, parts))
 
     def _answered(self, parts: list[Part], answer: Any) -> None:
         said = [each for _, each in results(answer, parts)]
         if answer.error_code or any(each.error_code for each in said):
-            self.stale_topics.update(each.place[0] for each in parts)
+            self.stale_topics.update(each.home[0] for each in parts)
             self.rest_until = time.monotonic() + LOOK_AGAIN_SECONDS
             self.is_over = True
         self.is_over = self.is_over or any(each.records for each in said)

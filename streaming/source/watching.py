@@ -73,15 +73,18 @@ class TopicWatch:
         }
         cut = self._cut_back(read, logs, ends)
         found = []
-        for place, offset in read.items():
-            was, now = logs.get(place[0], Log()).id, self.brokers.topology.ids.get(place[0], "")
-            first, end = _bound(self._firsts, place).offset, _bound(ends, place).offset
+        for partition, offset in read.items():
+            topic = partition[0]
+            was, now = logs.get(topic, Log()).id, self.brokers.topology.ids.get(topic, "")
+            first, end = _bound(self._firsts, partition).offset, _bound(ends, partition).offset
             if was and now and was != now:
-                found.append(Loss(*place, MADE_AGAIN, offset, max(first, 0)))
-            elif place in cut or (end < offset and not self._has_all(place, offset)):
-                found.append(Loss(*place, CUT_BACK, offset, max(cut.get(place, end), first, 0)))
+                found.append(Loss(*partition, MADE_AGAIN, offset, max(first, 0)))
+            elif partition in cut or (end < offset and not self._has_all(partition, offset)):
+                found.append(
+                    Loss(*partition, CUT_BACK, offset, max(cut.get(partition, end), first, 0))
+                )
             elif first > offset:
-                found.append(Loss(*place, DELETED, offset, first))
+                found.append(Loss(*partition, DELETED, offset, first))
         return found
 
     def _cut_back(
@@ -92,26 +95,26 @@ class TopicWatch:
         Returned are those where that is before what was read.
         """
         epochs = {}
-        for place, offset in read.items():
-            log, newest = logs.get(place[0], Log()), _bound(ends, place).epoch
-            epoch = log.epochs.get(str(place[1]), newest)
-            is_same = log.id == self.brokers.topology.ids.get(place[0], "")
-            if 0 <= epoch < newest and is_same and self._checked.get(place) != (offset, newest):
-                epochs[place] = epoch
+        for partition, offset in read.items():
+            log, newest = logs.get(partition[0], Log()), _bound(ends, partition).epoch
+            epoch = log.epochs.get(str(partition[1]), newest)
+            is_same = log.id == self.brokers.topology.ids.get(partition[0], "")
+            if 0 <= epoch < newest and is_same and self._checked.get(partition) != (offset, newest):
+                epochs[partition] = epoch
         found = {}
-        for place, end in (epoch_ends(self.brokers, epochs) if epochs else {}).items():
-            if 0 <= end < read[place]:
-                found[place] = end
+        for partition, end in (epoch_ends(self.brokers, epochs) if epochs else {}).items():
+            if 0 <= end < read[partition]:
+                found[partition] = end
             else:
-                self._checked[place] = (read[place], _bound(ends, place).epoch)
+                self._checked[partition] = (read[partition], _bound(ends, partition).epoch)
         return found
 
-    def _has_all(self, place: TopicPartition, offset: int) -> bool:
+    def _has_all(self, partition: TopicPartition, offset: int) -> bool:
         """Whether a leader that is newer than what was read said that its log has all of that.
 
         What of it is committed, which is where it ends for readers, it knows a moment later.
         """
-        return self._checked.get(place, (-1, -1))[0] == offset
+        return self._checked.get(partition, (-1, -1))[0] == offset
 
     def _position(self, bounds: Bounds) -> Position:
         ids = self.brokers.topology.ids
@@ -134,11 +137,11 @@ def _not_before(
     for topic, of in offsets.items():
         epochs = logs.get(topic, Log()).epochs
         for at, offset in of.items():
-            place = (topic, int(at))
-            if _bound(ends, place).offset < offset and place not in lost:
-                found.setdefault(topic, {})[place[1]] = Bound(offset, epochs.get(at, -1))
+            partition = (topic, int(at))
+            if _bound(ends, partition).offset < offset and partition not in lost:
+                found.setdefault(topic, {})[partition[1]] = Bound(offset, epochs.get(at, -1))
     return found
 
 
-def _bound(bounds: Bounds, place: TopicPartition) -> Bound:
-    return bounds.get(place[0], {}).get(place[1], NOWHERE)
+def _bound(bounds: Bounds, partition: TopicPartition) -> Bound:
+    return bounds.get(partition[0], {}).get(partition[1], NOWHERE)

@@ -35,9 +35,9 @@ PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "string", "by
 NAMED = ("record", "error", "enum", "fixed")
 
 Skip: TypeAlias = Callable[[bytes, int, int], int]
-"""(value, place, depth) to the place behind a thing; IndexError or Malformed where it is none."""
+"""(value, offset, depth) to the offset behind a thing; IndexError or Malformed where it is none."""
 Read: TypeAlias = Callable[[bytes, int, int], bytes | None]
-"""(value, place, depth) to the text of a field; None where it is not there."""
+"""(value, offset, depth) to the text of a field; None where it is not there."""
 
 
 def read_avro(values: pa.Array, path: str, steps: Steps, schemas: Schemas) -> Texts:
@@ -72,33 +72,33 @@ def _compiled(schema: Schema, steps: Steps) -> Read:
         raise BadSchema(why) from error
 
 
-def _behind(value: bytes, place: int, size: int) -> int:
-    if size < 0 or place + size > len(value):
+def _behind(value: bytes, offset: int, size: int) -> int:
+    if size < 0 or offset + size > len(value):
         raise Malformed
-    return place + size
+    return offset + size
 
 
-def _nothing(_value: bytes, place: int, _depth: int) -> int:
-    return place
+def _nothing(_value: bytes, offset: int, _depth: int) -> int:
+    return offset
 
 
-def _skip_long(value: bytes, place: int, _depth: int) -> int:
-    return place + 1 if value[place] < 0x80 else long_at(value, place)[1]
+def _skip_long(value: bytes, offset: int, _depth: int) -> int:
+    return offset + 1 if value[offset] < 0x80 else long_at(value, offset)[1]
 
 
-def _skip_bytes(value: bytes, place: int, _depth: int) -> int:
-    size, place = long_at(value, place)
-    return _behind(value, place, size)
+def _skip_bytes(value: bytes, offset: int, _depth: int) -> int:
+    size, offset = long_at(value, offset)
+    return _behind(value, offset, size)
 
 
-def _skip_boolean(value: bytes, place: int, _depth: int) -> int:
-    if value[place] > 1:
+def _skip_boolean(value: bytes, offset: int, _depth: int) -> int:
+    if value[offset] > 1:
         raise Malformed
-    return place + 1
+    return offset + 1
 
 
 def _fixed(size: int) -> Skip:
-    return lambda value, place, _depth: _behind(value, place, size)
+    return lambda value, offset, _depth: _behind(value, offset, size)
 
 
 SKIPS: dict[str, Skip] = {
@@ -112,33 +112,33 @@ NOT_SCHEMA = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 
 
 def _entry(of_value: Skip) -> Skip:
-    return lambda value, place, depth: of_value(value, _skip_bytes(value, place, depth), depth)
+    return lambda value, offset, depth: of_value(value, _skip_bytes(value, offset, depth), depth)
 
 
 def _blocks(item: Skip) -> Skip:
     """Return what skips an array's or a map's blocks; one that states its size is skipped whole."""
 
-    def skip(value: bytes, place: int, depth: int) -> int:
+    def skip(value: bytes, offset: int, depth: int) -> int:
         while True:
-            count, place = long_at(value, place)
+            count, offset = long_at(value, offset)
             if not count:
-                return place
+                return offset
             if count < 0:
-                size, place = long_at(value, place)
-                place = _behind(value, place, size)
+                size, offset = long_at(value, offset)
+                offset = _behind(value, offset, size)
             elif item is not _nothing:
                 for _ in range(count):
-                    place = item(value, place, depth)
+                    offset = item(value, offset, depth)
 
     return skip
 
 
 def _one_of(branches: list[Any]) -> Callable[[bytes, int, int], Any]:
-    def choose(value: bytes, place: int, depth: int) -> Any:
-        number, place = long_at(value, place)
+    def choose(value: bytes, offset: int, depth: int) -> Any:
+        number, offset = long_at(value, offset)
         if not 0 <= number < len(branches):
             raise Malformed
-        return branches[number](value, place, depth)
+        return branches[number](value, offset, depth)
 
     return choose
 
@@ -234,10 +234,10 @@ class Compiler:
         return self.skips[name] or self._being_made(name)
 
     def _being_made(self, name: str) -> Skip:
-        def skip(value: bytes, place: int, depth: int) -> int:
+        def skip(value: bytes, offset: int, depth: int) -> int:
             made = self.skips[name]
             assert made is not None  # noqa: S101  (all are made before the first value)
-            return made(value, place, depth)
+            return made(value, offset, depth)
 
         return skip
 
@@ -257,18 +257,18 @@ class Compiler:
         *before, last = definition["fields"][: number + 1]
         passed = _all_of([self.skip(each["type"], inner) for each in before])
         found = self.read(last["type"], inner, steps[1:])
-        return lambda value, place, depth: found(value, passed(value, place, depth), depth)
+        return lambda value, offset, depth: found(value, passed(value, offset, depth), depth)
 
 
 def _all_of(parts: list[Skip]) -> Skip:
     parts = [each for each in parts if each is not _nothing]
 
-    def skip(value: bytes, place: int, depth: int) -> int:
+    def skip(value: bytes, offset: int, depth: int) -> int:
         if depth >= DEPTH_MAX:
             raise Malformed
         for each in parts:
-            place = each(value, place, depth + 1)
-        return place
+            offset = each(value, offset, depth + 1)
+        return offset
 
     return skip
 
@@ -280,18 +280,18 @@ def _absent(_value: bytes, _place: int, _depth: int) -> None:
 def _scalar(kind: str, definition: Any) -> Read:
     """Return what reads a whole number or text."""
 
-    def number(value: bytes, place: int, _depth: int) -> bytes:
-        return b"%d" % long_at(value, place)[0]
+    def number(value: bytes, offset: int, _depth: int) -> bytes:
+        return b"%d" % long_at(value, offset)[0]
 
-    def text(value: bytes, place: int, _depth: int) -> bytes:
-        size, place = long_at(value, place)
-        found = value[place : _behind(value, place, size)]
+    def text(value: bytes, offset: int, _depth: int) -> bytes:
+        size, offset = long_at(value, offset)
+        found = value[offset : _behind(value, offset, size)]
         if kind == "string":
             found.decode()
         return found
 
-    def fixed(value: bytes, place: int, _depth: int) -> bytes:
-        return value[place : _behind(value, place, int(definition["size"]))]
+    def fixed(value: bytes, offset: int, _depth: int) -> bytes:
+        return value[offset : _behind(value, offset, int(definition["size"]))]
 
     def none(_value: bytes, _place: int, _depth: int) -> None:
         raise NoScalar

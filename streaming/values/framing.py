@@ -34,8 +34,8 @@ def schema_ids(values: pa.Array) -> tuple[Int64s, Bools]:
     is_framed = np.diff(ends) >= FRAME_BYTES
     signs = np.frombuffer(data, np.uint8)
     found = np.zeros((FRAME_BYTES, len(begins)), np.int64)
-    for place in range(FRAME_BYTES):
-        found[place, is_framed] = signs[begins[is_framed] + place]
+    for offset in range(FRAME_BYTES):
+        found[offset, is_framed] = signs[begins[is_framed] + offset]
     is_framed &= found[0] == 0
     ids = (found[1] << 24) | (found[2] << 16) | (found[3] << 8) | found[4]
     return ids, is_framed

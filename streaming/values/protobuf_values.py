@@ -60,7 +60,7 @@ def file_of(schema: Schema) -> Any:
 
 
 def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
-    """Return the descriptor of a message by its place in a file; Malformed where there is none."""
+    """Return the descriptor of a message by its offset in a file; Malformed where there is none."""
     found: Any = None
     for index in indexes:
         there = file.message_types_by_name if found is None else found.nested_types_by_name
@@ -72,16 +72,16 @@ def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
 
 def frame_end(value: bytes) -> tuple[tuple[int, ...], int]:
     """Return which message a value is, and where it begins."""
-    count, place = long_at(value, FRAME_BYTES)
+    count, offset = long_at(value, FRAME_BYTES)
     if not count:
-        return (0,), place
+        return (0,), offset
     if not 0 < count <= NESTED_MAX:
         raise Malformed
     indexes = []
     for _ in range(count):
-        index, place = long_at(value, place)
+        index, offset = long_at(value, offset)
         indexes.append(index)
-    return tuple(indexes), place
+    return tuple(indexes), offset
 
 
 @lru_cache(READERS_MAX)

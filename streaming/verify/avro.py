@@ -87,18 +87,18 @@ class AvroSchema:
 
 @dataclass(slots=True)
 class Cursor:
-    """A place in a value."""
+    """A offset in a value."""
 
     schema: AvroSchema
     value: bytes
-    place: int
+    offset: int
 
     def take(self, count: int) -> bytes:
         """Return the next bytes."""
-        found = self.value[self.place : self.place + max(count, 0)]
+        found = self.value[self.offset : self.offset + max(count, 0)]
         if len(found) != count:
             raise Unreadable
-        self.place += count
+        self.offset += count
         return found
 
     def number(self) -> int:

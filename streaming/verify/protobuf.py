@@ -51,7 +51,7 @@ def read(value: bytes, schema: ProtobufSchema, steps: Steps) -> bytes | None:
         if not 0 <= index < len(inside):
             raise Unreadable
         kind = list(inside.values())[index]
-    content = value[cursor.place :]
+    content = value[cursor.offset :]
     try:
         message_factory.GetMessageClass(kind)().ParseFromString(content)
     except DecodeError as error:
@@ -105,51 +105,51 @@ def _wire(field: Any) -> int:
 
 def _fields(content: bytes) -> Iterator[tuple[int, int, Any]]:
     """Yield number, wire type and content of a message's fields; that of a group is its bytes."""
-    place = 0
-    while place < len(content):
-        tag, place = _varint(content, place)
-        number, wire, begin = (tag & 0xFFFFFFFF) >> 3, tag & 7, place
-        payload, place = _payload(content, place, wire)
+    offset = 0
+    while offset < len(content):
+        tag, offset = _varint(content, offset)
+        number, wire, begin = (tag & 0xFFFFFFFF) >> 3, tag & 7, offset
+        payload, offset = _payload(content, offset, wire)
         if wire == BEGIN:
-            payload = content[begin : place - _tag_length(content, begin, place)]
+            payload = content[begin : offset - _tag_length(content, begin, offset)]
         yield number, wire, payload
 
 
 def _tag_length(content: bytes, begin: int, stop: int) -> int:
     """Return how many bytes the tag has that ends a group."""
-    place = last = begin
-    while place < stop:
-        last = place
-        tag, place = _varint(content, place)
-        _, place = _payload(content, place, tag & 7)
+    offset = last = begin
+    while offset < stop:
+        last = offset
+        tag, offset = _varint(content, offset)
+        _, offset = _payload(content, offset, tag & 7)
     return stop - last
 
 
-def _payload(content: bytes, place: int, wire: int) -> tuple[Any, int]:
+def _payload(content: bytes, offset: int, wire: int) -> tuple[Any, int]:
     if wire == VARINT:
-        return _varint(content, place)
+        return _varint(content, offset)
     if wire in (EIGHT, FOUR):
         size = 8 if wire == EIGHT else 4
-        return content[place : place + size], place + size
+        return content[offset : offset + size], offset + size
     if wire == BYTES:
-        size, place = _varint(content, place)
-        return content[place : place + size], place + size
+        size, offset = _varint(content, offset)
+        return content[offset : offset + size], offset + size
     while wire == BEGIN:
-        tag, place = _varint(content, place)
+        tag, offset = _varint(content, offset)
         if tag & 7 == END:
             break
-        _, place = _payload(content, place, tag & 7)
-    return b"", place
+        _, offset = _payload(content, offset, tag & 7)
+    return b"", offset
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
+def _varint(content: bytes, offset: int) -> tuple[int, int]:
     number = power = 0
-    while place < len(content):
-        byte = content[place]
+    while offset < len(content):
+        byte = content[offset]
         number += (byte & 127) << power
-        place, power = place + 1, power + 7
+        offset, power = offset + 1, power + 7
         if byte < 128:
-            return number % 2**64, place
+            return number % 2**64, offset
     raise Unreadable
 
 

@@ -91,17 +91,19 @@ class Topics:
         from kafka import TopicPartition  # noqa: PLC0415
 
         counts = {topic: self.partitions(topic) for topic in topics}
-        places = [TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)]
-        ends = self._consumer.end_offsets(places) if places else {}
-        return {(place.topic, place.partition): end for place, end in ends.items()}
+        partitions = [
+            TopicPartition(topic, n) for topic, count in counts.items() for n in range(count)
+        ]
+        ends = self._consumer.end_offsets(partitions) if partitions else {}
+        return {(partition.topic, partition.partition): end for partition, end in ends.items()}
 
     def count(self, topic: str) -> int:
         """Return the number of offsets of a topic now; it has no more records."""
-        places = self._places(topic)
+        partitions = self._partitions(topic)
         consumer = self._consumer
-        begins = consumer.beginning_offsets(places) if places else {}
-        ends = consumer.end_offsets(places) if places else {}
-        return sum(ends[place] - begins[place] for place in places)
+        begins = consumer.beginning_offsets(partitions) if partitions else {}
+        ends = consumer.end_offsets(partitions) if partitions else {}
+        return sum(ends[partition] - begins[partition] for partition in partitions)
 
     def each(self, topic: str) -> Iterator[Record]:
         """The committed records of a topic up to its ends now, each partition's in its order.
@@ -120,29 +122,29 @@ class Topics:
             ) from error
 
     def _each(self, topic: str) -> Iterator[Record]:
-        consumer, places = self._consumer, self._places(topic)
-        consumer.assign(places)
-        begins = consumer.beginning_offsets(places) if places else {}
-        ends = consumer.end_offsets(places) if places else {}
-        total = sum(ends[place] - begins[place] for place in places)
-        if places:
-            consumer.seek_to_beginning(*places)
+        consumer, partitions = self._consumer, self._partitions(topic)
+        consumer.assign(partitions)
+        begins = consumer.beginning_offsets(partitions) if partitions else {}
+        ends = consumer.end_offsets(partitions) if partitions else {}
+        total = sum(ends[partition] - begins[partition] for partition in partitions)
+        if partitions:
+            consumer.seek_to_beginning(*partitions)
         began = moved = time.monotonic()
         count = 0
-        while any(consumer.position(place) < ends[place] for place in places):
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
             polled = consumer.poll(timeout_ms=500)
             now = time.monotonic()
             moved = now if polled else moved
             if now - began > READ_SECONDS_MAX or now - moved > QUIET_SECONDS_MAX:
                 raise KafkaUnavailable(f"{topic} could not be read to its end: nothing comes.")
-            for place, messages in polled.items():
+            for partition, messages in polled.items():
                 count += len(messages)
                 for message in messages:
-                    if message.offset < ends[place]:
+                    if message.offset < ends[partition]:
                         yield as_record(message)
             self.progress(f"reading {topic}", count, total)
 
-    def _places(self, topic: str) -> list[Any]:
+    def _partitions(self, topic: str) -> list[Any]:
         from kafka import TopicPartition  # noqa: PLC0415
 
         numbers = sorted(self._consumer.partitions_for_topic(topic) or ())

@@ -88,14 +88,16 @@ class BoundsReader:
 
     def _requests_for(self, which: int) -> list[tuple[int, Any]]:
         topology = self.brokers.topology
-        places = [(name, at) for name in self.topics for at in topology.partitions.get(name, ())]
-        if unknown := set(self.topics).difference(name for name, _ in places):
+        topic_partitions = [
+            (name, at) for name in self.topics for at in topology.partitions.get(name, ())
+        ]
+        if unknown := set(self.topics).difference(name for name, _ in topic_partitions):
             raise UnknownTopicOrPartitionError(", ".join(sorted(unknown)))
 
-        def partition(place: TopicPartition) -> Any:
+        def partition(topic_partition: TopicPartition) -> Any:
             return ListPartition(
-                partition_index=place[1],
-                current_leader_epoch=topology.epochs.get(place, -1),
+                partition_index=topic_partition[1],
+                current_leader_epoch=topology.epochs.get(topic_partition, -1),
                 timestamp=which,
             )
 
@@ -109,7 +111,7 @@ class BoundsReader:
                     max_version=5,
                 ),
             )
-            for node, of in _by_leader(self.brokers, places, partition).items()
+            for node, of in _by_leader(self.brokers, topic_partitions, partition).items()
         ]
 
 
@@ -120,11 +122,11 @@ def epoch_ends(brokers: Brokers, epochs: Mapping[TopicPartition, int]) -> dict[T
     """
     topics = sorted({topic for topic, _ in epochs})
 
-    def partition(place: TopicPartition) -> Any:
+    def partition(topic_partition: TopicPartition) -> Any:
         return EpochPartition(
-            partition=place[1],
-            current_leader_epoch=brokers.topology.epochs.get(place, -1),
-            leader_epoch=epochs[place],
+            partition=topic_partition[1],
+            current_leader_epoch=brokers.topology.epochs.get(topic_partition, -1),
+            leader_epoch=epochs[topic_partition],
         )
 
     def ask() -> dict[TopicPartition, int]:
@@ -140,23 +142,28 @@ def epoch_ends(brokers: Brokers, epochs: Mapping[TopicPartition, int]) -> dict[T
             for node, of in _by_leader(brokers, epochs, partition).items()
         ]
         answers = brokers.manager.run(_answers, brokers, requests, _epoch_place)
-        return {place: each.end_offset for place, each in answers}
+        return {topic_partition: each.end_offset for topic_partition, each in answers}
 
     found: dict[TopicPartition, int] = _again(brokers, topics, ask)
     return found
 
 
 def _by_leader(
-    brokers: Brokers, places: Iterable[TopicPartition], partition: Callable[[TopicPartition], Any]
+    brokers: Brokers,
+    topic_partitions: Iterable[TopicPartition],
+    partition: Callable[[TopicPartition], Any],
 ) -> ByNode:
     by_node: ByNode = {}
-    for place in places:
-        node = brokers.leaders.get(place)
+    for topic_partition in topic_partitions:
+        node = brokers.leaders.get(topic_partition)
         if node is None:
-            epoch = brokers.topology.epochs.get(place, -1)
+            epoch = brokers.topology.epochs.get(topic_partition, -1)
             since = f" of epoch {epoch} or later, which it had before" if epoch >= 0 else ""
-            raise LeaderNotAvailableError(f"{place[0]} partition {place[1]} has no leader{since}")
-        by_node.setdefault(node, {}).setdefault(place[0], []).append(partition(place))
+            topic, number = topic_partition
+            raise LeaderNotAvailableError(f"{topic} partition {number} has no leader{since}")
+        by_node.setdefault(node, {}).setdefault(topic_partition[0], []).append(
+            partition(topic_partition)
+        )
     return by_node
 
 
@@ -193,10 +200,10 @@ async def _answers(
     for answer in answers:
         for topic in (await answer).topics:
             for each in topic.partitions:
-                place = place_of(topic, each)
+                partition = place_of(topic, each)
                 if each.error_code:
-                    raise for_code(each.error_code)(f"{place[0]} partition {place[1]}")
-                found.append((place, each))
+                    raise for_code(each.error_code)(f"{partition[0]} partition {partition[1]}")
+                found.append((partition, each))
     return found
 
 

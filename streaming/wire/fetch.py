@@ -24,7 +24,7 @@ Partition = Topic.FetchPartition
 class Part(NamedTuple):
     """What is asked of one partition; ``id``: the topic's, "" where it has none."""
 
-    place: TopicPartition
+    home: TopicPartition
     id: str
     epoch: int
     offset: int
@@ -40,7 +40,7 @@ def fetch(parts: Iterable[Part], *, wait_ms: int = 0, bytes_max: int = RESPONSE_
     topics: dict[str, Any] = {}
     are_known = True
     for each in parts:
-        name, partition = each.place
+        name, partition = each.home
         are_known = are_known and bool(each.id)
         topic = topics.setdefault(name, Topic(topic=name, topic_id=id_of(each.id), partitions=[]))
         topic.partitions.append(
@@ -67,7 +67,7 @@ def fetch(parts: Iterable[Part], *, wait_ms: int = 0, bytes_max: int = RESPONSE_
 
 def results(answer: Any, parts: Iterable[Part]) -> Iterator[tuple[TopicPartition, Any]]:
     """Yield for each partition what the broker gave: `error_code`, `records`, …"""
-    names = {id_of(each.id): each.place[0] for each in parts if each.id}
+    names = {id_of(each.id): each.home[0] for each in parts if each.id}
     for topic in answer.responses:
         for each in topic.partitions:
             yield (names.get(topic.topic_id, topic.topic), each.partition_index), each

@@ -45,7 +45,7 @@ class PartitionRequests(ABC):
         """Return the partitions that something is to be asked of, also those in flight."""
 
     @abstractmethod
-    def _request(self, node: int, places: list[TopicPartition]) -> None:
+    def _request(self, node: int, partitions: list[TopicPartition]) -> None:
         """Ask a broker about some of these partitions, with :meth:`_ask`."""
 
     def poll(self, seconds: float = 0) -> None:
@@ -62,18 +62,22 @@ class PartitionRequests(ABC):
             raise self.failure
 
     def _ask(
-        self, request: Any, node: int, places: list[TopicPartition], answered: Callable[[Any], None]
+        self,
+        request: Any,
+        node: int,
+        partitions: list[TopicPartition],
+        answered: Callable[[Any], None],
     ) -> None:
         """Send a request about these partitions; ``answered`` gets what the broker answers."""
         self.busy_nodes.add(node)
-        self.in_flight.update(places)
+        self.in_flight.update(partitions)
         try:
             future = self.brokers.send(request, node)
         except KafkaError as error:
-            self._lost(node, places, error)
+            self._lost(node, partitions, error)
             return
-        future.add_callback(partial(self._heard, node, places, answered))
-        future.add_errback(partial(self._lost, node, places))
+        future.add_callback(partial(self._heard, node, partitions, answered))
+        future.add_errback(partial(self._lost, node, partitions))
 
     def _refused(self, topic: str, error: KafkaError) -> None:
         """Note that a broker did not do what was asked, perhaps as it does not lead."""
@@ -95,31 +99,35 @@ class PartitionRequests(ABC):
 
     def _send(self) -> None:
         asked: dict[int, list[TopicPartition]] = {}
-        for place in self._wanted():
-            node = self.brokers.leaders.get(place)
+        for partition in self._wanted():
+            node = self.brokers.leaders.get(partition)
             if node is None:
-                self.stale_topics.add(place[0])
-            elif node not in self.busy_nodes and place not in self.in_flight:
-                asked.setdefault(node, []).append(place)
-        for node, places in asked.items():
-            self._request(node, places)
+                self.stale_topics.add(partition[0])
+            elif node not in self.busy_nodes and partition not in self.in_flight:
+                asked.setdefault(node, []).append(partition)
+        for node, partitions in asked.items():
+            self._request(node, partitions)
 
     def _heard(
-        self, node: int, places: list[TopicPartition], answered: Callable[[Any], None], answer: Any
+        self,
+        node: int,
+        partitions: list[TopicPartition],
+        answered: Callable[[Any], None],
+        answer: Any,
     ) -> None:
-        self._settle(node, places)
+        self._settle(node, partitions)
         try:
             answered(answer)
         except Exception as error:  # noqa: BLE001  (who calls this back logs it, and goes on)
             self.failure = self.failure or error
 
-    def _lost(self, node: int, places: list[TopicPartition], error: KafkaError) -> None:
+    def _lost(self, node: int, partitions: list[TopicPartition], error: KafkaError) -> None:
         """Note that a request has no answer; what became of it is not known."""
-        self._settle(node, places)
+        self._settle(node, partitions)
         self.unanswered += not isinstance(error, NodeNotReadyError)  # which was not sent
-        self.stale_topics.update(topic for topic, _ in places)
+        self.stale_topics.update(topic for topic, _ in partitions)
         self._failed(error)
 
-    def _settle(self, node: int, places: list[TopicPartition]) -> None:
+    def _settle(self, node: int, partitions: list[TopicPartition]) -> None:
         self.busy_nodes.discard(node)
-        self.in_flight.difference_update(places)
+        self.in_flight.difference_update(partitions)

@@ -43,14 +43,14 @@ class Topology:
             self.ids[topic.name] = id_text(topic.topic_id)
             self.partitions[topic.name] = sorted(each.partition_index for each in topic.partitions)
             for each in topic.partitions:
-                place = (topic.name, each.partition_index)
-                if each.leader_epoch < self.epochs.get(place, -1):
+                partition = (topic.name, each.partition_index)
+                if each.leader_epoch < self.epochs.get(partition, -1):
                     continue
-                self.epochs[place] = each.leader_epoch
+                self.epochs[partition] = each.leader_epoch
                 if each.leader_id >= 0:
-                    self.leaders[place] = each.leader_id
+                    self.leaders[partition] = each.leader_id
                 else:
-                    self.leaders.pop(place, None)
+                    self.leaders.pop(partition, None)
 
     def require(self, topic: str, topic_id: str, epochs: Mapping[int, int]) -> None:
         """Pass over leaders of this very topic with older epochs than these, by partition.

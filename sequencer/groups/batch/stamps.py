@@ -66,9 +66,9 @@ def shown(circles: Circles, overlaps: Overlaps, group: int, members: Ints, mine:
             lists.append(groups)
     present = np.unique(np.concatenate(lists)) if lists else np.empty(0, np.int64)
     groups = np.array(sorted(present.tolist(), key=circles.names.__getitem__), np.int64)
-    place = np.zeros(len(circles.names), np.int64)
-    place[groups] = np.arange(len(groups))
-    kinds = Ragged.of(place[seen_groups].tolist() for seen_groups in lists)
+    index = np.zeros(len(circles.names), np.int64)
+    index[groups] = np.arange(len(groups))
+    kinds = Ragged.of(index[seen_groups].tolist() for seen_groups in lists)
     prefixes = _prefixes(circles.names, group, groups)
     return Shown(groups, overlaps.first(group, groups), prefixes, kinds, kind[inverse])
 
@@ -89,7 +89,7 @@ def texts(
 ) -> tuple[pa.Array, Ints]:
     """Texts of messages: for each of them one for each kind of its line, null where that sees none.
 
-    ``line``: of each message, its place in ``lines``. Also where each message's texts begin.
+    ``line``: of each message, its index in ``lines``. Also where each message's texts begin.
     """
     groups = _joined([view.groups for view in lines])
     entries = groups.take(line)

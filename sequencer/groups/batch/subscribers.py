@@ -54,16 +54,16 @@ class Subscribers:
 
     def deliver(self, who: Ints, now_ms: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Count deliveries: `sequence` and `incarnation` of each; the distinct subscribers, and
-        for each delivery its place among them.
+        for each delivery its index among them.
         """
         rank, distinct, counts = ranks(who)
-        place = np.searchsorted(distinct, who)
+        index = np.searchsorted(distinct, who)
         fresh = distinct[self.incarnation[distinct] == UNBORN]
         self.incarnation[fresh] = now_ms
         self.last_ms[distinct] = now_ms
-        sequence = self.sequence[distinct][place] + rank
+        sequence = self.sequence[distinct][index] + rank
         self.sequence[distinct] += counts
-        return sequence, self.incarnation[distinct][place], distinct, place
+        return sequence, self.incarnation[distinct][index], distinct, index
 
     def renew(self, since_ms: int) -> None:
         """Begin the numbers of those who were born before ``since_ms`` anew, then."""

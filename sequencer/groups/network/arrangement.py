@@ -110,7 +110,7 @@ def _settled(tried: _Arrangement, wanted: Wanted) -> Sequence[Ints]:
     borders = np.cumsum([len(part) for part in tried.lines])[:-1]
     starts = np.union1d(tried.cuts.at, borders)
     stretch = np.searchsorted(starts, np.arange(len(line)), side="right")
-    first, last = (stretch[place] for place in ends(line, groups))
+    first, last = (stretch[index] for index in ends(line, groups))
     # Pairs are sorted, so their numbers can be looked up.
     row = np.searchsorted(pairs @ [groups, 1], line @ [groups, 1])
     later = (last[line] > stretch[:, None]).sum(1) - (first[line] < stretch[:, None]).sum(1)

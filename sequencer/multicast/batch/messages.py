@@ -146,6 +146,6 @@ def _entries(lists: Lists, counts: Int64s, first: int, stop: int) -> tuple[Int64
 
 def _expanded(counts: Int64s) -> tuple[Int64s, Int64s]:
     """Each place as often as its count, and 0, 1, 2 … within each."""
-    place = np.repeat(np.arange(len(counts)), counts)
+    index = np.repeat(np.arange(len(counts)), counts)
     begin = np.cumsum(counts) - counts
-    return place, np.arange(len(place)) - begin[place]
+    return index, np.arange(len(index)) - begin[index]

@@ -48,7 +48,7 @@ def _rows(outcome: Outcome, run: Sequence[Found], records_of: Records) -> dict[i
     """
     delivered = outcome.delivered
     named = {(*each["name"], each["timestamp"], each["checksum"]): each for each in run}
-    incarnations, sequences = ([int(each["name"][place]) for each in run] for place in (1, 2))
+    incarnations, sequences = ([int(each["name"][index]) for each in run] for index in (1, 2))
     at = np.flatnonzero(
         (delivered.row >= 0)
         & np.isin(delivered.sequence, sequences)
@@ -60,13 +60,13 @@ def _rows(outcome: Outcome, run: Sequence[Found], records_of: Records) -> dict[i
     records = records_of(rows)
     keys = [text_of(key) for key in flat(records["key"]).to_pylist()]
     wanted = {name[0] for name in named}
-    few = [place for place, key in enumerate(keys) if key in wanted]
+    few = [index for index, key in enumerate(keys) if key in wanted]
     values = flat(plain_values(records.take(pa.array(few, pa.int64())))["value"]).to_pylist()
     stamps = flat(records["timestamp"]).to_pylist()
     found = {}
-    for place, value in zip(few, values, strict=True):
-        numbers = (str(column[at[place]]) for column in (delivered.incarnation, delivered.sequence))
-        name = (keys[place], *numbers, stamps[place], google_crc32c.value(value or b""))
+    for index, value in zip(few, values, strict=True):
+        numbers = (str(column[at[index]]) for column in (delivered.incarnation, delivered.sequence))
+        name = (keys[index], *numbers, stamps[index], google_crc32c.value(value or b""))
         if name in named:
-            found[int(rows[place])] = named[name]
+            found[int(rows[index])] = named[name]
     return found

@@ -39,8 +39,8 @@ class Backlog:
     def see(self, ends: Mapping[TopicPartition, int], now: float) -> None:
         """Note ends that were seen at a time (s)."""
         with self._lock:
-            for place, newest in ends.items():
-                marks = self._marks.setdefault(place, [])
+            for partition, newest in ends.items():
+                marks = self._marks.setdefault(partition, [])
                 if marks and newest < marks[-1][0]:
                     marks.clear()  # the topic was made again
                 if not marks or newest > marks[-1][0]:
@@ -54,8 +54,8 @@ class Backlog:
         """Note how far batches have read."""
         with self._lock:
             self._read = offsets
-            for place, marks in self._marks.items():
-                done = self._offset(place)
+            for partition, marks in self._marks.items():
+                done = self._offset(partition)
                 while len(marks) > 1 and marks[0][0] <= done:
                     marks.pop(0)
 
@@ -63,14 +63,14 @@ class Backlog:
         """Return the lag at a time; None where nothing was seen yet."""
         with self._lock:
             records, since = 0, now
-            for place, marks in self._marks.items():
-                done = self._offset(place)
+            for partition, marks in self._marks.items():
+                done = self._offset(partition)
                 records += max(marks[-1][0] - done, 0)
                 since = min([since, *(at for end, at in marks if end > done)])
             return Lag(records, now - since) if self._marks else None
 
-    def _offset(self, place: TopicPartition) -> int:
-        return self._read.get(place[0], {}).get(str(place[1]), 0)
+    def _offset(self, partition: TopicPartition) -> int:
+        return self._read.get(partition[0], {}).get(str(partition[1]), 0)
 
 
 class LagWatch(threading.Thread):

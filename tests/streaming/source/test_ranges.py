@@ -76,5 +76,5 @@ def test_shares(start, draw, tasks):
     assert all(shares)
     fair = -(-len(found) // tasks)
     for share in shares:
-        assert len({each.place for each in share}) == len(share)  # a request names each once
+        assert len({each.home for each in share}) == len(share)  # a request names each once
         assert sum(map(len, share)) <= max(fair * 1.5, 1)

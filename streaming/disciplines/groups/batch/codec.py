@@ -94,7 +94,7 @@ def encode_directory(directory: Directory, first: First) -> bytes:
     new = directory.subscribers[len(first.subscribers) :]
     steps = _steps([group.members for _, group in groups if not group.first])
     floors = [directory.versions_floor, directory.counts_floor]
-    places = {number: place for place, number in enumerate(directory.numbers().tolist())}
+    places = {number: index for index, number in enumerate(directory.numbers().tolist())}
     overlaps = [
         {"one": one, "other": other, "begun": begun}
         for (one, other), begun in directory.overlaps.renumbered(places).rows()

@@ -89,11 +89,11 @@ def load(
     directory = state[at : at + meta["directory"]]
     held_blob = state[at + meta["directory"] :]
     arrays: dict[str, NDArray[np.int64]] = {}
-    place = 0
+    index = 0
     for name, length in meta["arrays"]:
-        arrays[name] = integers[place : place + length].copy()
-        place += length
-    counts = [Count(*numbers) for numbers in integers[place:].reshape(-1, 3).tolist()]
+        arrays[name] = integers[index : index + length].copy()
+        index += length
+    counts = [Count(*numbers) for numbers in integers[index:].reshape(-1, 3).tolist()]
     held, records = Hops.empty(), PAYLOAD.empty_table()
     if held_blob:
         table = from_ipc(held_blob).combine_chunks()
