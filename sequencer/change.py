@@ -40,7 +40,7 @@ def require_members(group: str, count: int) -> None:
 
 
 def require_version(group: str, version: int, expected: int | None) -> None:
-    """ChangeError where somebody changed a group since whoever asks looked at it."""
+    """ChangeError where somebody changed a group since its version was looked at."""
     if expected not in (None, version):
         raise ChangeError(
             "version-moved", f"{group} has version {version}, not {expected}", version

@@ -116,7 +116,7 @@ class OrderedProxy(Generic[M]):
     ``window`` labels ahead of the next one expected (for cyclic labels below half the cycle; by
     default 1,000,000, for custom labels 10,000, or what fits). ``rejects`` is called with label,
     message and :class:`Arrival` for what will not be delivered; ``rejected`` counts them.
-    ``same`` tells whether two messages of one label are copies.
+    ``same`` says whether two messages of one label are copies.
 
     >>> from sequencer.labels import LinearLabels
     >>> proxy = OrderedProxy(print, LinearLabels())

@@ -42,7 +42,7 @@ def use(form: LogFormat) -> None:
         logging.root.handlers.clear()
         handler = _Handler()
         handler.setFormatter(_Formatter())
-        logging.lastResort = handler  # as it is: what a library keeps to itself stays so
+        logging.lastResort = handler  # unchanged: what a library keeps to itself stays so
     else:
         logging.lastResort = _USUAL
 

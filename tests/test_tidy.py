@@ -167,33 +167,33 @@ def test_the_front_of_each_room_names_its_modules():
 
 
 WORDS_MAX = {
-    "told": 1,
-    "tells": 30,
-    "heard": 10,
+    "told": 0,
+    "tells": 3,
+    "heard": 9,
     "so many": 0,
     "so long": 0,
-    "as it is": 11,
-    "as they are": 21,
+    "as it is": 6,
+    "as they are": 8,
     "of such": 4,
     "is so": 3,
-    "by and by": 1,
-    "whoever": 25,
-    "who asks": 7,
-    "said of": 2,
-    "comes to": 6,
-    "came to": 9,
+    "by and by": 0,
+    "whoever": 4,
+    "who asks": 3,
+    "said of": 0,
+    "comes to": 1,
+    "came to": 2,
 }
 """Words of the house's own where the field has one (data is returned, stored, sent or unchanged), and
 how often the code of both packages may have each. Lower a number as they go."""
 
 NAMES_MAX = {
-    "came": 6,
-    "gone": 38,
+    "came": 3,
+    "gone": 33,
     "heard": 0,
-    "here": 22,
-    "left": 37,
+    "here": 18,
+    "left": 26,
     "made": 9,
-    "mine": 15,
+    "mine": 9,
     "told": 0,
 }
 """Variables and parameters that are no nouns, and how often each may be assigned or declared."""

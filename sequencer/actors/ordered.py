@@ -48,7 +48,7 @@ def ordered_proxy_beh(delegate: Actor, label: Any, succ: Next) -> Behaviour:
 
 
 def ordered_root_beh(delayed: Actor, delegate: Actor, label: Any, succ: Next) -> Behaviour:
-    """Delivers the expected label and tells the delayed chain of the next; delays all others."""
+    """Delivers the expected label, names the next to the delayed chain, delays all others."""
 
     def behave(me: Me, message: Any) -> None:
         arrived, content = message

@@ -7,7 +7,7 @@ systems like Erlang; the rest stays arbitrary. Order and dice come from a seed, 
 it passes only when nothing is left to deliver.
 
 Forwarders are pruned, which the text leaves to the garbage collector: a message to an actor that
-only forwards goes to whoever is behind it, as soon as nothing is on its way to or from that actor.
+only forwards goes to the actor behind it, as soon as nothing is on its way to or from that actor.
 So it cannot overtake an earlier one, and an actor that nobody needs any more is really gone.
 """
 
@@ -150,7 +150,7 @@ class System:
 
 
 def _behind_forwarders(actor: Actor) -> Actor:
-    """Whoever gets the actor's messages, leaving idle forwarders out, for good."""
+    """The actor that gets its messages, leaving idle forwarders out, for good."""
     passed = []
     while isinstance(actor.behaviour, Forward) and not actor.under_way:
         passed.append(actor.behaviour)

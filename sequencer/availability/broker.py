@@ -59,7 +59,7 @@ class LocalBroker:
         ``message_id`` is an id of the publisher's own in ``topic``, by default the next one.
         IdTaken if somebody has it or the topic is past it. The first of a topic may be any; later
         ones that pass over ids leave them free, and readers and publishers wait for them as for
-        drafts: whoever will not use one reserves and abandons it.
+        drafts: one that will not be used is reserved and abandoned.
 
         Waits at most ``timeout_s`` seconds while a topic is full of unpublished ids; TimeoutError
         then says what is in the way (`oldest_open` gives a draft). A thread that keeps drafts

@@ -26,7 +26,7 @@ class Tree:
         self.closed = closed
 
     def notify(self) -> None:
-        """Wake whoever waits for a message or for room."""
+        """Wake all that wait for a message or for room."""
         with self.changed:
             self.changed.notify_all()
 

@@ -126,7 +126,7 @@ class TopicRing:
         return None if lowest == self.availability.last else self._entry(lowest)
 
     def _entry(self, message_id: int) -> RingEntry | None:
-        """Whoever has this id, while the ring has its slot."""
+        """The holder of this id, while the ring has its slot."""
         entry = self._slots[message_id % self.capacity]
         return entry if entry is not None and entry.ids.get(self.name) == message_id else None
 

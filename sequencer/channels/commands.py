@@ -267,9 +267,9 @@ def rows_after(first: Outcome, held_count: int, rows: Mapping[int, Reason]) -> d
     """Rows as a step counts them that begins with what ``first`` left of ``held_count``."""
     if not rows:
         return {}
-    left = {row: at for at, row in enumerate(first.held_row.tolist())}
-    left |= {row: row - held_count + len(left) for row in rows if row >= held_count}
-    return {left[row]: reason for row, reason in rows.items() if row in left}
+    after = {row: at for at, row in enumerate(first.held_row.tolist())}
+    after |= {row: row - held_count + len(after) for row in rows if row >= held_count}
+    return {after[row]: reason for row, reason in rows.items() if row in after}
 
 
 def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
@@ -280,10 +280,10 @@ def joined(first: Outcome, second: Outcome, held_count: int) -> Outcome:
 
         Its notices come behind those of the first.
         """
-        left = len(first.held_row)
-        kept = np.concatenate([first.held_row, [0]])[np.clip(row, 0, left)]
+        after = len(first.held_row)
+        kept = np.concatenate([first.held_row, [0]])[np.clip(row, 0, after)]
         kept = np.where(row < 0, row - len(first.notices), kept)
-        return np.where(row < left, kept, row - left + held_count)
+        return np.where(row < after, kept, row - after + held_count)
 
     one, two = first.delivered, second.delivered
     known = len(first.channels)

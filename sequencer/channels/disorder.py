@@ -51,9 +51,9 @@ def measure(
     first ``held_count`` were held before; ``waits_ms``: how long a message has waited.
     """
     back = (row[1:] < row[:-1]) & (channel[1:] == channel[:-1])
-    came = int(np.count_nonzero(row >= held_count))
+    arrived = int(np.count_nonzero(row >= held_count))
     if not back.any():
-        return Disorder(came)
+        return Disorder(arrived)
     mixed: Bools = np.zeros(int(channel[-1]) + 1, dtype=np.bool_)
     mixed[channel[1:][back]] = True
     which = mixed[channel]
@@ -71,7 +71,7 @@ def measure(
     displaced[by_arrival] = np.maximum.accumulate(positions) - positions
     of = (displaced > 0) & (row >= held_count)
     displaced = displaced[of]
-    return Disorder(came - len(displaced), displaced, longest[of], channel[of])
+    return Disorder(arrived - len(displaced), displaced, longest[of], channel[of])
 
 
 def measure_unsorted(

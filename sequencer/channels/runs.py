@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 TRIES_MAX = 8
 """A run is asked for at 1, 2, 4, … times ``ask_ms``, so often at most."""
 RUNS_MAX = 64
-"""The first runs of a channel that are asked for; the others when it comes to them."""
+"""The first runs of a channel that are asked for; the others when these are done."""
 NOT_COMING = -1
 """In place of tries: the sender says that these labels will not come."""
 

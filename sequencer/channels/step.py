@@ -288,7 +288,7 @@ def _close(
 def _retire(
     state: ShardState, exists: Bools, now_ms: int, rules: Rules
 ) -> tuple[ShardState, list[ChannelEvent]]:
-    """Forget channels that have been idle long enough, and those that never came to exist."""
+    """Forget channels that have been idle long enough, and those that never existed."""
     idle = exists & (state.active_ms <= now_ms - rules.limit("retire_after_ms", state.rule))
     idle[state.held.channel] = False
     gone = idle | ~exists

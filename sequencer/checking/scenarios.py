@@ -67,7 +67,7 @@ class Scenario:
     def queues(self, send: Send | Destroy) -> set[str]:
         """The queues that it may touch: its sender's and its destinations'.
 
-        A notice is for the owner and for whoever is sent a handle to the node.
+        A notice is for the owner and for all that are sent a handle to the node.
         """
         queues = {self.sender(send)}
         if isinstance(send, Send):

@@ -1,6 +1,6 @@
 """A scenario on its way through a bus, one action at a time.
 
-A send is started, a step of the protocol is carried out, a peer dequeues: whoever chooses the
+A send is started, a step of the protocol is carried out, a peer dequeues: what chooses the
 actions chooses the interleaving. Since what had been seen is kept for every send, a side channel
 needs no modelling: in some interleaving each send is started just after any dequeue, or any end
 of a transaction, of anyone.

@@ -224,7 +224,7 @@ def effect_first(knot: Knot) -> tuple[Hop, ...] | None:
 
     One pass over the cause edges of the knot for each receiver: what is carried along is the
     latest position of any cause, direct or not. The fewest steps of all receivers are returned,
-    or of those looked at when the work comes to SEARCH_STEPS_MAX.
+    or of those looked at when the work reaches SEARCH_STEPS_MAX.
     """
     order = _causes_first(knot.effects)
     numbers = {message: number for number, message in enumerate(order)}

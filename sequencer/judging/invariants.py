@@ -222,7 +222,7 @@ def sender_order(
     histories: Mapping[Any, Sequence[Any]],
     sent: Mapping[Any, Sequence[Any]],
 ) -> Anomaly | None:
-    """Whoever got two messages of one sender got them as they were sent.
+    """A receiver of two messages of one sender gets them in the order of sending.
 
     `sent` maps a sender (or a sender and a group: whatever keeps one order) to its messages in
     the order of sending. Messages that nobody is known to have sent are passed over.

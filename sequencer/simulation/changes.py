@@ -214,7 +214,7 @@ def changed(
 ) -> Groups:
     """Let one subscriber join a group, or leave one that keeps two others.
 
-    Groups are drawn by their size, so that the sizes stay about as they are.
+    Groups are drawn by their size, so that the sizes change little.
     """
     names = sorted(
         name

@@ -192,7 +192,7 @@ class Network:
             atom = self._atom(machine, message.view, to)
             if atom is None:
                 raise ValueError(
-                    f"{message.group}/{message.number} came to atom {'+'.join(to)}, which has "
+                    f"{message.group}/{message.number} reached atom {'+'.join(to)}, which has "
                     "retired: it was not taken; the run cannot go on"
                 )
             onward = atom.take(message, source)

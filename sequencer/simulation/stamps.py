@@ -47,7 +47,7 @@ def count(graph: Graph, groups: Groups) -> tuple[float, float, int]:
     messages = sum(size.values())
     deliveries = sum(members_count**2 for members_count in size.values())
     collected = sum(size[group] * len(overlap_sizes) for group, overlap_sizes in shared.items())
-    # Each message of a group comes to all subscribers of each of the group's overlaps.
+    # Each message of a group reaches all subscribers of each of the group's overlaps.
     needed = sum(size[group] * sum(overlap_sizes) for group, overlap_sizes in shared.items())
     most = max(map(len, shared.values()), default=0)
     return collected / max(messages, 1), needed / max(deliveries, 1), most

@@ -142,7 +142,7 @@ def least_seen(groups: Groups, graph: Graph, rng: np.random.Generator) -> Graph:
 
 def _greedy(partners: Mapping[str, Collection[str]], weights: Mapping[str, float]) -> list[str]:
     """Always the group that adds least to what is open, counting those that it lets end."""
-    left = {name: len(others) for name, others in partners.items()}
+    remaining = {name: len(others) for name, others in partners.items()}
     order: list[str] = []
     waiting = set(partners)
     opened: set[str] = set()
@@ -151,9 +151,9 @@ def _greedy(partners: Mapping[str, Collection[str]], weights: Mapping[str, float
         ending = sum(
             weights[partner]
             for partner in partners[name]
-            if partner in opened and left[partner] == 1
+            if partner in opened and remaining[partner] == 1
         )
-        return weights[name] - ending, left[name], name
+        return weights[name] - ending, remaining[name], name
 
     while waiting:
         chosen = min(waiting, key=cost)
@@ -161,9 +161,9 @@ def _greedy(partners: Mapping[str, Collection[str]], weights: Mapping[str, float
         opened.add(chosen)
         order.append(chosen)
         for partner in partners[chosen]:
-            left[partner] -= 1
+            remaining[partner] -= 1
         opened.difference_update(
-            partner for partner in (chosen, *partners[chosen]) if not left[partner]
+            partner for partner in (chosen, *partners[chosen]) if not remaining[partner]
         )
     return order
 
@@ -172,7 +172,7 @@ def _seen(
     order: Sequence[str], partners: Mapping[str, Collection[str]], weights: Mapping[str, float]
 ) -> float:
     """Messages at the busiest place: of the groups that are open there."""
-    left = {name: len(others) for name, others in partners.items()}
+    remaining = {name: len(others) for name, others in partners.items()}
     placed: set[str] = set()
     opened = most = 0.0
     for name in order:
@@ -180,11 +180,11 @@ def _seen(
         most = max(most, opened)
         placed.add(name)
         for partner in partners[name]:
-            left[partner] -= 1
+            remaining[partner] -= 1
         ended = (
             partner
             for partner in (name, *partners[name])
-            if partner in placed and not left[partner]
+            if partner in placed and not remaining[partner]
         )
-        opened -= sum(weights[gone] for gone in ended)
+        opened -= sum(weights[ended_pair] for ended_pair in ended)
     return most

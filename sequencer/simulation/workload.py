@@ -17,7 +17,7 @@ Groups = dict[str, frozenset[str]]
 
 
 def names(letter: str, count: int) -> list[str]:
-    """`count` names that sort as they are numbered."""
+    """`count` names that sort in the order of their numbers."""
     width = len(str(max(count - 1, 0)))
     return [f"{letter}{number:0{width}d}" for number in range(count)]
 

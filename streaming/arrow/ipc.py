@@ -15,8 +15,8 @@ from streaming.arrow.schemas import has_blocks, with_blocks
 from streaming.errors import NOT_FINISHED, SequencerError
 
 COMPRESSED_BYTES_MIN = 128 * 2**10
-"""Tables and bodies of fewer bytes stay as they are: a table's two dozen buffers, compressed one by
-one, take 75 microseconds, and as long again to read."""
+"""Tables and bodies of fewer bytes are not compressed: a table's two dozen buffers take 75
+microseconds, and as long again to read."""
 PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 COMPRESSED_ROW_MIN = 512
@@ -136,7 +136,7 @@ def to_line(data: bytes) -> str:
     """Bytes for a state as text.
 
     Of bytes in a state Spark's JVM makes text for Python, a character of each, and Python bytes of
-    that: 25 to 50 ms for a MB in each batch. ASCII text goes as it is.
+    that: 25 to 50 ms for a MB in each batch. ASCII text is not converted.
     """
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 

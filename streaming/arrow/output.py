@@ -126,7 +126,7 @@ def rejects(
 
 
 def with_origin(rows: pa.Table, records: pa.Table, inputs: Sequence[str]) -> pa.Table:
-    """Return rows with the header `origin`, the place of their records; as they are without inputs.
+    """Return rows with the header `origin`, the place of their records; unchanged without inputs.
 
     Null where a record has no place, or is a command: its topic is none of the inputs.
     """

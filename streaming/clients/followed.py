@@ -103,11 +103,11 @@ class FollowedLines:
     def _follow(self, delivery: Delivery, last: StreamPoint | None, *, certain: bool) -> bool:
         name = self._name(delivery)
         known = self._known.pop(name, None)
-        here = (delivery.incarnation, delivery.sequence)
-        repeat = last is not None and here <= last
-        if known is None or here[0] > known.last[0]:
-            known = _Known(here, LINES[self._discipline]())
-        known.last = last if repeat and last is not None else here
+        point = (delivery.incarnation, delivery.sequence)
+        repeat = last is not None and point <= last
+        if known is None or point[0] > known.last[0]:
+            known = _Known(point, LINES[self._discipline]())
+        known.last = last if repeat and last is not None else point
         known.certain = certain or not repeat
         self._known[name] = known
         if len(self._known) > KEYS_MAX:
@@ -115,12 +115,12 @@ class FollowedLines:
         if repeat:
             return False
         self._note_cause((delivery.topic, name[2]), delivery.place)
-        expected = here[1]
+        expected = point[1]
         if last is not None and certain:
-            expected = last[1] + 1 if here[0] == last[0] else 0
+            expected = last[1] + 1 if point[0] == last[0] else 0
         faults = [Disorder(delivery, what) for what in known.line.follow(delivery)]
-        if here[1] > expected:
-            self._note_hole(Hole(name[2], here[0], expected, here[1]))
+        if point[1] > expected:
+            self._note_hole(Hole(name[2], point[0], expected, point[1]))
         for fault in faults:
             self._note_disorder(fault)
         return True
@@ -144,14 +144,14 @@ class FollowedLines:
         with self._lock:
             return list(self.causes.values())
 
-    def doubt(self, gone: Collection[tuple[str, int]]) -> None:
+    def doubt(self, revoked: Collection[tuple[str, int]]) -> None:
         """Others read these partitions from now on: their keys' places are at least what is known.
 
         Handles that a peer holds are not known any more.
         """
         with self._lock:
             for name, known in self._known.items():
-                if name[:2] in gone:
+                if name[:2] in revoked:
                     known.certain = False
                     known.line = LINES[self._discipline]()
 

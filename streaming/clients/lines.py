@@ -82,22 +82,22 @@ class GroupLine:
         """
         if isinstance(delivery, ChangeNotice):
             return
-        group, here = delivery.group, (delivery.group_version, delivery.group_sequence)
+        group, point = delivery.group, (delivery.group_version, delivery.group_sequence)
         before = self.groups.get(group, (-1, -1))
-        if here <= before:
+        if point <= before:
             yield (
-                f"message {here[1]} of version {here[0]} of {group} comes after message "
+                f"message {point[1]} of version {point[0]} of {group} comes after message "
                 f"{before[1]} of version {before[0]}"
             )
-        self.groups[group] = max(here, before)
+        self.groups[group] = max(point, before)
         for version, what in self.doubts.pop(group, {}).values():
-            if here[0] == version:
+            if point[0] == version:
                 yield what
         for one, two, number in delivery.stamps:
             last = self.overlaps.get((one, two), -1)
             self.overlaps[one, two] = number
             other = two if one == group else one
-            if number <= last and here[0] <= before[0] and other in self.groups:
+            if number <= last and point[0] <= before[0] and other in self.groups:
                 what = f"number {number} of the overlap of {one} and {two} comes after {last}"
                 self.doubts.setdefault(other, {})[group] = (self.groups[other][0], what)
 
@@ -111,10 +111,10 @@ class MulticastLine:
 
     def follow(self, delivery: MulticastDelivery | Notice) -> Iterator[str]:
         """(`timestamp`, `from`) rises; several deliveries of one message have the same."""
-        here = (delivery.stamp, delivery.sender)
-        if here < self.last:
-            yield f"timestamp {here[0]} comes after {self.last[0]}"
-        self.last = max(here, self.last)
+        point = (delivery.stamp, delivery.sender)
+        if point < self.last:
+            yield f"timestamp {point[0]} comes after {self.last[0]}"
+        self.last = max(point, self.last)
         if isinstance(delivery, Notice):
             self.handles.discard(delivery.node)
             return

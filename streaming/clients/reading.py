@@ -227,7 +227,7 @@ class OrderedConsumer(Generic[D]):
         return self._lines.handles(to_bytes(peer))
 
     def released(self, peer: bytes | str, node: str) -> None:
-        """Note that a peer gave a handle back (command `release`), of which no delivery tells."""
+        """Note that a peer gave a handle back (command `release`), which no delivery shows."""
         self._lines.released(to_bytes(peer), node)
 
     @property

@@ -100,7 +100,7 @@ class Sender:
 
 
 class CausalSender(Sender):
-    """A sender that tells what it had read before it sent, where it is given a consumer.
+    """A sender that says what it had read before it sent, where it is given a consumer.
 
     ``reads`` is that consumer: each message names the last delivery that it gave of each key, in
     the header ``causes``. The service does not look at it; `sequencer verify --causes` does.

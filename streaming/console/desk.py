@@ -58,7 +58,7 @@ class Desk:
         }
 
     def session(self, request: Request) -> Session | None:
-        """Return who asks; None where nobody is logged in."""
+        """Return the user's name; None where nobody is logged in."""
         return self.access.session(request.headers, request.cookies.get(COOKIE))
 
     def name(self, request: Request, *disciplines: str) -> str:

@@ -50,7 +50,7 @@ class Effect:
 
 
 def of(groups: Mapping[str, Listed], command: GroupCommand) -> Effect:
-    """Return the effect of a command on the groups as they are."""
+    """Return the effect of a command on the present groups."""
     refused = _refused(groups, command)
     if refused:
         return Effect(refused)

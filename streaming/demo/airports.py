@@ -86,10 +86,10 @@ def _notices(
 
 def _commands(groups: dict[str, list[str]], seconds: float) -> list[tuple[float, dict[str, Any]]]:
     """An airline leaves an airport and comes back; some airlines get a group of their own."""
-    left = groups["LGA"][:-1] or groups["LGA"]
+    others = groups["LGA"][:-1] or groups["LGA"]
     members = groups["JFK"][:3]
     return [
-        (0.2 * seconds, {"op": "set", "group": "LGA", "members": left, "id": "one leaves LGA"}),
+        (0.2 * seconds, {"op": "set", "group": "LGA", "members": others, "id": "one leaves LGA"}),
         (
             0.4 * seconds,
             {"op": "add", "group": "lounge", "members": members, "id": "a lounge opens"},

@@ -125,7 +125,7 @@ groups = {{ {groups} }}
             self.done.append(command["id"])
 
     def _airlines(self) -> None:
-        """All airlines' readers in one; now and then one answers to the group it heard from."""
+        """All airlines' readers in one; now and then one answers to the group of the message."""
         rng = random.Random(self.seed)  # noqa: S311
         producer = self.producer()
         for message in self.deliveries(f"{self.topic}.out"):

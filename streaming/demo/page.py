@@ -100,9 +100,11 @@ def lanes_of(config: Config, name: str, keys: Sequence[bytes]) -> list[tuple[str
     ]
     drawn = []
     for key in keys:
-        came, out, no = ([each for each in records if each.key == key] for records in found)
+        arrived_records, out, no = (
+            [each for each in records if each.key == key] for records in found
+        )
         reasons = {place_of(each): each.text("reject-reason") for each in no}
-        arrived = [(each.place, each.text("label"), "") for each in came[:ARRIVALS]]
+        arrived = [(each.place, each.text("label"), "") for each in arrived_records[:ARRIVALS]]
         delivered = [("", each.text("label"), "") for each in out[:ARRIVALS]]
         fates, rows = lanes.matched(arrived, delivered, reasons)
         above = [

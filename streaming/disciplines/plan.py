@@ -115,7 +115,7 @@ class Plan:
         return ()
 
     def message_of(self, name: tuple[str | None, ...]) -> tuple[tuple[str | None, ...], str]:
-        """Return what tells a message from others, and who gets it, by a delivery's name.
+        """Return what identifies a message, and who gets it, by a delivery's name.
 
         That is its key (base64) and the headers of :meth:`identifying`.
         """

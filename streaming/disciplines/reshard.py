@@ -34,7 +34,7 @@ Reshard = Callable[[Any, Any, Sequence[ShardRow]], Resharded]
 def counts_of(parts: Iterable[Totals]) -> Totals:
     """The counts of all shards for the first of the new ones.
 
-    What tells whether anything was written begins anew: under the new checkpoint nothing was.
+    The note whether anything was written begins anew: under the new checkpoint nothing was.
     """
     whole = Totals.sum(parts)
     return replace(whole, held=0, blocked=0, channels=0, batches=0, shared=0, oldest_ms=None)

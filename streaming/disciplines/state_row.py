@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 STATE_FORMAT = 11
 """The format of every discipline's state. A checkpoint has it in its identity, and is refused where
-it is another (`streaming.service.checkpoint`); whoever changes what a state's text means takes the
+it is another (`streaming.service.checkpoint`); a change of what a state's text means takes the
 next number. Numbers below 10 were used before the first release."""
 
 STATE = "row string"

@@ -107,7 +107,7 @@ def add_legend(root: ET.Element, left: float, top: float, wide: float) -> float:
             x, y = left, y + _ROW
         item = add(legend, "g", {"class": colour(0)})
         sample(item, x, y - 4)
-        text(item, x + 40, y, words, "told")
+        text(item, x + 40, y, words, "words")
         x += size
     text(
         legend,

@@ -193,7 +193,7 @@ def _atom(
 
 
 def _group_mark(parent: ET.Element, view: Overview, group: str, index: int) -> ET.Element:
-    """The element of a group, with what it tells."""
+    """The element of a group, with its title."""
     mark = add(parent, "g", {"class": f"group g{index} {colour(index)}", "id": f"group-{index}"})
     members, path = view.groups[group], node_path(view.graph, view.placed, group)
     stamping = view.graph.stamping(group)

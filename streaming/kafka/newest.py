@@ -70,7 +70,7 @@ def search(
     ``until``: of partitions where the newest ones are not wanted, the offset below which to look.
     The newest STEP offsets of each partition are always looked at, also where connecting took all
     the time. Reading stops after about ``seconds_max``, or where the records found so far are
-    ``enough``; `Search.is_whole` says whether it came to the beginnings or found them. Raises
+    ``enough``; `Search.is_whole` says whether it reached the beginnings or found them. Raises
     KafkaUnavailable, and ConfigError where a topic is missing.
     """
     counts = topics.partitions(config, names)

@@ -39,7 +39,7 @@ class Topic:
 
 
 def needed(config: Config, names: Iterable[str] | None = None) -> list[Topic]:
-    """The topics of these pipelines (None: all), as they are in Kafka now; each once.
+    """The topics of these pipelines (None: all), with what Kafka says of them now; each once.
 
     A topic that one pipeline writes and another reads has the writer's role. Topics of subscribers
     that are not in the configuration's groups are not among them.

@@ -42,7 +42,7 @@ END_SECONDS_MAX = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a batch came to: the inputs' next offsets, and `Totals.read_ms`, `Totals.oldest_ms`."""
+    """The result of a batch: the inputs' next offsets, and `Totals.read_ms`, `Totals.oldest_ms`."""
 
     inputs: Mapping[str, Mapping[str, int]]
     read_ms: Mapping[str, int]
@@ -52,7 +52,7 @@ class Done:
 def done_by(
     logged: bytes, totals: Totals, transit_ms: int | None, inputs: tuple[str, ...]
 ) -> Done | None:
-    """Return what a batch came to; None where a shard's oldest record is not known.
+    """Return the result of a batch; None where a shard's oldest record is not known.
 
     ``logged``: the batch in Spark's offset log, whose first two lines are not of sources.
     ``transit_ms``: the oldest record on its way between shards.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS_MAX = 60
 REFUSED_TIMES_MAX = 3
-"""So often the same may be refused: a reject as it is, without its value, without all of it."""
+"""So often the same may be refused: a reject whole, without its value, without all of it."""
 
 
 @dataclass(slots=True)
@@ -109,7 +109,10 @@ class Progress:
         self.transit_ms = min(known, default=None)
 
     def measure(self, before: tuple[int, int], seconds: float) -> None:
-        """Note how long a batch took, and its deliveries for each record; fewer count by and by."""
+        """Note how long a batch took, and its deliveries for each record.
+
+        Earlier batches count less and less.
+        """
         seen, delivered = (after - was for after, was in zip(self.counts(), before, strict=True))
         if seen > 0:
             self.last_records, self.last_seconds = seen, max(seconds, 1e-9)

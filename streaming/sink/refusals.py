@@ -1,7 +1,7 @@
 """Records that Kafka refuses for good: sending them again cannot help.
 
-Which records of a batch they are, Kafka names (KIP-467), or sending parts of the batch tells. What
-becomes of them is decided by the operators, in another run of the batch
+Kafka names the records of a batch that it refuses (KIP-467), or sending parts of the batch shows
+them. What becomes of them is decided by the operators, in another run of the batch
 (`streaming.disciplines.refused`); the transaction in which it turned out is aborted.
 """
 

@@ -48,7 +48,7 @@ OutputRow = dict[str, Any]
 
 @dataclass(slots=True)
 class Written:
-    """What writing a partition's part of a batch came to; no part of the output, so clocks may.
+    """The result of writing a partition's part of a batch; no part of the output, so clocks may.
 
     ``transactions``: committed, 0 without transactions or where an earlier attempt wrote the batch
     (``found`` is 1 then). ``latency_ms``: from the deliveries' timestamps to the end of the

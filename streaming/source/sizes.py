@@ -16,7 +16,7 @@ PLACES_MAX = 16
 
 
 def bytes_of(brokers: Brokers, there: Iterable[Range]) -> float:
-    """What all of it comes to, decompressed, as far as its beginnings tell; KafkaError.
+    """Estimate the decompressed size of all of it from its first batches; KafkaError.
 
     Of a partition that is not asked an offset is taken for what the others' are on the average.
     """

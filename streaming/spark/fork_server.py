@@ -5,7 +5,7 @@ and its first batch waits for both: four seconds in which a core is idle. This p
 both, once, while the JVM makes its session; what Spark starts (`worker_entry`) hands over to a
 child of it. What is imported is in memory once.
 
-It has no threads, and knows nothing of Spark: who asks gives it streams, environment and words. It
+It has no threads, and knows nothing of Spark: a request gives it streams, environment and words. It
 ends with the service, whose end is that of its standard input.
 """
 

@@ -4,8 +4,8 @@ Arrow's stream format closes with an end-of-stream marker (a continuation word a
 which its readers do not ask for: bytes that end between two messages end their stream, too. Spark
 writes the marker when the rows of the stage before are used up; where that stage fails, is killed
 or runs out of memory or disk, it closes the connection instead. So a worker reads its input through
-:class:`WholeInput`, which raises where bytes are missing, and whoever commits what it has read asks
-:func:`until_end` for the marker itself.
+:class:`WholeInput`, which raises where bytes are missing; before something is committed,
+:func:`until_end` looks for the marker itself.
 """
 
 from __future__ import annotations
@@ -66,6 +66,6 @@ def until_end(batches: Iterable[Item]) -> Iterator[Item]:
         raise JobFailed(
             "A Python worker cannot tell whether it has read all rows of its batch.",
             "The batch was not finished.",
-            "Leave `spark.python.daemon.module` and `spark.python.use.daemon` as they are, and "
+            "Leave `spark.python.daemon.module` and `spark.python.use.daemon` unset, and "
             "PySpark at the version that this package asks for; then start again.",
         )

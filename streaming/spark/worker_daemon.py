@@ -153,7 +153,7 @@ class _Signal:
     def signal(self, number: int, handler: Any) -> Any:
         """SIGTERM stays ignored, as it came from the JVM: a stop lets the running batch finish.
 
-        When Spark stops, the daemon's standard input ends, and the daemon tells its workers.
+        When Spark stops, the daemon's standard input ends, and the daemon ends its workers.
         """
         return None if number == signal.SIGTERM else signal.signal(number, handler)
 

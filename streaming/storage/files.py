@@ -1,6 +1,6 @@
 """Where checkpoints lie (folders, HDFS, object stores), and the service's own way to files there.
 
-Spark goes its own way to the same files, through Hadoop's clients; what [spark] tells those, the
+Spark goes its own way to the same files, through Hadoop's clients; what [spark] says to those, the
 clients here get, too.
 """
 

@@ -6,7 +6,7 @@ memory. The driver has them written to the disk, each before what rests on it:
 - the state after a batch, before Spark logs the batch as done (`state/`);
 - a batch's offsets, and that the batch before is done, before the batch runs (all but `state/`).
 
-The service's own files are synced as they are written: `held/` by the tasks, the rest by `files`.
+The service's own files are synced when they are written: `held/` by the tasks, the rest by `files`.
 With `service.sync = false`, only the query's id is synced, once: Kafka knows the batches of that
 query, so a start that finds none of them in the checkpoint is refused.
 Object stores and HDFS keep what they have acknowledged; there is nothing to do.

@@ -5,7 +5,7 @@
     tokens     7            "K1"            as they stand in the value; empty where there is none
     texts      7            K1
 
-A whole value has to be JSON, also what no path leads to. Whole numbers are taken as they are
+A whole value has to be JSON, also what no path leads to. Whole numbers are taken unchanged
 written, of any size; what is `null`, or not there, is null. A value may have the five bytes before
 it by which serializers of JSON Schema name a schema.
 """
@@ -62,11 +62,11 @@ def read_json(values: pa.Array, paths: Sequence[str], steps: Sequence[Steps]) ->
     shape = _shape(tuple(steps))
     decoded: list[Any] = []
     exact: dict[int, list[bytes]] = {}
-    left = iter(rows)
+    remaining = iter(rows)
     while len(decoded) < len(rows):
         try:
             if shape is not None:
-                decoded.extend(map(shape.decode, left))  # an error leaves what came before it
+                decoded.extend(map(shape.decode, remaining))  # an error leaves what came before it
                 break
         except (msgspec.DecodeError, RecursionError):
             pass
@@ -188,7 +188,7 @@ def _too_deep(rows: Sequence[bytes], faults: Container[int]) -> Iterator[int]:
 
 
 def _texts(tokens: Sequence[bytes], path: str) -> Texts:
-    """Return the texts of tokens of JSON: whole numbers as they are, strings without quotes.
+    """Return the texts of tokens of JSON: whole numbers unchanged, strings without quotes.
 
     Other tokens, and too long ones, are faults; empty ones and `null` are null.
     """

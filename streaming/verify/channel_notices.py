@@ -1,4 +1,4 @@
-"""Notices in channels' streams: each tells what its event does, once, in its place."""
+"""Notices in channels' streams: each says what its event does, once, in its place."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Judging:
         }
 
     def start(self, channel: bytes, epoch: int, incarnation: int) -> int | None:
-        """The first position of an epoch; None where no event tells it."""
+        """The first position of an epoch; None where no event names it."""
         if not self.settings.first_seen:
             return 0
         return self.starts.get((channel, epoch), {}).get(incarnation)

@@ -115,14 +115,14 @@ def _judge_missing(
     order; a label that was rejected when it came was missing.
     """
     lines = {one.line for one in wanted}
-    came: dict[Line, dict[int, Place]] = defaultdict(dict)
+    arrived: dict[Line, dict[int, Place]] = defaultdict(dict)
     any_copy: dict[Line, dict[int, Place]] = defaultdict(dict)
     for record, reading in zip(work.material.inputs, readings, strict=True):
         line = (reading.channel or b"", reading.epoch)
         if line in lines and reading.reason is None and not reading.passes:
             any_copy[line].setdefault(reading.position, record.place)
             if record.place not in rejected:
-                came[line].setdefault(reading.position, record.place)
+                arrived[line].setdefault(reading.position, record.place)
     cycle = work.settings.labels.cycle
     for one in wanted:
         stop = one.stop % cycle if cycle else one.stop
@@ -131,7 +131,7 @@ def _judge_missing(
             work.verdict.find("false-wanted", f"{one.name}: nothing behind it had come")
         if above is None or cycle or _may_have_begun_again(work, one.line[0]):
             continue
-        there = came[one.line]
+        there = arrived[one.line]
         labels = range(one.first, one.stop)
         near = labels if len(labels) < len(there) else [at for at in there if at in labels]
         early = [there[at] for at in near if at in there and there[at][:2] == above[:2]]

@@ -1,4 +1,4 @@
-"""Groups and nodes of a pipeline as they are now: read from its topics, for people."""
+"""Groups and nodes of a pipeline at present: read from its topics, for people."""
 
 from __future__ import annotations
 

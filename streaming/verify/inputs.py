@@ -124,7 +124,7 @@ class Matching:
     """The inputs that wait for the message that they became, by content, in order of arrival.
 
     Equal contents of one partition differ by their order alone. Where they come from several
-    partitions nothing tells which is which; these are in ``ambiguous``. Records that were rejected
+    partitions nothing shows which is which; these are in ``ambiguous``. Records that were rejected
     wait for nothing.
     """
 

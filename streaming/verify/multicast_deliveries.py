@@ -22,7 +22,7 @@ NOTICE = "notice"
 class Added:
     """What the service added to a delivery; ``count`` headers. Handles: None where missing.
 
-    ``notice``: the node (`@name`) whose destruction the record tells; then it has nothing else.
+    ``notice``: the node (`@name`) whose destruction the record announces; then it has nothing else.
     """
 
     stamp: Stamp

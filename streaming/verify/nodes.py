@@ -48,10 +48,10 @@ class Node:
         EITHER where the topics do not tell: a creation has no stamp, a destruction without an
         answer has none yet.
         """
-        here = [life for life in self.lives if life.end is None or stamp < life.end]
-        if not here:
+        alive = [life for life in self.lives if life.end is None or stamp < life.end]
+        if not alive:
             return DEAD
-        if here[0] is not self.lives[0] or here[0].ending:
+        if alive[0] is not self.lives[0] or alive[0].ending:
             return EITHER
         return ALIVE
 

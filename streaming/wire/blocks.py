@@ -50,7 +50,7 @@ def blocked(rows: pa.Table, large_min: int = LARGE_BYTES_MIN) -> pa.Table:
 
 
 def plain_values(rows: pa.Table) -> pa.Table:
-    """The inverse of :func:`blocked`; a table without blocks as it is."""
+    """The inverse of :func:`blocked`; a table without blocks stays unchanged."""
     if not has_blocks(rows.schema):
         return rows
     blocks, sizes = flat(rows["block"]), flat(rows["size"]).to_pylist()

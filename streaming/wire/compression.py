@@ -33,7 +33,7 @@ def compressed(body: pa.Buffer, compression: str) -> pa.Buffer:
 def lz4_frame(blocks: Sequence[bytes | pa.Buffer], size: int) -> bytes:
     """An LZ4 frame of independent blocks, which have this many bytes decompressed.
 
-    Its header tells the size that no block is above: 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7). The
+    Its header says which size no block is above: 64 KiB, 256 KiB, 1 MiB or 4 MiB (4 to 7). The
     header's last byte is a checksum of the two before it.
     """
     code = _block_code(size)
@@ -42,7 +42,7 @@ def lz4_frame(blocks: Sequence[bytes | pa.Buffer], size: int) -> bytes:
 
 
 def lz4_blocks(body: pa.Buffer) -> list[bytes | pa.Buffer]:
-    """The bytes as blocks, each with its size before it; what gets no smaller stays as it is."""
+    """The bytes as blocks, each with its size before it; what gets no smaller is not compressed."""
     size = body.size
     block_size = 4 ** (_block_code(size) + 4)
     parts: list[bytes | pa.Buffer] = []

@@ -1,4 +1,4 @@
-"""Messages of formats 0 and 1, which brokers keep as they are in segments from before Kafka 0.11.
+"""Messages of formats 0 and 1, which brokers keep unchanged in segments from before Kafka 0.11.
 
 ::
 

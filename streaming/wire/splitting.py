@@ -1,4 +1,4 @@
-"""Finished record batches taken apart again, where Kafka does not take them as they are."""
+"""Finished record batches taken apart again, where Kafka does not take them whole."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Session(NamedTuple):
 
 
 def begin_session(transactional_id: str | None, timeout_ms: int) -> Question:
-    """Ask for a producer's id and epoch; whoever had the transactional id is fenced."""
+    """Ask for a producer's id and epoch; the producer that had the transactional id is fenced."""
     request = partial(
         InitProducerIdRequest,
         transactional_id=transactional_id,

@@ -50,13 +50,13 @@ class Shown:
         return Shown(self.groups, self.begun, self.prefix, kinds, kind.astype(np.int64))
 
 
-def shown(circles: Circles, overlaps: Overlaps, group: int, members: Ints, mine: Ints) -> Shown:
-    """What ``mine``, some of a group's ``members``, see. Kinds are in order of appearance."""
+def shown(circles: Circles, overlaps: Overlaps, group: int, members: Ints, own: Ints) -> Shown:
+    """What ``own``, some of a group's ``members``, see. Kinds are in order of appearance."""
     seen = np.zeros(len(circles.names), np.bool_)
     seen[circles.partners(group, members)] = True
     known: dict[bytes, int] = {}
     lists: list[Ints] = []
-    distinct, at, inverse = np.unique(circles.of[mine], return_index=True, return_inverse=True)
+    distinct, at, inverse = np.unique(circles.of[own], return_index=True, return_inverse=True)
     kind = np.zeros(len(distinct), np.int64)
     for circle in np.argsort(at).tolist():
         groups = circles.lists[distinct[circle]]

@@ -2,7 +2,7 @@
 
 "Decentralized Message Ordering for Publish/Subscribe Systems", sections 3.1 and 3.2. An atom has a
 forwarding table (group -> the next atom) and a reverse-path table (group -> the one before). When a
-termination message (FIN) tells it that one of its two groups has ended, its overlap is gone: it
+termination message (FIN) says that one of its two groups has ended, its overlap is gone: it
 numbers nothing any more, and retires by informing the atoms before it to send to the ones after it.
 
     retiring atom       the one before               retiring atom            the one after
@@ -32,7 +32,7 @@ from sequencer.groups.network.overlaps import Pair
 
 @dataclass(frozen=True, slots=True)
 class Reroute:
-    """To whoever sends to a retiring atom: where its groups' messages go from now on.
+    """To all that send to a retiring atom: where its groups' messages go from now on.
 
     `to` is the atom before, or None for the ingress of the one group. `following` are (group, the
     next atom, None for the subscribers).
@@ -104,7 +104,7 @@ class ViewAtom:
         group = message.group
         if group not in self.previous:
             raise ValueError(
-                f"{group}/{message.number} came to atom {'+'.join(self.atom.pair)}, which is not "
+                f"{group}/{message.number} reached atom {'+'.join(self.atom.pair)}, which is not "
                 "on its path: it was not taken; repair the path (C1)"
             )
         onward = Onward()
@@ -202,9 +202,9 @@ class Retirements:
     def settled(self, view: int, groups: Iterable[str]) -> None:
         """Groups have left the retiring atom; with the last of them the next one may retire."""
         if view in self.under_way:
-            _, left = self.under_way[view]
-            left.difference_update(groups)
-            if not left:
+            _, rest = self.under_way[view]
+            rest.difference_update(groups)
+            if not rest:
                 del self.under_way[view]
 
     def withdraw(self, view: int, pair: Pair) -> None:

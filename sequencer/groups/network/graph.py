@@ -211,15 +211,15 @@ def _check_paths(
     for group, path in sorted(graph.paths.items()):
         if isinstance(path, Run):
             # A line has each atom once, so a run of it has too.
-            gone = tuple(sorted(pair for pair in unknown if pair in path))
+            unneeded = tuple(sorted(pair for pair in unknown if pair in path))
         else:
             passages = Counter(path)
             twice = tuple(sorted(pair for pair, times in passages.items() if times > 1))
             if twice:
                 yield Violation("C1", "the path passes an atom twice", (group,), twice)
-            gone = tuple(sorted(passages.keys() - graph.atoms.keys()))
-        if gone:
-            yield Violation("C1", "the path passes an atom that is not there", (group,), gone)
+            unneeded = tuple(sorted(passages.keys() - graph.atoms.keys()))
+        if unneeded:
+            yield Violation("C1", "the path passes an atom that is not there", (group,), unneeded)
 
 
 def _edges(paths: Iterable[Sequence[Pair]]) -> set[Edge]:

@@ -82,7 +82,7 @@ class Atom:
             return message
         if any(pair == self.pair for pair, _ in message.stamps):
             raise ValueError(
-                f"{message.group}/{message.number} came to atom {'+'.join(self.pair)} again: it "
+                f"{message.group}/{message.number} reached atom {'+'.join(self.pair)} again: it "
                 "was not numbered a second time; repair the path (C1) or the link"
             )
         stamped = replace(message, stamps=(*message.stamps, (self.pair, self.following)))

@@ -60,11 +60,11 @@ def place(
     """A node, counted from 0, for each atom; the same for equal arguments.
 
     `rates` are messages per group in any unit, 1 if not given. Each node has atoms that follow one
-    another on the line, so no message comes to a node a second time. Of all ways that keep the
+    another on the line, so no message reaches a node a second time. Of all ways that keep the
     limit of load, the one with the fewest hops between nodes, counted over all messages.
 
     At most `nodes_max` nodes are used. If that many cannot keep the limit, the largest load is
-    about the least that they can have (`cuts.SLACK`), and `check_load` tells the nodes past it.
+    about the least that they can have (`cuts.SLACK`), and `check_load` names the nodes past it.
     ValueError for rates that are not there, or no node.
     """
     rates = checked_rates(groups, rates)

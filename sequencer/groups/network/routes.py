@@ -149,7 +149,7 @@ class Directory:
     removed: dict[str, int] = field(default_factory=dict)
 
     def begin(self, groups: Mapping[str, Collection[str]]) -> None:
-        """Take a first membership as it is; all groups at once."""
+        """Take a first membership; all groups at once."""
         self.groups = {name: tuple(sorted(set(groups[name]))) for name in sorted(groups)}
         self._open(components(self.groups))
 
@@ -224,10 +224,10 @@ class Directory:
         }
         self.removed[group] = now_ms
         ended = (view.line(group),)
-        left = [name for name in view.groups if self.view_of.get(name) == number]
-        if not left or len(left) * IDLE_SHARE > len(view.groups):
+        present = [name for name in view.groups if self.view_of.get(name) == number]
+        if not present or len(present) * IDLE_SHARE > len(view.groups):
             return Change((), ended)
-        parts = [part for part in components(self.groups) if set(part) & set(left)]
+        parts = [part for part in components(self.groups) if set(part) & set(present)]
         opened = self._open(parts)
         return Change(opened.views, (*ended, *opened.ended))
 

@@ -47,7 +47,7 @@ class Bus(ABC):
     Nodes (addressable objects of peers) are written `@name`, as destinations too.
 
     `before_use` is called with a name before its peer or its line is looked up, to be used or
-    changed: whoever keeps idle ones elsewhere puts them in then. It may use the bus, and is called
+    changed: idle ones that are kept elsewhere are put in then. It may use the bus, which calls it
     for that, too. `floor`: new clocks start there, above the clocks of peers that were forgotten.
     """
 
@@ -69,14 +69,14 @@ class Bus(ABC):
 
     @abstractmethod
     def _new_party(self, name: str) -> Party:
-        """Whoever answers requests under this name."""
+        """The party that answers requests under this name."""
 
     @abstractmethod
     def keeper(self, owner: str) -> str:
         """Who answers for an owner's nodes."""
 
     def kept_nodes(self, owner: str) -> OwnedNodes:
-        """The nodes of whoever answers for an owner's nodes, to be changed."""
+        """The nodes of the party that answers for an owner's, to be changed."""
         nodes: OwnedNodes = self.party(self.keeper(owner)).nodes
         return nodes
 

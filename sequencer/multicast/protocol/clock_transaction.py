@@ -142,15 +142,15 @@ class ClockTransaction(Transaction):
         return Tick(self.number, target, self.maximum, self._destroys())
 
     def _ask_sync(self, target: str) -> Request:
-        left = self._left(target)
-        nodes = tuple(node for p in left if (node := p.destination) is not None)
+        remaining = self._left(target)
+        nodes = tuple(node for p in remaining if (node := p.destination) is not None)
         return Sync(self.number, target, self._stamp(), nodes)
 
     def _ask_queue(self, target: str) -> Request:
-        left = self._left(target)
-        if not left:
+        remaining = self._left(target)
+        if not remaining:
             return self._ask_cancel(target)
-        return Enqueue(self.number, target, self._stamp(), left, self.dead)
+        return Enqueue(self.number, target, self._stamp(), remaining, self.dead)
 
     def _ask_cancel(self, target: str) -> Request:
         return Cancel(self.number, target, self._handles(), tuple(sorted(self.registered)))
@@ -161,7 +161,7 @@ class ClockTransaction(Transaction):
     def _ask_adopt(self, target: str) -> Request:
         return Sync(self.number, target, self._stamp(), ())
 
-    # --- What each reply tells.
+    # --- What each reply says.
 
     def _take(self, reply: Reply) -> None:
         match reply:

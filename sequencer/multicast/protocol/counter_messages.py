@@ -34,7 +34,7 @@ class CopyIn(Request):
 class Increment(Request):
     """To the counter: all copies are in; increment it and assign the value.
 
-    `nodes` are the destination nodes, `plain` tells whether there is a destination besides them.
+    `nodes` are the destination nodes, `plain` says whether there is a destination besides them.
     `receivers` have copies: for a message, they become holders of the `handles` that are alive;
     for the destruction of `destroys`, every holder must be among them.
     """

@@ -120,7 +120,7 @@ class CounterTransaction(Transaction):
     def _ask_drop(self, target: str) -> Request:
         return Drop(self.number, target)
 
-    # --- What each reply tells.
+    # --- What each reply says.
 
     def _take(self, reply: Reply) -> None:
         match reply:

@@ -85,7 +85,7 @@ class OwnedNodes:
     def register(self, node: str, holders: Iterable[str], asker: Any) -> bool:
         """Note the peers that a message in flight carries a handle to; True if answered.
 
-        Afterwards `destroyed` tells whether the handle is dead. False: the node is being
+        Afterwards `destroyed` says whether the handle is dead. False: the node is being
         destroyed at a stamp not known yet; `asker` is kept, and `finish` hands it back.
         """
         record = self._get(node)

@@ -1,4 +1,4 @@
-"""Whoever answers requests under a name: a peer with its queue, or the counter.
+"""A party answers requests under a name: a peer with its queue, or the counter.
 
 What a bus and a shard ask of any of them is here; what only one protocol has is with its class.
 """

@@ -6,7 +6,7 @@ interleavings, and shards that exchange requests and replies as messages.
 
 A phase has one step for each of its targets. The steps of a phase may be carried out in any
 order; the next phase begins when all of them are answered. A protocol gives three tables: `_ask`,
-what a phase asks of a target; `_take`, what a reply tells; `_proceed`, where a phase leads.
+what a phase asks of a target; `_take`, what a reply says; `_proceed`, where a phase leads.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Transaction(ABC):
     def ended(self) -> bool:
         """Nothing more is to be done, and that may be known.
 
-        A refusal is no exception to the order of sending: whoever learns of it might send what
+        A refusal is no exception to the order of sending: a peer that learns of it might send what
         overtakes the sender's earlier messages.
         """
         return self.phase in self.ended_phases and self.may_show
@@ -195,7 +195,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def _take(self, reply: Reply) -> None:
-        """Keep what a reply tells; it is no refusal."""
+        """Keep what a reply says; it is no refusal."""
 
     @abstractmethod
     def _proceed(self) -> None:
@@ -229,7 +229,7 @@ class Transaction(ABC):
         self.open = self.waiting.copy()
 
     def _target(self, step: Request | Reply) -> str:
-        """What tells the steps of one phase apart."""
+        """What distinguishes the steps of one phase."""
         return step.peer
 
     def _left(self, peer: str) -> tuple[Parcel, ...]:

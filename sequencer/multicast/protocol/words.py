@@ -213,7 +213,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class LetGo(Request):
-    """To whoever keeps `node`: a peer has no handle to it any more, and none is on its way there.
+    """To the keeper of `node`: a peer has no handle to it any more, and none is on its way there.
 
     The peer is the transaction's sender; there is no such transaction, and no reply. `count`: the
     registrations for the peer that this takes back. Others, of messages that the peer does not

@@ -50,7 +50,7 @@ class ChannelShard:
 
     @property
     def names_kept(self) -> set[str]:
-        """Of these, and of those that are kept for whoever reads an earlier state."""
+        """Of these, and of those that are kept for readers of an earlier state."""
         return {*self.names, *(name for name, _ in self.left)}
 
 

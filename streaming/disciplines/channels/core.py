@@ -270,7 +270,7 @@ def _rejects(
     details: Mapping[int, str],
     plan: ChannelPlan,
 ) -> Iterator[pa.Table]:
-    """The rejected records with their reasons and places, and what Kafka said of them."""
+    """The rejected records with their reasons and places, and Kafka's answers about them."""
     rejected = outcome.rejected
     leaving = np.flatnonzero(~dropped)
     gaps = {row: event_id(plan.pipeline, "gap", *gap) for row, gap in rejected.gaps.items()}

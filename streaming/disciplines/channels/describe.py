@@ -34,7 +34,7 @@ def describe(shard: ChannelShard, rules: Rules) -> Iterator[dict[str, Any]]:
     skipped = _by_channel(state.skipped.channel, state.skipped.first, state.skipped.stop)
     runs, absent = state.runs, state.runs.tries == NOT_COMING
     asked = _by_channel(*(c[~absent] for c in (runs.channel, runs.first, runs.stop, runs.tries)))
-    gone = _by_channel(*(c[absent] for c in (runs.channel, runs.first, runs.stop)))
+    absent_runs = _by_channel(*(c[absent] for c in (runs.channel, runs.first, runs.stop)))
     columns = {name: column.tolist() for name, column in state.columns().items()}
     rule = rules.numbers_of(state.keys).tolist()
     waits = [each.gap.after_ms for each in rules.by_delays(state.under(rules).delays).each]
@@ -52,7 +52,7 @@ def describe(shard: ChannelShard, rules: Rules) -> Iterator[dict[str, Any]]:
             "missing": _missing(frontier, [position for position, _ in waiting], labels),
             "given_up": [(labels.at(a), labels.at(b)) for a, b in skipped.get(row, [])],
             "asked": [(labels.at(a), labels.at(b), n) for a, b, n in asked.get(row, [])],
-            "not_coming": [(labels.at(a), labels.at(b)) for a, b in gone.get(row, [])],
+            "not_coming": [(labels.at(a), labels.at(b)) for a, b in absent_runs.get(row, [])],
             "ended": fin != NONE and frontier > fin,
             "active": at(columns["active_ms"][row]),
             "rule": rules.glob_of(rule[row]),

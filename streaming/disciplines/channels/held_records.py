@@ -67,7 +67,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of records: compressed as a line of text, or as they are in the file of a ``name``.
+    """Rows of records: compressed as a line of text, or uncompressed in the file of a ``name``.
 
     ``size`` are their bytes when they are not compressed. Rows that are held no more stay in it
     until it is written anew. ``blocks``: whether its rows have some (`streaming.wire.blocks`).

@@ -28,7 +28,7 @@ Records = Callable[[Int64s], pa.Table]
 def without_refused(
     step: Step, refused: Refused, records_of: Records
 ) -> tuple[Outcome, dict[int, str]]:
-    """Take a step; return what Kafka said of each row that it refused, too."""
+    """Take a step; return Kafka's answer about each row that it refused, too."""
     rows: dict[int, Reason] = {}
     details: dict[int, str] = {}
     outcome = step(rows)

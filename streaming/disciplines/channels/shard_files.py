@@ -3,7 +3,7 @@
 Spark hands a shard its whole state in every batch, and writes it whole: pickled, as text of the
 JVM's, and back. So what is large is not in it: it becomes a file in the checkpoint's folder, and
 the state has its name: a number that the shard counts on, and a checksum. A repeated batch writes
-the same file once more, or, where it comes to something else, another one. Files are mapped into
+the same file once more, or, where the result differs, another one. Files are mapped into
 memory; of a segment only what leaves is read.
 
 A file is written, and on the disk, before the state that names it, and never changed. It is removed

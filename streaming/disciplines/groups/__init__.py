@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 DELIVERIES_MAX = 1_000_000
-"""Deliveries of a batch, about; the first membership tells how many a message has, then the batches
-before."""
+"""Deliveries of a batch, about. How many a message has is estimated from the first membership, then
+from the batches before."""
 
 
 def _identity(settings: GroupPipeline) -> dict[str, Any]:

@@ -36,7 +36,7 @@ MOVED = "group-moved"
 class GroupCommand:
     """A command as it was read; ``reason`` and ``detail`` say why it is refused, if it is.
 
-    ``if_version``: the version that the group must have. ``signed``: who asks, and why.
+    ``if_version``: the version that the group must have. ``signed``: by whom, and why.
     """
 
     id: str | None

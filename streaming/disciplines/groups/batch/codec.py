@@ -1,6 +1,6 @@
 """A shard of groups as bytes: the directory, what it has counted, its subscribers.
 
-The directory is encoded anew only where a command changed it. It tells what is not as the plan's
+The directory is encoded anew only where a command changed it. It has what differs from the plan's
 first membership says: so the state of groups that never change is small however many they are.
 """
 
@@ -131,8 +131,8 @@ def decode_directory(data: bytes, first: First, remember_ms: int) -> Directory:
 def encode(data: bytes, directory: Directory, subscribers: Subscribers) -> bytes:
     """A shard's state; ``data`` is the encoded directory, empty for the first membership."""
     counts = _batch(COUNTS, [directory.count[directory.numbers()]])
-    mine = np.flatnonzero(subscribers.mine)
-    mine_counted = _batch(SUBSCRIBERS, [getattr(subscribers, name)[mine] for name in _NUMBERS])
+    own = np.flatnonzero(subscribers.mine)
+    mine_counted = _batch(SUBSCRIBERS, [getattr(subscribers, name)[own] for name in _NUMBERS])
     parts = (data, to_state(counts), to_state(mine_counted))
     head = _HEAD.pack(*map(len, parts))
     return b"".join((head, *parts))
@@ -153,9 +153,9 @@ def load_counts(directory: Directory, data: bytes) -> None:
 
 def load_subscribers(subscribers: Subscribers, data: bytes) -> None:
     """Put what is counted of subscribers into fresh ones."""
-    mine = np.flatnonzero(subscribers.mine)
+    own = np.flatnonzero(subscribers.mine)
     for name, column in zip(_NUMBERS, from_state(data, SUBSCRIBERS).columns, strict=True):
-        getattr(subscribers, name)[mine] = column.to_numpy()
+        getattr(subscribers, name)[own] = column.to_numpy()
 
 
 def _batch(schema: pa.Schema, columns: Sequence[Ints]) -> pa.RecordBatch:

@@ -254,9 +254,9 @@ class BatchCore(BroadcastCore):
     # --- Messages.
 
     def _records(
-        self, records: pa.Table, mine: Bools, now_ms: int, events: list[Event]
+        self, records: pa.Table, own: Bools, now_ms: int, events: list[Event]
     ) -> Iterator[Write]:
-        """Deliveries to this shard's peers; rejects and events of those at home here (``mine``)."""
+        """Deliveries to this shard's peers; rejects and events of those at home here (``own``)."""
         (to, _), (handles, has_handles) = last_headers(flat(records["headers"]), ["to", "handles"])
         find = partial(self._find, now_ms=now_ms)
         messages = Messages(flat(records["key"]), to, handles, find, LIMITS)
@@ -277,10 +277,10 @@ class BatchCore(BroadcastCore):
             self.holders.add(node, rows[peer])
         self._note_senders(messages, flat(records["key"]), now_ms)
         self.clock += len(records)
-        self.totals.seen += int(mine.sum())
+        self.totals.seen += int(own.sum())
         self.totals.delivered += int(copies.counts.sum())
-        self._undelivered(records, messages, mine, now_ms, events)
-        yield self.plan.rejects, self._rejects(records, messages, mine)
+        self._undelivered(records, messages, own, now_ms, events)
+        yield self.plan.rejects, self._rejects(records, messages, own)
 
     def _rows_of(self, messages: Messages, copies: Copies, now_ms: int) -> Int64s:
         """The row of each of `messages.names.peers` that gets anything here; -1: of the others."""
@@ -307,12 +307,12 @@ class BatchCore(BroadcastCore):
         self,
         records: pa.Table,
         messages: Messages,
-        mine: Bools,
+        own: Bools,
         now_ms: int,
         events: list[Event],
     ) -> None:
         """An event for each destination that was destroyed before the message."""
-        record, name = messages.undelivered(mine)
+        record, name = messages.undelivered(own)
         self.totals.undelivered += len(record)
         if not len(record):
             return
@@ -323,8 +323,8 @@ class BatchCore(BroadcastCore):
             place, text = place_of(row, self.plan), to.decode(errors="backslashreplace")
             events.append(undelivered(self.plan.pipeline, place, row["key"], text, now_ms))
 
-    def _rejects(self, records: pa.Table, messages: Messages, mine: Bools) -> pa.Table:
-        at = np.flatnonzero(mine & ~messages.good)
+    def _rejects(self, records: pa.Table, messages: Messages, own: Bools) -> pa.Table:
+        at = np.flatnonzero(own & ~messages.good)
         reasons = messages.reason[at]
         for reason, count in zip(*np.unique(reasons, return_counts=True), strict=True):
             self.totals.reject(REASONS[reason], int(count))

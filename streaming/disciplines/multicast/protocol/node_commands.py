@@ -123,7 +123,7 @@ class NodeCommands:
         return self.homes[name] == self.shard
 
     def _with_keeper(self, life: KnownNode, change: Callable[[OwnedNodes, str], None]) -> None:
-        """Change what whoever answers for a node keeps of it, if that is here."""
+        """Change what the party that answers for a node keeps of it, if it is here."""
         bus = self.peers.bus
         if self._is_here(bus.keeper(life.owner)):
             change(bus.kept_nodes(life.owner), life.id)

@@ -26,7 +26,7 @@ class Order(ABC):
 
     @abstractmethod
     def party_fields(self, name: str, party: Any) -> list[Any]:
-        """Whoever answers under a name, without what is the same for all that are idle."""
+        """The party that answers under a name, without what is the same for all that are idle."""
 
     @abstractmethod
     def load_party(self, name: str, party: Any, fields: Sequence[Any]) -> None:
