@@ -1,6 +1,7 @@
 """Random histories of channels, run by the step, and judged against the naive model."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -132,6 +133,40 @@ def judge(runner, model):
         (k, e, at(a), at(b), n) for k, e, a, b, n in model.wanted
     )
     assert runner.answered == model.answered
+
+
+def batches(story, now=1000):
+    """Yield when each batch of a story comes, and its records."""
+    _, _, rows, bounds, times = story
+    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
+        now += pause
+        yield now, rows[first:stop]
+
+
+def follow(runner, model, now, records, asked=()):
+    """Give a batch to the model and to the runner, and judge what became of it."""
+    answers = [model.command(now, c.op.value, c.channel, **how_of(c)) for c in asked]
+    for record in records:
+        model.take(now, record)
+    model.end_of_batch(now)
+    before = len(runner.answers)
+    runner.batch(now, records, asked)
+    assert runner.answers[before:] == answers
+    judge(runner, model)
+
+
+def any_split(new_runner, rows, bounds, names=("out", "rejects", "gaps", "others", "held")):
+    """Judge that records in one batch, in these, and one by one give the same."""
+    whole, parts, single = new_runner(), new_runner(), new_runner()
+    whole.batch(7, rows)
+    for first, stop in pairwise(bounds):
+        parts.batch(7, rows[first:stop])
+    for record in rows:
+        single.batch(7, [record])
+    for runner in (parts, single):
+        for name in names:
+            assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
+        assert runner.places == whole.places
 
 
 def timeless(rules):

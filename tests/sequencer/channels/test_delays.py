@@ -1,7 +1,6 @@
 """A gap time that sets itself, by the delays of messages, against the naive model."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +11,14 @@ from sequencer.channels import Rules, Skip, delays
 from sequencer.channels.delays import BOUNDS, BUCKETS, SAMPLES_MAX, Quantile, no_delays
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import Runner, judge, other_rules, policy, stories
+from tests.sequencer.channels.histories import (
+    Runner,
+    batches,
+    follow,
+    other_rules,
+    policy,
+    stories,
+)
 
 BY = [Quantile(0.5, 0, 60), Quantile(0.9, 5, 60), Quantile(0.8, 0, 25)]
 LABELS = LinearLabels()
@@ -26,21 +32,16 @@ def _few(monkeypatch):
 @settings(max_examples=examples(30), deadline=None)
 @given(stories(keys=(b"a", b"a", b"b")), st.data())
 def test_agrees_with_the_naive_model(story, data):
-    rules, model, rows, bounds, times = story
-    runner, now = Runner(rules), 1000
+    rules, model, *_ = story
+    runner = Runner(rules)
     own = data.draw(st.sampled_from(BY))
     runner.rules, model.ruled = data.draw(other_rules(rules, ["b"], times=[*BY, 15]))
     runner.rules = replace(runner.rules, gap=policy(own))
     model.own["gap_after"] = own
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(delays, "SAMPLES_MIN", 4)
-        for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-            now += pause
-            for record in rows[first:stop]:
-                model.take(now, record)
-            model.end_of_batch(now)
-            runner.batch(now, rows[first:stop])
-            judge(runner, model)
+        for now, records in batches(story):
+            follow(runner, model, now, records)
             assert int(runner.state.delays.sum()) == len(model.delays)
 
 

@@ -1,7 +1,7 @@
 """Notices in channels' streams against the naive model; any split into batches gives the same."""
 
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +11,11 @@ from sequencer.labels import LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
+    any_split,
     as_command,
+    batches,
     commands,
-    how_of,
-    judge,
+    follow,
     stories,
 )
 
@@ -22,23 +23,14 @@ from tests.sequencer.channels.histories import (
 @settings(max_examples=examples(120), deadline=None)
 @given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_agree_with_the_naive_model(story, data):
-    rules, model, rows, bounds, times = story
+    rules, model, *_ = story
     rules = replace(rules, notices=True)
     runner, model.notices = Runner(rules), True
     refused = st.dictionaries(st.integers(0, 60), st.sampled_from(["too-large", "refused"]))
     runner.refused = model.refused = data.draw(refused)
-    now = 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
+    for now, records in batches(story):
         asked = [as_command(rules.labels, each) for each in data.draw(commands())]
-        for c in asked:
-            how = how_of(c)
-            model.command(now, c.op.value, c.channel, **how)
-        for record in rows[first:stop]:
-            model.take(now, record)
-        model.end_of_batch(now)
-        runner.batch(now, rows[first:stop], asked)
-        judge(runner, model)
+        follow(runner, model, now, records, asked)
     numbers = {}
     for key, sequence, incarnation in [(o[0], o[1], o[3]) for o in runner.out] + [
         (t[0], t[1], t[2]) for t in runner.told
@@ -54,16 +46,8 @@ def test_any_split_into_batches_gives_the_same(story):
     rules = Rules(
         rules.labels, held_max=rules.held_max, window=rules.window, full=rules.full, notices=True
     )
-    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
-    whole.batch(7, rows)
-    for first, stop in pairwise(bounds):
-        parts.batch(7, rows[first:stop])
-    for record in rows:
-        single.batch(7, [record])
-    for runner in (parts, single):
-        for name in ("out", "rejects", "gaps", "others", "held", "told"):
-            assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
-        assert runner.places == whole.places
+    names = ("out", "rejects", "gaps", "others", "held", "told")
+    any_split(partial(Runner, rules), rows, bounds, names)
 
 
 def sent(number, label, epoch=None, *, fin=False):

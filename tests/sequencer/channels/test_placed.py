@@ -13,6 +13,7 @@ from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
     as_command,
+    batches,
     commands,
     how_of,
     judge,
@@ -45,15 +46,12 @@ def taken(model, now, records, among):
 @settings(max_examples=examples(150), deadline=None)
 @given(stories(keys=KEYS, pauses=(0, 0, 7, 30)), st.data())
 def test_agree_with_the_naive_model(story, data):
-    rules, model, rows, bounds, times = story
+    rules, model, *_ = story
     model.notices = data.draw(st.booleans())
     runner, answers = Runner(replace(rules, notices=model.notices)), []
     refused = st.dictionaries(st.integers(0, 60), st.sampled_from(["too-large", "refused"]))
     runner.refused = model.refused = data.draw(refused)
-    now = 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
-        records = rows[first:stop]
+    for now, records in batches(story):
         asked = [as_command(rules.labels, each) for each in data.draw(commands())]
         among = data.draw(placed(rules.labels, len(records)))
         for c in asked:

@@ -1,7 +1,5 @@
 """Records that cannot be delivered, against the naive model: their labels are given up in place."""
 
-from itertools import pairwise
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,10 +9,11 @@ from sequencer.labels import LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
+    any_split,
     as_command,
+    batches,
     commands,
-    how_of,
-    judge,
+    follow,
     stories,
     timeless,
 )
@@ -34,40 +33,25 @@ def stories_with_refused(draw, **how):
 @settings(max_examples=examples(200), deadline=None)
 @given(stories_with_refused(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_agree_with_the_naive_model(story, data):
-    rules, model, rows, bounds, times = story
-    runner, answers = Runner(rules), []
+    rules, model, *_ = story
+    runner = Runner(rules)
     runner.refused = model.refused
-    now = 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
+    for now, records in batches(story):
         asked = [as_command(rules.labels, each) for each in data.draw(commands())]
-        for c in asked:
-            how = how_of(c)
-            answers.append(model.command(now, c.op.value, c.channel, **how))
-        for record in rows[first:stop]:
-            model.take(now, record)
-        model.end_of_batch(now)
-        runner.batch(now, rows[first:stop], asked)
-        assert runner.answers == answers
-        judge(runner, model)
+        follow(runner, model, now, records, asked)
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(stories_with_refused())
 def test_any_split_into_batches_gives_the_same(story):
     rules, model, rows, bounds, _ = story
-    rules = timeless(rules)
-    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
-    whole.refused = parts.refused = single.refused = model.refused
-    whole.batch(7, rows)
-    for first, stop in pairwise(bounds):
-        parts.batch(7, rows[first:stop])
-    for record in rows:
-        single.batch(7, [record])
-    for runner in (parts, single):
-        for name in ("out", "rejects", "gaps", "others", "held"):
-            assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
-        assert runner.places == whole.places
+
+    def new_runner():
+        runner = Runner(timeless(rules))
+        runner.refused = model.refused
+        return runner
+
+    any_split(new_runner, rows, bounds)
 
 
 @settings(max_examples=examples(100), deadline=None)

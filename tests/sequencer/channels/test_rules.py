@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,14 @@ from sequencer.channels import Full, Rules, Skip
 from sequencer.channels.globs import matches
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import Runner, judge, other_rules, stories
+from tests.sequencer.channels.histories import (
+    Runner,
+    any_split,
+    batches,
+    follow,
+    other_rules,
+    stories,
+)
 
 GLOBS = ["a*", "b", "vip.*", "*", "?", "[ab]", "[!a]*"]
 LABELS = LinearLabels()
@@ -22,16 +29,11 @@ LABELS = LinearLabels()
 @settings(max_examples=examples(40), deadline=None)
 @given(stories(keys=(b"a", b"b", b"vip.x", b"c\xff")), st.data())
 def test_rules_by_channel_agree_with_the_naive_model(story, data):
-    rules, model, rows, bounds, times = story
-    runner, now = Runner(rules), 1000
+    rules, model, *_ = story
+    runner = Runner(rules)
     runner.rules, model.ruled = data.draw(other_rules(rules, GLOBS))
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
-        for record in rows[first:stop]:
-            model.take(now, record)
-        model.end_of_batch(now)
-        runner.batch(now, rows[first:stop])
-        judge(runner, model)
+    for now, records in batches(story):
+        follow(runner, model, now, records)
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -39,13 +41,12 @@ def test_rules_by_channel_agree_with_the_naive_model(story, data):
 def test_rules_that_change_between_batches_lose_nothing(story, data):
     """Each record still ends in one place (the runner sees to it), and other room rejects nothing
     that is held."""
-    rules, _, rows, bounds, times = story
-    runner, now = Runner(rules), 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
+    rules, *_ = story
+    runner = Runner(rules)
+    for now, records in batches(story):
         runner.rules, _ = data.draw(other_rules(rules, GLOBS))
         held = {*runner.held}
-        runner.batch(now, rows[first:stop])
+        runner.batch(now, records)
         assert not held & {row for row, why in runner.rejects if why != "after-fin"}
         due = runner.state.due_ms(runner.rules)
         assert due is None or due > now
@@ -59,15 +60,8 @@ def test_any_split_into_batches_gives_the_same_under_rules_by_channel(story, dat
     rules = replace(rules, gap=Skip(10**6), settle_ms=settle_ms)
     rules, _ = data.draw(other_rules(rules, GLOBS))
     rules = replace(rules, others=tuple((g, replace(r, gap=Skip(10**6))) for g, r in rules.others))
-    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
-    whole.batch(7, rows)
-    for first, stop in pairwise(bounds):
-        parts.batch(7, rows[first:stop])
-    for record in rows:
-        single.batch(7, [record])
-    for runner in (parts, single):
-        for name in ("out", "rejects", "dropped", "gaps", "others", "held"):
-            assert sorted(getattr(runner, name)) == sorted(getattr(whole, name))
+    names = ("out", "rejects", "dropped", "gaps", "others", "held")
+    any_split(partial(Runner, rules), rows, bounds, names)
 
 
 def test_less_room_than_what_is_held_rejects_and_gives_up_nothing_that_is_held():

@@ -1,6 +1,7 @@
 """The vectorised step against the naive model; any split into batches gives the same result."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -29,9 +30,11 @@ from sequencer.labels import CyclicLabels, LinearLabels
 from tests.seeds import examples
 from tests.sequencer.channels.histories import (
     Runner,
+    any_split,
     as_command,
+    batches,
     commands,
-    how_of,
+    follow,
     judge,
     numeric_place,
     stories,
@@ -43,36 +46,20 @@ from tests.sequencer.channels.model import NaiveChannels
 @settings(max_examples=examples(200), deadline=None)
 @given(stories())
 def test_agrees_with_the_naive_model(story):
-    rules, model, rows, bounds, times = story
+    rules, model, *_ = story
     runner = Runner(rules)
-    now = 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
-        for record in rows[first:stop]:
-            model.take(now, record)
-        model.end_of_batch(now)
-        runner.batch(now, rows[first:stop])
-        judge(runner, model)
+    for now, records in batches(story):
+        follow(runner, model, now, records)
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(stories(keys=(b"a", b"b\xff"), pauses=(0, 0, 7, 30)), st.data())
 def test_commands_agree_with_the_naive_model(story, data):
-    rules, model, rows, bounds, times = story
-    runner, told = Runner(rules), []
-    now = 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
-        given = [as_command(rules.labels, each) for each in data.draw(commands())]
-        for c in given:
-            how = how_of(c)
-            told.append(model.command(now, c.op.value, c.channel, **how))
-        for record in rows[first:stop]:
-            model.take(now, record)
-        model.end_of_batch(now)
-        runner.batch(now, rows[first:stop], given)
-        assert runner.answers == told
-        judge(runner, model)
+    rules, model, *_ = story
+    runner = Runner(rules)
+    for now, records in batches(story):
+        asked = [as_command(rules.labels, each) for each in data.draw(commands())]
+        follow(runner, model, now, records, asked)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -127,20 +114,7 @@ def test_commands_at_and_beyond_the_limits():
 @given(stories())
 def test_any_split_into_batches_gives_the_same(story):
     rules, _, rows, bounds, _ = story
-    rules = timeless(rules)
-    whole, parts, single = Runner(rules), Runner(rules), Runner(rules)
-    whole.batch(7, rows)
-    for first, stop in pairwise(bounds):
-        parts.batch(7, rows[first:stop])
-    for record in rows:
-        single.batch(7, [record])
-    for runner in (parts, single):
-        assert sorted(runner.out) == sorted(whole.out)
-        assert sorted(runner.rejects) == sorted(whole.rejects)
-        assert sorted(runner.gaps) == sorted(whole.gaps)
-        assert sorted(runner.others) == sorted(whole.others)
-        assert sorted(runner.held) == sorted(whole.held)
-        assert runner.places == whole.places
+    any_split(partial(Runner, timeless(rules)), rows, bounds)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -4,7 +4,6 @@ Against the naive model in `test_step` and its neighbours, whose rules ask, too.
 """
 
 from dataclasses import replace
-from itertools import pairwise
 
 from hypothesis import given, settings
 
@@ -14,7 +13,7 @@ from sequencer.channels.runs import RUNS_MAX, TRIES_MAX
 from sequencer.custom_labels import CustomLabels
 from sequencer.labels import CyclicLabels, LinearLabels
 from tests.seeds import examples
-from tests.sequencer.channels.histories import Runner, stories
+from tests.sequencer.channels.histories import Runner, batches, stories
 
 RULES = Rules(LinearLabels(), ask_ms=100)
 
@@ -212,14 +211,12 @@ def test_so_many_ranges_are_remembered(monkeypatch):
 @settings(max_examples=examples(100), deadline=None)
 @given(stories())
 def test_more_batches_at_the_same_times_ask_for_the_same(story):
-    rules, _, rows, bounds, times = story
+    rules, *_ = story
     rules = replace(rules, ask_ms=6, full=Full.REJECT)
     once, often = Runner(rules), Runner(rules)
-    now = 1000
-    for (first, stop), pause in zip(pairwise(bounds), times, strict=False):
-        now += pause
-        once.batch(now, rows[first:stop])
-        for part in (rows[first:stop], [], []):
+    for now, records in batches(story):
+        once.batch(now, records)
+        for part in (records, [], []):
             often.batch(now, part)
     assert once.answered == often.answered
     for name in ("wanted", "out", "rejects", "gaps", "held"):
