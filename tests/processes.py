@@ -29,9 +29,11 @@ def descendants(pid):
 
 
 def python_daemons(pid):
-    """What the service's fork server forked."""
-    (server,) = [p for p in children(pid) if "streaming.spark.fork_server" in command_line(p)]
-    return children(server)
+    """What the service's fork server forked; where that was killed, what imported for itself."""
+    servers = [p for p in children(pid) if "streaming.spark.fork_server" in command_line(p)]
+    if servers:
+        return [each for server in servers for each in children(server)]
+    return [p for p in descendants(pid) if "streaming.spark.worker_entry" in command_line(p)]
 
 
 def python_workers(pid):

@@ -38,8 +38,8 @@ ENDING = ("driver killed", "JVM killed", "service stopped")
 ENDING_SHARE = 6
 """They come in one of so many minutes, the first ones."""
 CHOSEN = (
-    *("worker killed", "fork server killed", "worker stands still for 5 s"),
-    *("JVM stands still for 5 s", "connections of all cut 10 times"),
+    *("worker killed", "worker stands still for 5 s", "JVM stands still for 5 s"),
+    "connections of all cut 10 times",
     *("answers of one connection lost for 20 s", "requests of one connection held back 20 s"),
 )
 """Faults that it lives through. All of both leave the topics and the machine as they were, and end
