@@ -7,7 +7,8 @@ from typing import NamedTuple, Self
 STATE_FORMAT = 11
 """The format of every discipline's state. A checkpoint has it in its identity, and is refused where
 it is another (`streaming.service.checkpoint`); a change of what a state's text means takes the
-next number. Numbers below 10 were used before the first release."""
+next number. Numbers below 10 were used before the first release. States in it are kept in
+`tests/streaming/disciplines/states.json`."""
 
 STATE = "row string"
 """One column: for each, Spark makes code in every task that reads and writes it, and looks it up
