@@ -48,6 +48,12 @@ def entered(folder, *words, **environment):
     return done.stdout.splitlines()
 
 
+def test_the_chart_has_the_version_of_the_package():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert chart["version"] == chart["appVersion"] == project["version"]
+
+
 def test_the_entry_point_is_the_command(tmp_path):
     assert entered(tmp_path, "run", "a file.toml") == ["sequencer", "run", "a file.toml"]
     assert entered(tmp_path) == ["sequencer"]
