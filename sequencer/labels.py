@@ -40,7 +40,7 @@ class Labels(Protocol):
     def positions(
         self, texts: pa.Array, horizon: int | Int64s = 0, near: int | Int64s = 0
     ) -> Int64s:
-        """Positions of the labels in ``texts`` (binary, no nulls); -1 where it is no label.
+        """Positions of the labels in ``texts`` (binary, no nulls); -1 where it is not a label.
 
         Sequences that are known by their next function alone look at the first ``horizon`` labels
         at least, and at those that lie ``horizon`` before and behind the position ``near`` (both

@@ -140,7 +140,7 @@ def nested(topic: str) -> list[str]:
     parts = topic.split("/")
     if not all(parts) or len(topic) > NAME_MAX or len(parts) > DEPTH_MAX:
         raise ValueError(
-            f"{topic!r} is no topic: it needs 1 to {DEPTH_MAX} names joined by '/', none of them "
+            f"{topic!r} is not a topic: it needs 1 to {DEPTH_MAX} names joined by '/', none "
             f"empty, in at most {NAME_MAX} characters"
         )
     return ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]

@@ -18,7 +18,7 @@ ANY = {"*": ".*", "?": "."}
 
 
 def matches(keys: pa.Array, glob: str) -> NDArray[np.bool_]:
-    """Which keys (binary) match a glob. Raises ValueError where it is no glob."""
+    """Which keys (binary) match a glob. Raises ValueError where it is not a glob."""
     try:
         found = pc.match_substring_regex(_texts(keys), pattern=_expression(glob))
     except pa.ArrowInvalid as error:

@@ -42,7 +42,7 @@ def key_from_json(value: Any) -> bytes:
     try:
         return value.encode() if form == "text" else base64.b64decode(value, validate=True)
     except UnicodeEncodeError:
-        raise ValueError("is no valid Unicode") from None
+        raise ValueError("is not valid Unicode") from None
     except (binascii.Error, ValueError):
         raise ValueError("is no base64") from None
 
@@ -80,4 +80,4 @@ def _unescape(found: re.Match[bytes]) -> bytes:
     try:
         return chr(code).encode()
     except (ValueError, OverflowError):
-        raise ValueError(f"has {found.group().decode()}, which is no character") from None
+        raise ValueError(f"has {found.group().decode()}, which is not a character") from None

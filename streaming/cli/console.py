@@ -65,7 +65,7 @@ def console(
         )
     if prometheus is not None and not prometheus.startswith(("http://", "https://")):
         raise ConfigError(
-            f"--prometheus {prometheus!r} is no address.",
+            f"--prometheus {prometheus!r} is not an address.",
             "Nothing was started.",
             "Write http://localhost:9090.",
         )
@@ -79,7 +79,9 @@ def _address(listen: str) -> tuple[str, int]:
     address, _, port = listen.rpartition(":")
     if not address or not port.isdecimal() or not 0 <= int(port) <= PORT_MAX:
         raise ConfigError(
-            f"--listen {listen!r} is no address.", "Nothing was started.", "Write 127.0.0.1:8484."
+            f"--listen {listen!r} is not an address.",
+            "Nothing was started.",
+            "Write 127.0.0.1:8484.",
         )
     return address.strip("[]"), int(port)
 

@@ -13,7 +13,7 @@ def require_writable(path: Path) -> None:
     folder = path.parent
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         where = "it" if path.is_dir() else f"{folder}"
-        is_wrong = "is a folder" if path.is_dir() else "is no folder, or you may not write there"
+        is_wrong = "is a folder" if path.is_dir() else "is not a folder, or you may not write there"
         raise ConfigError(
             f"{path} cannot be written: {where} {is_wrong}.", "Nothing was done.", "Name a file."
         )

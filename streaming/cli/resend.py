@@ -106,7 +106,7 @@ def resend(
 
 
 def _require_reasons(given: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a word that is no reason of the pipeline's discipline."""
+    """Refuse a word that is not a reason of the pipeline's discipline."""
     for word in given:
         if word not in known:
             near = difflib.get_close_matches(word, known, 1)

@@ -150,7 +150,7 @@ def _record(
     try:
         fields = json.loads(text)
         if not isinstance(fields, dict):
-            raise TypeError("it is no object { … }")  # noqa: TRY301  (reported with the others)
+            raise TypeError("it is not an object { … }")  # noqa: TRY301  (reported with the others)
         if strange := fields.keys() - OWN - PLACE:
             raise ValueError(f"unknown {', '.join(sorted(strange))}; known: key, value, headers")  # noqa: TRY301
         return {

@@ -198,7 +198,7 @@ def read(
     except (ValueError, KeyError) as error:
         where = f"{record['topic']}/{record['partition']}@{record['offset']}"
         raise SequencerError(
-            f"{where} is no output of a {discipline} pipeline: {error}.",
+            f"{where} is not an output of a {discipline} pipeline: {error}.",
             remedy="Check topic, discipline and header_prefix.",
         ) from error
     return found

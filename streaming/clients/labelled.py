@@ -173,7 +173,7 @@ class LabelledProducer(Sender):
         number = number_ahead(self._labels, label, self._following.get(key))
         if number is None:
             raise SequencerError(
-                f"{label!r} is no label that can be next in its channel.",
+                f"{label!r} is not a label that can be next in its channel.",
                 "The message was not sent.",
                 "Labels of a channel ascend, and are of the producer's sequence; to begin anew, "
                 "make a new LabelledProducer.",

@@ -37,7 +37,7 @@ class Retry:
         )
         if not right:
             raise ConfigError(
-                f"{self} is no schedule of tries.",
+                f"{self} is not a schedule of tries.",
                 UNCHANGED,
                 f"Give 0 < first_s <= longest_s <= {SECONDS_MAX:g}, a factor from 1 to 100, and "
                 "at least one try.",
@@ -82,7 +82,9 @@ class Limits:
                 most = BYTES_MAX if each.name.endswith("_bytes") else COUNT_MAX
                 right, what = 1 <= value <= most, f"from 1 to {most:,}"
             if not right:
-                raise ConfigError(f"{each.name}={value} is no limit.", UNCHANGED, f"Give {what}.")
+                raise ConfigError(
+                    f"{each.name}={value} is not a limit.", UNCHANGED, f"Give {what}."
+                )
 
     def require_below(self, interval_ms: Any) -> None:
         """Raise ConfigError where Kafka takes partitions away before ``drain_s`` has passed.

@@ -79,7 +79,7 @@ class OrderedConsumer(Generic[D]):
     `trades.out` are in `trades.progress`.
 
     Raises ConfigError for a discipline that there is not, KafkaUnavailable where reading fails,
-    SequencerError at a record that is no output of such a pipeline.
+    SequencerError at a record that is not an output of such a pipeline.
     """
 
     @overload

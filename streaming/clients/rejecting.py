@@ -46,7 +46,7 @@ class Rejects:
 
         if not reason or len(reason.encode()) > REASON_BYTES_MAX or not reason.isprintable():
             raise SequencerError(
-                f"{reason[:50]!r} is no reason of a reject.", "It was not written.", "Name one."
+                f"{reason[:50]!r} is not a reason of a reject.", "It was not written.", "Name one."
             )
         value = message.value()
         error = self._produce(message, value, reason, detail)

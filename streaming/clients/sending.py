@@ -246,7 +246,7 @@ def _listed(names: Sequence[bytes | str], what: str, least: int, most: int) -> b
     long = next((name for name in found if len(name) > NAME_BYTES_MAX), None)
     if wrong is not None:
         problem, remedy = (
-            f"{wrong!r} is no name of a {what}",
+            f"{wrong!r} is not the name of a {what}",
             "Names are not empty, and have no comma.",
         )
     elif long is not None:

@@ -148,7 +148,7 @@ def _file(path: str) -> str:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: it is no text in UTF-8") from error
+        raise ValueError(f"{path} cannot be read: it is not text in UTF-8") from error
     if len(data) > FILE_BYTES_MAX:
-        raise ValueError(f"{path} has more than {FILE_BYTES_MAX:,} bytes: this is no secret")
+        raise ValueError(f"{path} has more than {FILE_BYTES_MAX:,} bytes: this is not a secret")
     return text.removesuffix("\n").removesuffix("\r")

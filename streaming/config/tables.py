@@ -42,7 +42,7 @@ class Service(Table):
     def _address(cls, value: str) -> str:
         matched = re.fullmatch(r"[^\s:/]+:([0-9]{1,5})", value)
         if value and (matched is None or int(matched.group(1)) >= 2**16):
-            raise ValueError(f'{value!r} is no address; write host:port, "127.0.0.1:9404"')
+            raise ValueError(f'{value!r} is not an address; write host:port, "127.0.0.1:9404"')
         return value
 
 
@@ -60,7 +60,7 @@ class Kafka(Table):
         for address in value.split(",") if value else ():
             if not REGISTRY.fullmatch(address.strip()):
                 raise ValueError(
-                    f'{hidden_user(address)!r} is no address of a registry; write "http://host:8081"'
+                    f'{hidden_user(address)!r} is not an address of a registry; write "http://host:8081"'
                     " or https, a user as schema_registry_properties"
                 )
         return value
@@ -73,7 +73,9 @@ class Kafka(Table):
             host, _, port = address.rpartition(":")
             bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
             if not re.fullmatch(r"[^\s:/\[\]]+" if bare == host else r"[0-9A-Fa-f:.%\w]+", bare):
-                raise ValueError(f'{address!r} is no address; write host:port, "localhost:9092"')
+                raise ValueError(
+                    f'{address!r} is not an address; write host:port, "localhost:9092"'
+                )
             if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 2**16:
                 raise ValueError(f"{address!r} has no port in 1 … 65535; write host:port")
         return ",".join(addresses)

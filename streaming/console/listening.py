@@ -16,7 +16,7 @@ def bound(at: tuple[str, int]) -> socket.socket:
         found = socket.getaddrinfo(*at, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(
-            f"--listen: {at[0]} is no address of this machine ({error.strerror}).",
+            f"--listen: {at[0]} is not an address of this machine ({error.strerror}).",
             "Nothing was started.",
         ) from error
     family, kind, protocol, _, address = found[0]

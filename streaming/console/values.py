@@ -36,7 +36,7 @@ def place_in(text: str) -> Place:
         each.isascii() and each.isdecimal() and len(each) < 20 for each in (partition, offset)
     )
     if not is_one:
-        raise ValueError(f"{text[:100]!r} is no place; write topic/partition@offset")
+        raise ValueError(f"{text[:100]!r} is not a place; write topic/partition@offset")
     return topic, int(partition), int(offset)
 
 

@@ -85,14 +85,14 @@ def own_id(request: dict[str, Any]) -> str | None:
 def signature(request: Mapping[str, Any]) -> dict[str, str]:
     """Return who gave a command and why (`by`, `why`), as far as it says so.
 
-    Raises CommandRefused where one of them is no text, or too long for an answer.
+    Raises CommandRefused where one of them is not text, or too long for an answer.
     """
     for name in SIGNED:
         if name not in request:
             continue
         text = request[name]
         if not isinstance(text, str) or not is_unicode(text):
-            raise CommandRefused(f"bad-{name}", f"{name} is no text")
+            raise CommandRefused(f"bad-{name}", f"{name} is not text")
         if len(text.encode()) > ID_BYTES_MAX:
             raise CommandRefused(f"bad-{name}", f"{name} is longer than {ID_BYTES_MAX} bytes")
     return {name: request[name] for name in SIGNED if name in request}
@@ -101,9 +101,9 @@ def signature(request: Mapping[str, Any]) -> dict[str, str]:
 def name_fault(name: Any) -> str:
     """What is wrong with a name; empty where nothing is."""
     if not isinstance(name, str) or not name:
-        return "is no text, or empty"
+        return "is not text, or empty"
     if not is_unicode(name):
-        return "is no valid Unicode"
+        return "is not valid Unicode"
     size = len(name.encode())
     return f"is longer than {NAME_BYTES_MAX} bytes" if size > NAME_BYTES_MAX else ""
 

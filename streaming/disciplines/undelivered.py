@@ -69,7 +69,7 @@ class Counting(Spending, Protocol):
 
 
 ROW = "input row"
-"""A column of deliveries that is no header: the row of their record, in a table of the core's."""
+"""A column of deliveries, not a header: the row of their record, in a table of the core's."""
 
 
 class LeavingOut:

@@ -1,7 +1,7 @@
 """A schema registry, asked by its REST interface: schemas by their ids.
 
 `GET /schemas/ids/ID` gives a schema, `GET /subjects/NAME/versions/NUMBER` one that it refers to.
-404 for an id says that there is none; whatever else is no schema says that the registry is away.
+404 for an id says that there is none; whatever else is not a schema says that the registry is away.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def changed(
         for parent in parents:
             into = _table_at(into, parent)
             if not isinstance(into, dict):
-                raise ConfigError(f"--set {path}: {parent} is no table.", "Nothing was read.")
+                raise ConfigError(f"--set {path}: {parent} is not a table.", "Nothing was read.")
         into[key] = _value(text)
     gap = table.get("gap", {})
     if "gap.after" in sets and "gap.policy" not in sets and gap.get("policy", "wait") == "wait":

@@ -91,7 +91,7 @@ class Condition:
         """Of ``FIELD COMPARE VALUE``; ConfigError where it is none."""
         found = CONDITION.fullmatch(text)
         if found is None:
-            raise ConfigError(f"--where {text!r} is no condition.", "Nothing was sent.", REMEDY)
+            raise ConfigError(f"--where {text!r} is not a condition.", "Nothing was sent.", REMEDY)
         field, header, compare = found[1], found["header"], found["compare"]
         value: Any = found["value"]
         if len(value) > 1 and value[0] == value[-1] == "'":
@@ -100,7 +100,7 @@ class Condition:
             value = _number(value, field)
             if value is None:
                 raise ConfigError(
-                    f"--where {text!r} compares with what is no number or time.",
+                    f"--where {text!r} compares with what is not a number or time.",
                     "Nothing was sent.",
                     REMEDY,
                 )

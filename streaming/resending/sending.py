@@ -117,7 +117,7 @@ class Resending:
         count.chosen += 1
         if self.choice.to is None and reject.origin[0] not in self._targets:
             raise ConfigError(
-                f"A reject came from {reject.origin[0]}, which is no input of {self.pipeline}.",
+                f"A reject came from {reject.origin[0]}, which is not an input of {self.pipeline}.",
                 f"{self._sent():,} rejects were sent back and noted.",
                 "Send it elsewhere with --to TOPIC, or leave it out with --where.",
             )

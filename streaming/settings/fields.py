@@ -62,7 +62,7 @@ def value_field(table: dict[str, Any]) -> ValueField:
     steps = json_steps(path) if encoding == JSON else named_steps(path)
     if steps is None:
         form = '"$.order.seq" or "$.items[0].id"' if encoding == JSON else '"seq" or "order.seq"'
-        raise fault(f"{path!r} is no path of one field; write for instance {form}", encoding)
+        raise fault(f"{path!r} is not a path of one field; write for instance {form}", encoding)
     if len(steps) > STEPS_MAX:
         raise fault(f"{path!r} has more than {STEPS_MAX} steps", encoding)
     return ValueField(encoding, path, steps)
@@ -88,7 +88,7 @@ def json_steps(path: str) -> Steps | None:
 
 
 def named_steps(path: str) -> Steps | None:
-    """Return the names in a path with dots; None where one is no name."""
+    """Return the names in a path with dots; None where one is not a name."""
     names = path.split(".")
     return tuple(names) if all(map(NAME.fullmatch, names)) else None
 

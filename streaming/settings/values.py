@@ -94,10 +94,10 @@ def _span(value: Any) -> Span:
     pattern = r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-z]+)\s*"
     match = re.fullmatch(pattern, value) if _is_text(value) else None
     if not match or match.group(2) not in UNITS_MS:
-        raise ValueError('is no length of time; write for instance "200 ms", "5 s" or "7 days"')
+        raise ValueError('is not a length of time; write for instance "200 ms", "5 s" or "7 days"')
     exact_ms = Fraction(match.group(1)) * UNITS_MS[match.group(2)]
     if exact_ms.denominator != 1:
-        raise ValueError('is no whole number of milliseconds; write for instance "1.5 s"')
+        raise ValueError('is not a whole number of milliseconds; write for instance "1.5 s"')
     span = Span(int(exact_ms))
     if span.ms > SPAN_MS_MAX:
         raise ValueError(f"is longer than a hundred years; write {Span(SPAN_MS_MAX)} or less")

@@ -29,7 +29,7 @@ def compiled(text: str, references: Mapping[str, str]) -> Schema:
         for each, content in {**references, name: text}.items():
             path = PurePosixPath(each)
             if path.is_absolute() or ".." in path.parts or not each.isprintable():
-                raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} is no name of a file")
+                raise BadSchema(f"{each[:WHY_CHARACTERS_MAX]!r} is not the name of a file")
             target = Path(folder, path)
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ DEPTH_MAX = 100
 
 
 class Unreadable(Exception):  # noqa: N818  (what was found)
-    """The bytes are not what the schema says, or the field is no number and no text."""
+    """The bytes are not what the schema says, or the field is neither a number nor text."""
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ class Command:
 
     ``timestamp``: of its record (ms). ``if_version``: the version that the subject must have.
     ``in_input``: it is a record of an input, of a ``sender``. ``signed``: who gave it and why, as
-    its answer has to say; None where one of these is no text: then it has to be refused.
+    its answer has to say; None where one of these is not text: then it has to be refused.
     """
 
     where: str
@@ -74,7 +74,7 @@ def read_events(verdict: Verdict, records: Iterable[Record], *, repeats: bool) -
     for record in records:
         fields = _object(record.value)
         if fields is None or not isinstance(fields.get("event"), str) or "id" not in fields:
-            verdict.find("bad-event", f"{record} is no JSON object with an event and an id")
+            verdict.find("bad-event", f"{record} is not a JSON object with an event and an id")
             continue
         name, content = str(fields["id"]), hash((record.key, record.value))
         if name in seen:
@@ -119,7 +119,7 @@ def read_command(
 
 
 def signed(value: bytes | None, fields: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Who gave a command and why, by the fields of its JSON; None where one of them is no text.
+    """Who gave a command and why, by the fields of its JSON; None where one of them is not text.
 
     Of one that is too long to be read: nothing.
     """

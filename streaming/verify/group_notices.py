@@ -42,7 +42,7 @@ def judge_notices(verdict: Verdict, notices: Sequence[Given], events: Sequence[E
         notice, name = each.notice, each.notice.detail.get("id")
         event = changes.get(name)
         if event is None:
-            verdict.find("wrong-notice", f"{each.where} reports {name}, which is no change")
+            verdict.find("wrong-notice", f"{each.where} reports {name}, which is not a change")
             continue
         fields = event.fields
         version = fields.get("version")

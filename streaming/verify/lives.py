@@ -86,7 +86,7 @@ class Lives:
         if any(record.topic in pipeline.input for pipeline in self.config.pipelines.values()):
             return record, "itself"
         raise ConfigError(
-            f"{record.topic} is no input, output or rejects topic of {self.config.source}.",
+            f"{record.topic} is not an input, output or rejects topic of {self.config.source}.",
             "Nothing was looked for.",
             "Name a record of one of these.",
         )

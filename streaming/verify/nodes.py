@@ -149,7 +149,7 @@ def reason_fits(
     if reason != "bad-destination":
         return False
     # A node that is created later, or forgotten again, was none when the message came; nor is a
-    # handle one that is no node.
+    # handle one that is not a node.
     doubtful = bool(handles) or any(name.startswith(b"@") for name in wanted)
     return doubtful or not wanted or b"" in wanted
 

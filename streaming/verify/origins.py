@@ -65,7 +65,7 @@ class Origins:
                 continue
             place, bare = read_origin(record.headers[-1][1]), without(record, 1)
             if place is None:
-                self.faults.append(f"{record}: {record.headers[-1][1]!r} is no place")
+                self.faults.append(f"{record}: {record.headers[-1][1]!r} is not a place")
             else:
                 self._note(bare, place)
             yield bare

@@ -66,7 +66,7 @@ def messages(data: memoryview) -> list[Message]:
     body = decompressed(memoryview(outer.value), OLD_COMPRESSIONS[codec], old=outer.magic == 0)
     inner = list(_set_of(memoryview(body)))
     if not inner or any(each.magic != outer.magic or each.attributes & CODEC for each in inner):
-        raise ValueError("its value is no set of messages")
+        raise ValueError("its value is not a set of messages")
     base = outer.offset - inner[-1].offset if outer.magic else 0
     appended = outer.timestamp_type == LOG_APPEND_TIME
     return [

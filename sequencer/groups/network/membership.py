@@ -183,7 +183,7 @@ class GroupIngress:
             out.extend(switched)
         if not self.open:
             raise RemovedGroupError(
-                f"{self.group} is no group now: the message of {message.sender} was not taken; "
+                f"{self.group} is not a group now: the message of {message.sender} was not taken; "
                 "add the group, or send to another"
             )
         return (*out, self._numbered(message.sender, message.body, last=False))

@@ -32,7 +32,7 @@ LABEL = {Op.SKIP: "to", Op.SEED: "label"}
 """The field that names a label."""
 
 DETAILS = {
-    "bad-label": "is no label of the channel, or too far away",
+    "bad-label": "is not a label of the channel, or too far away",
     "not-ahead": "is not ahead of the label that is next",
     "after-fin": "comes after the channel's FIN",
     "other-epoch": "is not the channel's epoch",
@@ -156,7 +156,7 @@ def _read_answer(request: Mapping[str, Any], repeated: dict[str, Any]) -> Channe
         )
     epoch = request.get("epoch")
     if isinstance(epoch, bool) or not isinstance(epoch, int) or not 0 <= epoch < 2**63:
-        raise CommandRefused("bad-epoch", "epoch is no whole number from 0 to 2^63 - 1")
+        raise CommandRefused("bad-epoch", "epoch is not a whole number from 0 to 2^63 - 1")
     repeated["epoch"] = epoch
     first, stop = (_label_in(request, name, repeated) for name in ("from", "to"))
     return ChannelCommand(Op.NOT_COMING, channel, stop, first=first, epoch=epoch)
@@ -193,9 +193,9 @@ def _label(request: Mapping[str, Any], op: Op, repeated: dict[str, Any]) -> byte
 def _label_in(request: Mapping[str, Any], name: str, repeated: dict[str, Any]) -> bytes:
     label = request.get(name)
     if isinstance(label, bool) or not isinstance(label, int | str):
-        raise CommandRefused("bad-label", f"{name} is no label")
+        raise CommandRefused("bad-label", f"{name} is not a label")
     if isinstance(label, str) and not is_unicode(label):
-        raise CommandRefused("bad-label", f"{name} is no valid Unicode")
+        raise CommandRefused("bad-label", f"{name} is not valid Unicode")
     repeated[name] = label
     return str(label).encode()
 

@@ -167,7 +167,7 @@ def _read(request: Mapping[str, Any], plan: Plan) -> tuple[str, str, tuple[str, 
         members = request.get("members", []) if op != "remove" else []
         reason, whose = "bad-members", "a member's"
     if not isinstance(members, list) or len(members) > MEMBERS_MAX:
-        raise CommandRefused("bad-members", f"members is no list of at most {MEMBERS_MAX} names")
+        raise CommandRefused("bad-members", f"members is not a list of at most {MEMBERS_MAX} names")
     for member in members:
         wrong = name_fault(member) or _topic_fault(member, plan)
         if wrong:

@@ -44,7 +44,7 @@ class Past(NamedTuple):
 class Published:
     """For each record the place of its group among ``names``, and the reason to reject it.
 
-    A name in no UTF-8 has surrogates, so it is no group's.
+    A name in no UTF-8 has surrogates, so it is not a group's.
     """
 
     group: Ints

@@ -113,7 +113,7 @@ def test_a_channel_in_a_header(broker, topic_prefix, tmp_path):
     ("words", "said"),
     [
         (["replay", "--set", "gap.later=2s"], "gap.later"),
-        (["replay", "--set", "gap.after"], "no KEY=VALUE"),
+        (["replay", "--set", "gap.after"], "is not KEY=VALUE"),
         (["advise"], "Nothing was measured"),
     ],
 )

@@ -175,13 +175,13 @@ def test_what_cannot_be_sent_is_refused(place, broker, tmp_path):
     place.write(reject("elsewhere", 1))
     code, _, err = called("resend", place.config, "--reason", "late")
     assert code == 2
-    assert "elsewhere, which is no input of p" in err
+    assert "elsewhere, which is not an input of p" in err
     code, _, err = called("resend", place.config, "--reason", "late", "--to", "not.there")
     assert code == 2
     assert "Topics are missing in Kafka: not.there" in err
     code, _, err = called("resend", place.config, "--where", "label > 3")
     assert code == 2
-    assert "is no condition" in err
+    assert "is not a condition" in err
     folder = tmp_path / "second"
     folder.mkdir()
     both = {"p": place.topics, "after": {"input": place.topics["output"]}}

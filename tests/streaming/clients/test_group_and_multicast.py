@@ -248,10 +248,10 @@ def test_senders_write_what_the_service_reads(broker, topic_prefix, written):
     [
         ([], None, "cannot have 0 destinations"),
         (["a"] * 10_001, None, "cannot have 10,001 destinations"),
-        (["a", ""], None, "'' is no name of a destination"),
-        (["a,b"], None, "is no name"),
+        (["a", ""], None, "'' is not the name of a destination"),
+        (["a,b"], None, "is not a name"),
         (["a" * 10_001], None, "too long for a destination"),
-        (["a"], ["@"], "b'@' is no name of a handle"),
+        (["a"], ["@"], "b'@' is not the name of a handle"),
         (["a"], ["n"] * 1_001, "cannot have 1,001 handles"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_was_skipped_is_said_not_to_come(way):
         assert producer.send("a", b"x", label=20) == 20
         assert producer.send("a", b"x") == 21
         assert producer.send("a", b"x", label=25) == 25
-        with pytest.raises(SequencerError, match="25 is no label that can be next"):
+        with pytest.raises(SequencerError, match="25 is not a label that can be next"):
             producer.send("a", b"x", label=25)
         producer.flush()
         way.ask(5, 25)

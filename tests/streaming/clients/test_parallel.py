@@ -262,7 +262,7 @@ def test_what_ends_a_reader(broker, topic):
         with handled.watched(delivery):
             pass
 
-    said = f"{topic}/0@8 is no output of a channel pipeline"
+    said = f"{topic}/0@8 is not an output of a channel pipeline"
     with pytest.raises(SequencerError, match=said), Reader(broker, topic, handle) as reader:
         reader.thread.join(120)
     done = len(handled.ended())

@@ -120,8 +120,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         )
     assert refused.value.faults == (
         f'kafka.properties."client.id": {tmp_path}/missing cannot be read: No such file or directory',
-        f'kafka.properties."sasl.password": {tmp_path}/binary cannot be read: it is no text in UTF-8',
-        f'kafka.properties."sasl.username": {tmp_path}/large has more than 1,000,000 bytes: this is no secret',
+        f'kafka.properties."sasl.password": {tmp_path}/binary cannot be read: it is not text in UTF-8',
+        f'kafka.properties."sasl.username": {tmp_path}/large has more than 1,000,000 bytes: this is not a secret',
         f'kafka.properties."ssl.ca.pem": {tmp_path}/ cannot be read: Is a directory',
     )
 

@@ -156,7 +156,7 @@ def test_lengths_of_time(text, ms):
 )
 def test_what_is_no_length_of_time(text):
     (fault,) = faults_of(f"retire_after = {text}")
-    assert fault.startswith("pipelines.p.retire_after: is no length of time; write")
+    assert fault.startswith("pipelines.p.retire_after: is not a length of time; write")
 
 
 def test_the_address_from_the_environment_wins():

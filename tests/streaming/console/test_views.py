@@ -8,7 +8,7 @@ from streaming.console.app import _own_page
 
 @pytest.mark.parametrize("text", ["", "t", "t/0", "t@1", "/0@1", "t/x@1", "t/0@-1", "t/0@²"])
 def test_what_is_no_place(text):
-    with pytest.raises(ValueError, match="is no place"):
+    with pytest.raises(ValueError, match="is not a place"):
         values.place_in(text)
 
 

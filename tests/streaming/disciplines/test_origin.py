@@ -189,8 +189,8 @@ def test_channels_name_what_they_held():
     ("origin", "said"),
     [
         (b"in/0@99", "there is no such input"),
-        (b"in/0@", "is no place"),
-        (None, "is no place"),
+        (b"in/0@", "is not a place"),
+        (None, "is not a place"),
         ("other", "both name"),
     ],
 )

@@ -30,5 +30,5 @@ def test_a_rule_of_channels_by_its_number(source):
 
 @pytest.mark.parametrize("path", ["rules[1].gap.after", "gap[0].after"])
 def test_a_rule_that_is_not_there(source, path):
-    with pytest.raises(ConfigError, match="is no table"):
+    with pytest.raises(ConfigError, match="is not a table"):
         changed(source, "p", {path: "2s"}, "x.", {})

@@ -201,7 +201,7 @@ def kafka(**more):
     ("table", "told"),
     [
         ({}, "pipelines.p: reads fields of values in Avro or Protobuf, which takes schemas; write"),
-        ({"schema_registry": "host:8081"}, "kafka.schema_registry: 'host:8081' is no address of a"),
+        ({"schema_registry": "host:8081"}, "kafka.schema_registry: 'host:8081' is not an address of a"),
         ({"schema_registry": "http://a:b@host"}, "kafka.schema_registry: 'http://***@host' is no"),
         ({"schema_registry": "http://h", "schema_registry_properties": {"basic.auth": "x"}},
          'kafka.schema_registry_properties."basic.auth": unknown; did you mean basic.auth.user.info?'),

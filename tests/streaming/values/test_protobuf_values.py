@@ -206,8 +206,8 @@ def test_nested_without_an_end():
     [
         ("message {", {}, "protoc refuses it"),
         ('syntax = "proto3"; import "no.proto";', {}, "protoc refuses it: no.proto"),
-        ("", {"../evil.proto": ""}, "'../evil.proto' is no name of a file"),
-        ("", {"/evil.proto": ""}, "'/evil.proto' is no name of a file"),
+        ("", {"../evil.proto": ""}, "'../evil.proto' is not the name of a file"),
+        ("", {"/evil.proto": ""}, "'/evil.proto' is not the name of a file"),
         ("", {"a": "", "a/b.proto": ""}, "cannot be a file"),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_refusal_names_the_label_that_it_is_about():
     far = 2**62 + 5
     wrong = [{**ABSENT, "from": far}, {**ABSENT, "to": far + 1}]
     told = shards.batch(1500, [], [*wrong, {"op": "skip", "channel": "k0", "to": far + 2}])
-    said = "is no label of the channel, or too far away"
+    said = "is not a label of the channel, or too far away"
     assert [(each["reason"], each["detail"]) for each in told] == [
         ("bad-label", f"{far + n} {said}") for n in range(3)
     ]
