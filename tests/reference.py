@@ -33,7 +33,7 @@ Made from the code by `make reference`, and compared with it by `make test`. Wha
 defaults, `sequencer VERB --help` the whole help of a verb.
 
 Times are text with a unit: `"200 ms"`, `"1.5 s"`, `"5 min"`, `"2 h"`, `"7 days"`. Sizes are bytes, other numbers
-counts. A table in braces is written as `{ key = value }` or as a table of its own.
+counts. A table in braces is written as `{ key = value }` or as a table of its own. All keys are there since 1.0.0.
 """
 BOUNDS = {Ge: "from {}", Gt: "above {}", Le: "to {}", Lt: "below {}"}
 
