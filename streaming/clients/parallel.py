@@ -224,7 +224,7 @@ class ParallelConsumer(Generic[D]):
             return {partition: each.prefix for partition, each in self._schedule.partitions.items()}
 
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with partitions that came."""
+        """Begin to read partitions that were assigned."""
         with self._lock:
             for partition in partitions:
                 self._forget([partition])
@@ -327,7 +327,7 @@ class ParallelConsumer(Generic[D]):
                 self._schedule.note_committed(partition, offset)
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget partitions; what was tried in vain is no repeat when it comes again."""
+        """Forget partitions; deliveries whose handlers failed are no repeats when read again."""
         for work in self._schedule.remove(partitions):
             if work.is_started:
                 self._lent.lines.set_back(work.delivery, work.before)

@@ -1,4 +1,4 @@
-"""Reading ordered topics, with everything checked that their numbers tell."""
+"""Read ordered topics, and check everything that their numbers show."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ class OrderedConsumer(Generic[D]):
             self._on_commit(error, places)
 
     def _revoked(self, consumer: Any, places: list[Any]) -> None:
-        """Partitions go; by an eager protocol all of them do, and most come back at once."""
+        """Note revoked partitions; by an eager protocol all are, and most come back at once."""
         if self._parallel is not None:
             self._parallel.revoked(_pairs(places))
         if self._cooperative:

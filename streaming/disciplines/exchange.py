@@ -74,7 +74,7 @@ class ShardWork:
 
 @dataclass(frozen=True, slots=True)
 class ShardOutcome:
-    """What came of it: records to write, and chunks for other shards, in order.
+    """The result of a step: records to write, and chunks for other shards, in order.
 
     If the plan has progress marks, ``kept`` are the times of the records that wait here, and
     ``sent`` a count of messages to other shards and the times of what they carry, if it is
@@ -115,7 +115,7 @@ class Links:
         return _ENVELOPE.pack(form, shard, number, since_ms, self.batch, self.run) + chunk
 
     def take(self, values: Sequence[bytes]) -> dict[int, list[tuple[int, bytes]]]:
-        """For each format senders and chunks without repeats. InputLost where one is missing."""
+        """Return senders and chunks, without repeats, by format. InputLost if one is missing."""
         arrived: dict[int, list[tuple[int, bytes]]] = {CHUNK_FORMAT: [], SAID_FORMAT: []}
         last_runs: dict[tuple[int, int, int], int] = {}
         for value in values:

@@ -98,7 +98,7 @@ class Checkpoint(SparkFiles):
 
     @property
     def lockable(self) -> bool:
-        """Whether it is a folder, where locks and renames work."""
+        """Whether the checkpoint is a folder, where locks and renames work."""
         return self._files.local
 
     @property
@@ -128,7 +128,7 @@ class Checkpoint(SparkFiles):
         return pinned
 
     def write_identity(self, identity: Identity) -> None:
-        """Fix it for the checkpoint's life."""
+        """Write the identity, which stays for the checkpoint's life."""
         plain = asdict(identity)
         self._write(IDENTITY, {FORMAT: STATE_FORMAT, **plain.pop("own"), **plain})
 
@@ -175,7 +175,7 @@ class Checkpoint(SparkFiles):
         )
 
     def mark_moved(self, to: str, shards: int) -> None:
-        """Nobody starts here any more; see :meth:`require_here`."""
+        """Close this checkpoint: no service starts on it any more; see :meth:`require_here`."""
         self._write(MOVED, {"to": to, "shards": shards})
 
     def was_moved_to(self, to: str) -> bool:
@@ -183,7 +183,7 @@ class Checkpoint(SparkFiles):
         return (self._read(MOVED) or {}).get("to") == to
 
     def begin_move(self, origin: str) -> None:
-        """Nobody starts here until it ends; what another left that was interrupted is removed."""
+        """Begin a move to here: no service starts until it ends. Remove what another left."""
         self._write(MOVING, {"from": origin})
         for name, _ in self._files.names():
             if name != MOVING:
@@ -195,7 +195,7 @@ class Checkpoint(SparkFiles):
         return self._read(MOVING) is not None
 
     def end_move(self) -> None:
-        """All is here; see :meth:`require_here`."""
+        """Note that the whole state is here; see :meth:`require_here`."""
         self._files.remove(MOVING)
 
     def _compare(self, name: str, was: Any, now: Any, remedy: str) -> None:
@@ -246,7 +246,7 @@ class Checkpoint(SparkFiles):
         self._write_holder()
 
     def release(self) -> None:
-        """Let go of it, where this process holds it; the process's end does that, too."""
+        """Release the lock, if this process holds it; the process's end does that, too."""
         with suppress(SequencerError):  # it says less then, and nothing rests on it
             if self._holder is not None and self._last_holder() == self._holder:
                 self._files.remove(HOLDER)
@@ -292,7 +292,7 @@ class Checkpoint(SparkFiles):
         return {int(shard): text for shard, text in (self._read(WAITING) or {}).items()}
 
     def write_waiting(self, waiting: dict[int, str]) -> None:
-        """Replace it."""
+        """Replace what shards reported of what waits."""
         self._write(WAITING, {str(shard): text for shard, text in waiting.items()})
 
     def remove_damaged_figures(self) -> list[str]:
@@ -316,7 +316,7 @@ class Checkpoint(SparkFiles):
         return self._read(DECISIONS) or {}
 
     def write_decisions(self, values: dict[str, Any]) -> None:
-        """Replace them."""
+        """Replace the decisions."""
         self._write(DECISIONS, values)
 
     def read_up_to(self) -> dict[str, dict[str, int]]:

@@ -155,7 +155,7 @@ class Pipeline:
 
     @property
     def ended(self) -> bool:
-        """Whether it is through, or has stopped for good."""
+        """Whether the pipeline has finished its input, or has stopped for good."""
         return self.finished or self.stopped_by is not None
 
     def _say_lost(self, text: str) -> None:
@@ -272,7 +272,7 @@ class Pipeline:
             self.carrier.stopping.set()
 
     def wait_stopped(self, deadline: float) -> None:
-        """Wait for :meth:`ask_to_stop` to have its way; by force at the deadline."""
+        """Wait until the query has stopped; stop it by force at the deadline."""
         if self.query is not None:
             stop_between_batches(self.query, deadline)
         self._end_marks()
@@ -282,7 +282,7 @@ class Pipeline:
             self._marks.stop()
 
     def report(self, *, last: bool = False) -> None:
-        """Say what was done, where anything changed."""
+        """Log what was done, if anything changed."""
         progress, totals = self.progress, self.progress.totals()
         counts = {
             "in": totals.seen,
@@ -306,7 +306,7 @@ class Pipeline:
         )
 
     def report_waiting(self) -> None:
-        """Say once a minute which channels have waited longest, where one has for a minute."""
+        """Log once a minute which channels have waited longest, if one has for a minute."""
         now = time.monotonic()
         blocked = self.progress.totals().blocked
         if blocked and now - self._waiting_said >= WAITING_SECONDS:

@@ -80,7 +80,7 @@ class Progress:
         self.copies = self.copies or (delivered / seen if seen else 0.0)
 
     def totals(self) -> Totals:
-        """All shards together."""
+        """The sum of all shards' totals."""
         return Totals.sum(list(self.shards.values()))  # a batch may change it meanwhile
 
     def due_ms(self, shards: int) -> int | None:
@@ -169,7 +169,7 @@ class Carrier:
         )
 
     def begin(self, query: str) -> None:
-        """Let batches pass, now that the query's id is known."""
+        """Let batches run, now that the query's id is known."""
         self.progress.query = query
         self._begun.set()
 

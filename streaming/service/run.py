@@ -79,7 +79,7 @@ class Service:
         self.health = Health(config, self.pipelines)
 
     def run(self) -> None:
-        """Work; raises SequencerError where the work found a fault."""
+        """Run the pipelines; raises SequencerError if one of them found a fault."""
         checkpoints = [Checkpoint.of(self.config, name) for name in self.names]
         ended: BaseException | None = None
         try:
@@ -229,7 +229,7 @@ class Service:
         return failures + 1
 
     def _with_kafka(self, action: Callable[[], object], name: str = "") -> bool:
-        """Do something that asks Kafka, again as long as it is away; whether it was done.
+        """Do something that asks Kafka, and retry while it is away; whether it was done.
 
         It is not where the service is asked to stop meanwhile. ``name``: of the pipeline.
         """

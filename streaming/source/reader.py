@@ -58,14 +58,14 @@ class Inputs:
     properties: Mapping[str, Any] = field(repr=False)
 
     def settings(self) -> ProducerSettings:
-        """What our own connections go by."""
+        """The settings of the service's own connections."""
         return own_settings(self.properties)
 
     @contextlib.contextmanager
     def errors(
         self, what: str, brokers: Brokers, effect: str = "Nothing was written."
     ) -> Iterator[None]:
-        """Kafka's errors as ours."""
+        """Raise Kafka's errors as the service's."""
         try:
             yield
         except Unreadable as error:
@@ -197,14 +197,14 @@ class KafkaReader:
         return records * tasks * self._offset_bytes <= HERE_BYTES
 
     def _look_at_sizes(self, there: list[Range]) -> float:
-        """Ask how many bytes it is; note what an offset takes."""
+        """Estimate the bytes of these ranges from first batches, and note those of an offset."""
         with self.inputs.errors("did not tell how large its records are", self.brokers):
             size = bytes_of(self.brokers, there)
         self._offset_bytes = size / sum(map(len, there))
         return size
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.brokers.close()
         if self._waiting is not None:
             self._waiting.brokers.close()
@@ -251,18 +251,18 @@ class Ticks:
         self._planned: int | None = None
 
     def first(self) -> int:
-        """The first one."""
+        """Return the first tick."""
         return 0
 
     def latest(self, start: int) -> int:
-        """The next one where it is due."""
+        """Return the next tick if it is due."""
         if not self._pace.tick():
             return start
         self._planned = start + 1
         return self._planned
 
     def newest(self) -> None:
-        """Nothing: ticks have no end."""
+        """Return None: ticks have no end."""
 
     def rows(self, _start: int, end: int) -> SourceRows:
         """Return nothing, but in a query's first batches a row without records for every shard.

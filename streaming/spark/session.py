@@ -310,7 +310,7 @@ def _refused(error: Exception, config: Config) -> ConfigError:
 
 
 def remarks(config: Config) -> list[str]:
-    """What the configuration says in vain, or at a price; a line each."""
+    """Return what of the configuration has no effect, or has a price; a line each."""
     warnings = passed_over(config.kafka.properties)
     warnings += [
         f"{name} = {config.spark[name]} is passed over: exactly-once and the order rest on {value}"
@@ -328,7 +328,7 @@ def remarks(config: Config) -> list[str]:
 
 
 def local(config: Config) -> Config:
-    """The same on this machine's cores: for looking at a checkpoint beside a service that runs."""
+    """Return the configuration for this machine's cores, beside a running service."""
     cluster = ("spark.archives", "spark.executorEnv.PYTHONPATH", "spark.pyspark.python")
     kept = {name: value for name, value in config.spark.items() if name not in cluster}
     kept.pop("spark.dynamicAllocation.enabled", None)

@@ -54,10 +54,10 @@ class Reader(Protocol):
     """What a batch reads."""
 
     def first(self) -> Offset:
-        """Where a new query begins."""
+        """Return where a new query begins."""
 
     def latest(self, start: Offset) -> Offset:
-        """Where the batch ends that begins there; the same where there is nothing."""
+        """Return where a batch that begins there ends; the same if nothing is new."""
 
     def newest(self) -> Offset | None:
         """Where what there is to read ended when it was last looked at; None: nobody knows."""
@@ -66,7 +66,7 @@ class Reader(Protocol):
         """What a batch gives Spark."""
 
     def close(self) -> None:
-        """Nobody asks any more."""
+        """Release what the reader holds; it is not called any more."""
 
 
 class Stream:
@@ -86,11 +86,11 @@ class Stream:
         self._given: deque[Any] = deque(maxlen=GIVEN_KEPT)
 
     def schema(self) -> Any:
-        """The columns."""
+        """Return the columns of the source's rows."""
         return self.frames.columns
 
     def latestOffset(self, start: Any, _limit: Any) -> Any:  # noqa: N802
-        """As JSON; the limit is the reader's own."""
+        """Return where the next batch ends, as JSON; the limit is the reader's own."""
         if self.ended.is_set():
             return start
         begin = self._asked(self.reader.first, {}) if start is None else _read(start)
@@ -104,16 +104,16 @@ class Stream:
         return self._give(self.frames.of(self.reader.rows(begin, _read(end))))
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """None that Spark knows of."""
+        """Return no limit: the reader has limits of its own."""
         return self._give(self.frames.class_(READ + "streaming.ReadLimit").allAvailable())
 
     def reportLatestOffset(self) -> Any:  # noqa: N802
-        """As JSON: `latestOffset` in Spark's progress reports."""
+        """Return `latestOffset` of Spark's progress reports, as JSON."""
         newest = self.reader.newest()
         return None if newest is None else self._offset(newest)
 
     def commit(self, _end: Any) -> None:
-        """Nothing to do: Kafka keeps what it keeps."""
+        """Do nothing: Kafka deletes records by its own rules."""
 
     def stop(self) -> None:
         """The query ends; so does the reader, when nobody asks it any more."""
@@ -130,15 +130,15 @@ class Stream:
         return self is other
 
     def hashCode(self) -> int:  # noqa: N802
-        """The same for its life."""
+        """Return the same number for the object's life."""
         return hash(self.name) % 2**31
 
     def toString(self) -> str:  # noqa: N802
-        """What progress reports call it."""
+        """Return the source's name in progress reports."""
         return self.name
 
     def _offset(self, found: Offset) -> Any:
-        """As a checkpoint has it."""
+        """Return an offset in the form that the checkpoint stores."""
         return self._give(self.frames.class_(RUNTIME + "SerializedOffset")(json.dumps(found)))
 
     def _give(self, answer: Any) -> Any:

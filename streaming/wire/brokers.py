@@ -106,7 +106,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         super().__init__(network, **settings)
 
     def get_connection(self, *arguments: Any, **more: Any) -> Any:
-        """As there; raises the refusal, if a broker gave one."""
+        """Do as kafka-python does, and raise the refusal if a broker sent one."""
         if self.refusal is not None:
             raise self.refusal
         connection = super().get_connection(*arguments, **more)
@@ -190,7 +190,7 @@ class Brokers:
         self._open()
 
     def close(self) -> None:
-        """Let go of the connections, for good; in the thread that drives them."""
+        """Close the connections for good, in the thread that drives them."""
         self.manager.close()
         for _ in range(CLOSING_TURNS):
             with contextlib.suppress(Exception):

@@ -255,7 +255,7 @@ class BatchCore(BroadcastCore):
     def _notices(
         self, carried: Carried, moved: Moved, timestamp: int, now_ms: int
     ) -> Iterator[output.Write]:
-        """Tell the members after a change, and who left, of it."""
+        """Return the notices of a change, to the members after it and to those that left."""
         shard, op = self.shard, carried.command.op
         names = shard.directory.subscribers
         after = NOBODY if op == "remove" else moved.group.members
@@ -331,7 +331,7 @@ class BatchCore(BroadcastCore):
         return events
 
     def _tidy(self) -> BatchShard:
-        """The shard without what nobody needs, once that is most of what there is."""
+        """Return the shard without what is not needed, once that is most of it."""
         shard, directory = self.shard, self.shard.directory
         gone = shard.unneeded(len(self.first.subscribers))
         many = len(gone) > max(IDLE_MAX, len(directory.subscribers) // 2)
