@@ -91,6 +91,10 @@ class ProgressMissing(JobFailed):
     """A batch may or may not have been written, and Kafka no longer knows."""
 
 
+class InputChanged(JobFailed):
+    """A batch that was written has other records when it is repeated."""
+
+
 class InputDamaged(JobFailed):
     """A record batch in an input is not what it claims to be."""
 

@@ -40,6 +40,8 @@ class Totals:
     ``due_ms``: from which batch time on a step without records would change something, news that
     is sent with every step; None: never. A state has it, too (`disciplines.shards.NEVER_MS`).
 
+    ``read``: how many records the shard got of the batch, of all topics; likewise news.
+
     ``in_transit``: how many messages the batch sent to other shards, and the least record time of
     what they carry; likewise news.
 
@@ -69,6 +71,7 @@ class Totals:
     overlaps: list[Any] = field(default_factory=list)
     read_ms: dict[str, int] = field(default_factory=dict)
     oldest_ms: dict[str, int] | None = None
+    read: int = 0
     in_transit: list[int] = field(default_factory=list)
     due_ms: int | None = None
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -91,11 +94,14 @@ class Totals:
         values = {total.name: getattr(self, total.name) for total in fields(self)}
         if self.due_ms is None:
             del values["due_ms"]
+        if not self.read:
+            del values["read"]
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def without_news(self) -> Totals:
         """The counts alone."""
-        return replace(self, parts=[], answers=[], waiting=None, in_transit=[], due_ms=None)
+        counts = replace(self, parts=[], answers=[], waiting=None)
+        return replace(counts, read=0, in_transit=[], due_ms=None)
 
     @classmethod
     def sum(cls, parts: Iterable[Totals]) -> Totals:

@@ -110,6 +110,7 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
         """See `ShardOperator.rows`."""
         wrote_before, wrote = core.totals.batches > 0, False
         work = read_packs(packs, len(self.plan.inputs), core.clock_ms)
+        core.totals.read = len(work.records) + len(work.commands)
         for topic, table in self._without_refused(core, work):
             for rows in output_rows_of(key, (topic, table), wrote_before=wrote_before):
                 wrote = True

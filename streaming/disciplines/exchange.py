@@ -241,6 +241,7 @@ class ExchangeOperator(ShardOperator[ExchangePlan, ExchangeCore]):
 
     def _work(self, packs: Sequence[bytes], core: ExchangeCore) -> ShardWork:
         table = in_order(packs)
+        core.totals.read = len(table)
         topic = flat(table["topic"]).to_numpy()
         bounds = np.searchsorted(topic, [len(self.plan.inputs), len(self.plan.inputs) + 1])
         records, commands, transit = (

@@ -6,8 +6,9 @@ does, the message is rejected.
 
 In the order of the batch (`Dropping`) it is rejected by the shard of its first destination: that
 one wrote nothing of the batch before. Only the run of the batch in which a message was first
-refused decides whether that is so: later ones find shards that have written their events. Shards
-that send each other messages ask each other (`streaming.disciplines.inquiries`).
+refused decides whether that is so: later ones find shards that have written their events. (That run
+knows all that is refused, but at-least-once.) Shards that send each other messages ask each other
+(`streaming.disciplines.inquiries`).
 """
 
 from __future__ import annotations

@@ -144,8 +144,8 @@ def remarks(config: Config, names: Iterable[str]) -> list[str]:
     found = read(config, inputs)
     return [
         f"The input {topic} is compacted. A batch that is repeated after a crash lacks what "
-        f"compaction has removed since; partitions that had committed it keep that. Set "
-        f"{COMPACTION} = delete."
+        f"compaction has removed since; where some of it was written before, the pipeline stops. "
+        f"Set {COMPACTION} = delete."
         for topic in sorted(inputs & found.keys())
         if found[topic].compacted
     ]

@@ -34,6 +34,8 @@ Values = dict[str, Any]
 """Decisions by name, as JSON has them."""
 
 DIGEST_CHARACTERS = 16
+CHANGED = "changed"
+"""The finding that a repeated batch has other records than what is written of it."""
 
 
 class BatchCheckpoint(Protocol):

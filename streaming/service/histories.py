@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 from streaming.disciplines.plan import Plan
 from streaming.errors import InputLost
 from streaming.service.checkpoint import Checkpoint
-from streaming.service.decisions import Decisions, same_input
+from streaming.service.decisions import CHANGED, Decisions, same_input
 from streaming.sink import failures
 from streaming.sink.progress import NOTHING, BatchProgress
 from streaming.sink.writer import make_producer
-from streaming.source.losses import OPTION, STOPPED, said
+from streaming.source.losses import OPTION, said
 from streaming.source.planned import lost_of_planned
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def settle(
     # What was begun gives something else now, or its progress would not have to be taken back. And
     # at-least-once there is no progress that could tell.
     renewed = standing.behind or standing.begun or (is_planned_anew and may_be_written)
+    renewed = renewed or (standing.written and _is_changed(checkpoint))
     if renewed or not is_exact:
         checkpoint.forget_later_state()
         # The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
@@ -114,7 +115,7 @@ def _plan_anew(
         raise InputLost(
             f"Input is lost: {said(losses)}. Batch {batch}, which was planned with it, or some of "
             "it, may have been written before the last stop.",
-            STOPPED,
+            "Nothing was written by this start.",
             f"Start with {OPTION} and --accept-repeats: what is left of the batch is read again, "
             "and delivered once more under new incarnations (docs/backup.md).",
         )
@@ -126,6 +127,11 @@ def _plan_anew(
         pipeline=plan.pipeline,
     )
     return True
+
+
+def _is_changed(checkpoint: Checkpoint) -> bool:
+    """Whether the batch in doubt was found to have other records than what is written of it."""
+    return CHANGED in Decisions(checkpoint).findings(checkpoint.batch_in_doubt())
 
 
 def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:

@@ -17,9 +17,9 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
-from streaming.errors import SchemasNeeded
+from streaming.errors import InputChanged, SchemasNeeded
 from streaming.logs import count, say
-from streaming.service.decisions import BatchCheckpoint, Decisions
+from streaming.service.decisions import CHANGED, BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
 from streaming.service.schemas import SchemaKeeper, StopRequested
 from streaming.sink import failures
@@ -251,6 +251,8 @@ class Carrier:
     def _with_schemas(self, error: Exception, context: BatchContext) -> BatchContext:
         """Find the schemas that a task asked for, for the batch's next run; other errors again."""
         asked = as_sequencer_error(error)
+        if isinstance(asked, InputChanged):
+            self.decisions.add(context.batch, {CHANGED: True})
         if self._schemas is None or not isinstance(asked, SchemasNeeded):
             raise error
         found = self._schemas.find(ids_needed(asked), context.batch)

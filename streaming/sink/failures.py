@@ -6,11 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streaming.disciplines.plan import Plan
-from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable, ProgressMissing
+from streaming.errors import (
+    CheckpointBehind,
+    Fenced,
+    InputChanged,
+    KafkaUnavailable,
+    ProgressMissing,
+)
 from streaming.logs import count
 
 if TYPE_CHECKING:
     from streaming.disciplines.refused import Refusal
+    from streaming.sink.progress import BatchProgress
 
 LOOK = "Look at the brokers, and at the rights of this user."
 TOO_LARGE = (
@@ -133,4 +140,17 @@ def part_changed(plan: Plan, partition: int, batch: int) -> ProgressMissing:
         "Set back what was changed, and let the service finish the batch; change it then. Or start "
         "with --accept-repeats: the batch is written again from its beginning, under new "
         "incarnations.",
+    )
+
+
+def input_changed(plan: Plan, partition: int, written: BatchProgress, read: int) -> InputChanged:
+    """A batch that a state partition has written has fewer records on its repetition."""
+    return InputChanged(
+        f"Batch {written.batch} of pipeline {plan.pipeline!r} had "
+        f"{count(written.read or 0, 'record')} for state partition {partition}, which wrote it "
+        f"before the last stop, and has {read} now: an input is compacted, or somebody deleted "
+        "records of it.",
+        "What was written stays; nothing more of the batch was.",
+        "Start with --accept-repeats: the batch is written again from what is left, under new "
+        "incarnations. Set cleanup.policy = delete on inputs, or read a copy of a compacted one.",
     )

@@ -132,7 +132,7 @@ class BatchProducer:
     def finish(self) -> None:
         """Wait until all is acknowledged; commit the transaction, if there is one.
 
-        Raises RecordsRefused, and aborts it, where Kafka refused records for good.
+        Raises RecordsRefused, and aborts it, where Kafka refused records of this session for good.
         """
         self._send()
         self.outbox.wait()

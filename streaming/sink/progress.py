@@ -5,7 +5,7 @@ writes the batch: the offset is the batch's number, the metadata says which batc
 was. A restored checkpoint gives old numbers to other input, so the number alone says nothing.
 
     offset    42
-    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all"
+    metadata  "0b7c…-41d2 5f0e…1a.77c0…e3 all-3e8"
                query      digest           part
 """
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 ALL = "all"
-"""The part of a batch that was written in one transaction, and of the last of several."""
+"""The part of a batch that was written in one transaction, and of the last of several; the number
+of records that were read for it is behind it."""
 
 NOTHING = "-"
 """A digest that says: nothing of this batch or of later ones counts as written. It takes the place
@@ -55,17 +56,22 @@ class BatchProgress:
 
     ``query`` names the checkpoint. ``digest`` names what the batch is made from: the end offsets of
     all sources, its time, and the decisions that hold for it (`BatchContext.digest`). ``part`` is
-    None where the batch is complete, else how far it is (`streaming.sink.parts`).
+    None where the batch is complete, else how far it is (`streaming.sink.parts`). ``read``: how
+    many records the partition's shards got of a complete batch, None where that was not kept; a
+    repeat has to give them as many, as compaction may have removed some.
     """
 
     batch: int
     query: str
     digest: str
     part: Part | None = None
+    read: int | None = None
 
     def to_text(self) -> str:
         """Return the metadata; the batch is the offset."""
-        return f"{self.query} {self.digest} {ALL if self.part is None else self.part.to_text()}"
+        read = "" if self.read is None else f"-{self.read:x}"
+        part = f"{ALL}{read}" if self.part is None else self.part.to_text()
+        return f"{self.query} {self.digest} {part}"
 
     @classmethod
     def from_text(cls, batch: int, text: str) -> BatchProgress | None:
@@ -74,4 +80,7 @@ class BatchProgress:
         if batch < 0 or len(words) != len(("query", "digest", "part")):
             return None
         query, digest, part = words
-        return cls(batch, query, digest, None if part == ALL else Part.from_text(part))
+        if part.startswith(ALL):
+            _, _, read = part.partition("-")
+            return cls(batch, query, digest, read=int(read, 16) if read else None)
+        return cls(batch, query, digest, Part.from_text(part))

@@ -35,6 +35,7 @@ from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.answers import Answer, noting
 from streaming.sink.parts import PartChanged, Parts
+from streaming.sink.progress import BatchProgress
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import make_producer, writer_for
 from streaming.spark.stream_end import until_end
@@ -125,6 +126,8 @@ class Sink:
         totals: list[tuple[int, str]] = []
         make_producer(self.plan, partition)  # its imports, while the shards step
         first = _next_output(rows, totals)
+        if first is None and context.in_doubt and self.plan.delivery == "exactly-once":
+            self._require_unwritten(context, partition, totals)
         if first is None and not totals:
             return None
         crash_point("2-3")
@@ -163,9 +166,10 @@ class Sink:
         """
         row: OutputRow | None = first
         writer = writer_for(self.plan, partition, context)
-        if writer is None:  # an earlier attempt wrote this batch
+        if isinstance(writer, BatchProgress):  # an earlier attempt wrote this batch
             while row is not None:
                 row = _next_output(rows, totals)
+            self._require_same_input(writer, partition, totals)
             return Written(found=1)
         parts = Parts(writer, context)
         try:
@@ -178,10 +182,34 @@ class Sink:
                     parts.write(row["shard"], row["topic"], from_ipc(row["rows"]))
                     row = _next_output(rows, totals)
                 parts.finish()
+                writer.read = _records_read(totals)
         except PartChanged as changed:
             raise failures.part_changed(self.plan, partition, context.batch) from changed
         parts.committed()
         return Written(transactions=parts.transactions, latency_ms=parts.latency_ms)
+
+    def _require_unwritten(
+        self, context: BatchContext, partition: int, totals: list[tuple[int, str]]
+    ) -> None:
+        """Look whether a repeated batch that has nothing to write here had something before."""
+        found = writer_for(self.plan, partition, context)
+        if isinstance(found, BatchProgress):
+            self._require_same_input(found, partition, totals)
+        elif found.part is not None:
+            raise failures.part_changed(self.plan, partition, context.batch)
+
+    def _require_same_input(
+        self, found: BatchProgress, partition: int, totals: list[tuple[int, str]]
+    ) -> None:
+        """Raise InputChanged where a batch that is written was made from more records than now."""
+        read = _records_read(totals)
+        if found.read not in (None, read):
+            raise failures.input_changed(self.plan, partition, found, read)
+
+
+def _records_read(totals: list[tuple[int, str]]) -> int:
+    """How many records of the batch these shards got."""
+    return sum(json.loads(counts).get("read", 0) for _, counts in totals)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[OutputRow]:

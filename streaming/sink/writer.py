@@ -13,6 +13,7 @@ from streaming.kafka.choice import TRANSACTION_TIMEOUT_MS, own_settings
 from streaming.sink import failures
 from streaming.sink.lookup import look_up
 from streaming.sink.progress import NOTHING, BatchProgress, Part
+from streaming.sink.refusals import RecordsRefused
 
 if TYPE_CHECKING:
     from streaming.sink.producer import BatchProducer
@@ -31,8 +32,9 @@ class PartitionWriter:
     Its ``producer`` knows of record batches and transactions alone. Use :meth:`batch` around what
     belongs to one micro-batch.
 
-    ``part``: what of its batch others wrote. ``forgotten``: Kafka knew of no batch that was written
-    before; ``overwritten``: because it had another checkpoint's progress.
+    ``part``: what of its batch others wrote. ``read``: how many records the shards got of it, once
+    that is known. ``forgotten``: Kafka knew of no batch that was written before; ``overwritten``:
+    because it had another checkpoint's progress.
     """
 
     def __init__(self, plan: Plan, partition: int) -> None:
@@ -42,6 +44,7 @@ class PartitionWriter:
         self.forgotten = False
         self.overwritten = False
         self.part: Part | None = None
+        self.read = 0
         self.producer = make_producer(plan, partition)
 
     @property
@@ -50,8 +53,8 @@ class PartitionWriter:
         ms = self.plan.producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
         return int(ms) / 1000
 
-    def begin_session(self, context: BatchContext) -> bool:
-        """Step 3, first half: fence others, then say whether the context's batch is written.
+    def begin_session(self, context: BatchContext) -> BatchProgress | None:
+        """Step 3, first half: fence others, then return the progress if the batch is written.
 
         Progress counts only where it was written for the context's query: another checkpoint under
         the same service name has batches of its own. CheckpointBehind where it is that of another
@@ -60,21 +63,21 @@ class PartitionWriter:
         with self.producer.errors("begin a session"):
             self.producer.begin_session()
             if not self.producer.transactional:
-                return False
+                return None
             crash_point("3-init")
             progress = BatchProgress.from_text(*self.producer.progress())
         self.overwritten = progress is not None and progress.query != context.query
         self.forgotten = progress is None or self.overwritten
         if progress is None or self.forgotten or progress.digest == NOTHING:
-            return False
+            return None
         if progress.batch > context.batch or (
             progress.batch == context.batch and progress.digest != context.digest
         ):
             raise failures.behind(self.plan, self.partition, progress.batch)
         if progress.batch == context.batch and progress.part is not None:
             self.part, self.forgotten = progress.part, progress.part.forgotten
-            return False
-        return progress.batch == context.batch
+            return None
+        return progress if progress.batch == context.batch else None
 
     @contextlib.contextmanager
     def batch(self, context: BatchContext) -> Iterator[None]:
@@ -105,12 +108,21 @@ class PartitionWriter:
         crash_point("4-5")
 
     def end_part(self, context: BatchContext, part: Part) -> None:
-        """Make visible what was written, with how far that is; the batch goes on behind it."""
+        """Make visible what was written, with how far that is; the batch goes on behind it.
+
+        Where Kafka refused records, this part and those behind it are aborted. They are sent all
+        the same: so one run finds out what Kafka refuses of the whole batch, however it is cut, and
+        whether anybody is left to take a message. :meth:`batch` raises RecordsRefused at its end.
+        """
         if self.producer.transactional:
             crash_point("3-part")
             self._send_progress(context, part)
             crash_point("part-sent")
-        self.producer.finish()
+        try:
+            self.producer.finish()
+        except RecordsRefused:
+            if not self.producer.is_reusable:  # another session would not know what was refused
+                raise
         crash_point("part-3")
         if not self.producer.is_reusable:
             self._renew_session(context, part)
@@ -124,7 +136,7 @@ class PartitionWriter:
             raise failures.fenced()
 
     def _send_progress(self, context: BatchContext, part: Part | None) -> None:
-        progress = BatchProgress(context.batch, context.query, context.digest, part)
+        progress = BatchProgress(context.batch, context.query, context.digest, part, self.read)
         self.producer.send_progress(progress.batch, progress.to_text())
 
     def partitions(self, topic: str) -> int:
@@ -135,8 +147,10 @@ class PartitionWriter:
         return self.plan.partitions.get(topic) or look_up(self.plan, topic)
 
 
-def writer_for(plan: Plan, partition: int, context: BatchContext) -> PartitionWriter | None:
-    """The partition's writer, ready for the context's batch; None if the batch is written already.
+def writer_for(
+    plan: Plan, partition: int, context: BatchContext
+) -> PartitionWriter | BatchProgress:
+    """The partition's writer, ready for the context's batch; if that is written, its progress.
 
     Its `forgotten` says that Kafka knows of no batch that was written.
     """
@@ -148,11 +162,11 @@ def writer_for(plan: Plan, partition: int, context: BatchContext) -> PartitionWr
     if kept is not None:
         kept.producer.close()
     writer = PartitionWriter(plan, partition)
-    is_written = writer.begin_session(context)
+    written = writer.begin_session(context)
     crash_point("3-progress")
-    if is_written:
+    if written is not None:
         writer.producer.close()
-        return None
+        return written
     _writers[name] = writer
     return writer
 

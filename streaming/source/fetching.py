@@ -20,7 +20,16 @@ from typing import Any
 from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError, for_code
 
 from streaming.places import TopicPartition
-from streaming.source.losses import CUT_BACK, DELETED, MADE_AGAIN, Loss, lost
+from streaming.source.losses import (
+    CANNOT_REPEAT,
+    CUT_BACK,
+    DELETED,
+    GO_ON,
+    MADE_AGAIN,
+    UNFINISHED,
+    Loss,
+    lost,
+)
 from streaming.source.ranges import Range
 from streaming.wire.bounds import EARLIEST, BoundsReader, epoch_ends
 from streaming.wire.brokers import LOOK_AGAIN_SECONDS, SECONDS_MAX
@@ -136,7 +145,7 @@ class Fetching(PartitionRequests):
 
     def _require(self, losses: Iterable[Loss]) -> None:
         if found := list(losses):
-            raise lost(found, repeated=self.repeated)
+            raise lost(found, UNFINISHED, CANNOT_REPEAT if self.repeated else GO_ON)
 
     def _wanted(self) -> Iterable[TopicPartition]:
         unsure = self.doubtful or self.others_since is not None

@@ -13,6 +13,11 @@ MADE_AGAIN, DELETED, CUT_BACK = "made again", "deleted", "cut back"
 """What happened to a partition, or its topic."""
 OPTION = "--accept-lost-input"
 STOPPED = "Nothing was written for what is lost, nor for what comes behind it."
+UNFINISHED = (
+    "The batch that reads it is not finished. Parts of it may be written, also for what is lost, "
+    "where it was read before."
+)
+"""Of a batch: each partition of the state reads and commits for itself, and it may be a repeat."""
 GO_ON = (
     f"Start with {OPTION} to go on with what is there, or with a new checkpoint folder (all that "
     "is there is then read again)."
@@ -68,10 +73,9 @@ class Acceptance:
         return True
 
 
-def lost(losses: Sequence[Loss], *, repeated: bool = False) -> InputLost:
-    """Return the error; ``repeated``: a batch that was planned before needs it."""
-    remedy = CANNOT_REPEAT if repeated else GO_ON
-    return InputLost(f"Input is lost: {said(losses)}.", STOPPED, remedy)
+def lost(losses: Sequence[Loss], effect: str = STOPPED, remedy: str = GO_ON) -> InputLost:
+    """Return the error; by default what is lost was to be in the next batch."""
+    return InputLost(f"Input is lost: {said(losses)}.", effect, remedy)
 
 
 def going_on(end: Position, losses: Sequence[Loss], begin: Offsets) -> Position:

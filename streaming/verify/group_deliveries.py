@@ -107,9 +107,10 @@ class GroupDeliveries:
         name = (added.group, added.version, added.number)
         message = self.numbers.get(name)
         if message is None:
-            message = self.numbers[name] = len(self.names)
             group = self._same.setdefault(added.group, added.group)
-            self.names.append((group, added.version, added.number))
+            name = (group, added.version, added.number)
+            message = self.numbers[name] = len(self.names)
+            self.names.append(name)
             self.senders.append(self._same.setdefault(added.sender, added.sender))
             self.contents.append(content)
             version = self.versions.setdefault(group, {}).setdefault(added.version, Version())

@@ -272,7 +272,7 @@ class _Judge(Evidence):
 
     def judge_handles(self) -> None:
         """The input's handles are divided into those whose node still was, and the others."""
-        for (message, valid, invalid), where in self.deliveries.handles.items():
+        for message, valid, invalid, where in self.deliveries.all_handles():
             record = self.of[message]
             if record < 0:
                 continue

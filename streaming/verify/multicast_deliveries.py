@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,6 +51,8 @@ class MulticastDeliveries:
 
     A destruction of which holders have notices has a number, too, and its node in ``notices``, with
     the first of them. ``held``: what a peer's handles come from, in the order of its stream.
+    ``handles``: those of a message, with the first delivery that has them. Most have none: of these
+    there is ``bare``, by message partition and offset of the first delivery without handles, or -1.
     """
 
     def __init__(self, verdict: Verdict, histories: Histories, output: str, prefix: str) -> None:
@@ -63,6 +66,7 @@ class MulticastDeliveries:
         self.got: list[dict[bytes, bytes]] = []
         self.highest: dict[bytes, int] = {}
         self.handles: dict[tuple[int, bytes | None, bytes | None], str] = {}
+        self.bare = array("i"), array("q")
         self.notices: dict[int, tuple[bytes, Record]] = {}
         self.held: dict[bytes, list[Held]] = {}
         self._same: dict[bytes, bytes] = {}
@@ -94,12 +98,30 @@ class MulticastDeliveries:
             self.got[message][destination] = key
             self.histories.note(history, record, message)
             self._note_handles(key, added, message)
-        handles = (message, added.valid, added.invalid)
-        if handles not in self.handles and not added.notice:
-            self.handles[handles] = str(record)
+        if not added.notice:
+            self._take_handles(record, added, message)
 
     def finish(self) -> None:
         """Compare what can be compared when all have been taken: nothing here."""
+
+    def _take_handles(self, record: Record, added: Added, message: int) -> None:
+        """Keep what handles a message has, once for all who have the same."""
+        if added.valid is None is added.invalid:
+            partitions, offsets = self.bare
+            if offsets[message] < 0:
+                partitions[message], offsets[message] = record.partition, record.offset
+            return
+        handles = (message, added.valid, added.invalid)
+        if handles not in self.handles:
+            self.handles[handles] = str(record)
+
+    def all_handles(self) -> Iterator[tuple[int, bytes | None, bytes | None, str]]:
+        """Yield messages, their handles that are valid and those that are not, and a witness."""
+        for (message, valid, invalid), where in self.handles.items():
+            yield message, valid, invalid, where
+        for message, (partition, offset) in enumerate(zip(*self.bare, strict=True)):
+            if offset >= 0:
+                yield message, None, None, f"{self.output}/{partition}@{offset}"
 
     def _note_handles(self, key: bytes, added: Added, message: int) -> None:
         if added.valid or added.notice:
@@ -116,6 +138,8 @@ class MulticastDeliveries:
             self.stamps.append(stamp)
             self.contents.append(content)
             self.got.append({})
+            for each in self.bare:
+                each.append(-1)
             if added.notice:
                 self.notices[message] = (added.notice, record)
         elif self.contents[message] != content:

@@ -105,7 +105,7 @@ def what_the_next_batch_overwrites_counts_as_written(put):
         try:
             return begin_session(self, context)
         except writer.failures.CheckpointBehind:
-            return False
+            return None
 
     put(PartitionWriter, "begin_session", wrong)
 

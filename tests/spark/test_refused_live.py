@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(600)
 AHEAD_MS = 7_200_000
 FAR = str(2**63 - 1)
 LIMIT = 30_000
+PARTS = "tests.faults.small_parts:plans"
 ROOM = 200
 """More than headers take of a copy for a short name, and less than for a long one."""
 
@@ -159,12 +160,18 @@ def test_what_kafka_refuses_is_rejected_and_the_job_goes_on(broker, topic_prefix
     assert code == 0, said
 
 
-def test_one_subscriber_s_copy_is_an_event_and_all_copies_a_reject(broker, topic_prefix, tmp_path):
+@pytest.mark.parametrize("within", ["", pytest.param(PARTS, marks=pytest.mark.slow)])
+def test_one_subscriber_s_copy_is_an_event_and_all_copies_a_reject(
+    broker, topic_prefix, tmp_path, within
+):
     """The name of one makes its copy too large; another message is too large for both.
 
-    By the batch, on a network, by clocks and by the counter.
+    By the batch, on a network, by clocks and by the counter; also where each part of a batch has
+    one record, and copies of one message are refused in several parts.
     """
     topics = {name: channel_topics(f"{topic_prefix}{name}.") for name in ("g", "net", "clk", "cnt")}
+    for name in ("net", "clk", "cnt"):
+        topics[name]["transit"] = f"{topic_prefix}{name}.transit"
     for each in topics.values():
         for role in ("input", "output", "rejects"):
             make_topic(broker.bootstrap, each[role], max_message_bytes=LIMIT)
@@ -187,7 +194,7 @@ def test_one_subscriber_s_copy_is_an_event_and_all_copies_a_reject(broker, topic
         for size in (10, for_one, LIMIT - 110 - len(header[1]), 10):  # each a batch of its own
             sent = [Record(b"s", noise[:size], [header])]
             produce(broker.bootstrap, topics[name]["input"], sent)
-    run_once(config)
+    run_once(config, within=within)
     for name in topics:
         got = {key: [] for key in (b"A", other.encode())}
         for record in read_all(broker.bootstrap, topics[name]["output"]):

@@ -6,6 +6,7 @@ The operator is the real one, on real packs; only Spark and Kafka are left out.
 import pyarrow as pa
 
 from streaming.arrow.ipc import from_ipc
+from streaming.arrow.pack import unpacked
 from streaming.arrow.totals import Totals
 from streaming.disciplines.broadcast import BroadcastOperator, pack_for_all
 from streaming.disciplines.state_keys import shard_keys
@@ -52,6 +53,7 @@ class Stage(InMemory):
                 BroadcastOperator.cores.clear()
         assert results[0] == results[1], "a replayed batch gives the same bytes"
         rows, self.states[key] = results[0]
+        assert Totals.from_json(rows[-1]["totals"]).read == sum(map(len, unpacked(packs)))
         for row in rows:
             if row["topic"]:
                 self.write(row["topic"], from_ipc(row["rows"]))

@@ -6,6 +6,7 @@ The operator is the real one, on real packs; only Spark and Kafka are left out.
 from dataclasses import replace
 
 from streaming.arrow.ipc import from_ipc
+from streaming.arrow.pack import unpacked
 from streaming.arrow.totals import Totals
 from streaming.disciplines.exchange import ExchangeOperator, spread_rows
 from streaming.disciplines.state_row import StateRow
@@ -65,6 +66,7 @@ class Floor(InMemory):
             self.news += [told] if row["totals"] else []
             if told.waiting is not None:
                 self.waiting[key] = told.waiting
+        assert self.news[-1].read == sum(map(len, unpacked(packs)))
 
     def totals(self):
         return Totals.sum(Totals.from_json(state.totals) for state in self.states.values())

@@ -215,6 +215,7 @@ def step_shard(
     ]
     totals = _count(shard.totals, outcome, len(arrived), int(dropped.sum()))
     _measure(totals, outcome, now_ms - shard.state.held.since_ms)
+    totals.read = len(batch)
     totals.commands += len(asked_among.requests)
     totals.parts = parts
     totals.read_ms, totals.oldest_ms = _times(shard.totals, batch, outcome, after, plan)

@@ -1,14 +1,19 @@
 """What foreachBatch does around a batch; the batches themselves: `tests/spark`."""
 
 import threading
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
 from streaming.arrow.totals import Totals
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
+from streaming.disciplines.refused import FINDING
+from streaming.errors import InputChanged
 from streaming.service import query
 from streaming.service.checkpoint import Identity
+from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.planning import make_plan
 from streaming.service.query import BatchFailed, Carrier, Progress, StopRequested
 from streaming.sink.sink import Report, Written
@@ -60,6 +65,32 @@ def test_a_failure_is_kept_and_the_batch_is_not_done():
     assert isinstance(mine.failure, AttributeError)
     assert mine.progress.batch == -1
     assert told == []
+
+
+def test_a_repeat_has_all_that_killed_attempts_found():
+    """So none has fewer runs behind it than what an attempt has said between shards."""
+    mine = carrier()
+    context = mine._context(4)
+    for found in ({"name": ["a"], "detail": "d"}, {"name": ["b"], "detail": "d"}):
+        context = mine._without([found], context)
+    again = carrier()
+    again.decisions = Decisions(mine.checkpoint)
+    assert again._context(4).decisions[FINDING] == context.decisions[FINDING]
+    assert len(context.decisions[FINDING]) == 2
+
+
+def test_a_batch_that_has_other_records_on_its_repetition_is_noted(monkeypatch):
+    """`--accept-repeats` goes by it."""
+    mine = carrier()
+    monkeypatch.setattr(query, "collected", failing)
+    mine.begin("q")
+    with pytest.raises(BatchFailed):
+        mine(SimpleNamespace(sparkSession=MagicMock()), 4)
+    assert Decisions(mine.checkpoint).findings(4) == {CHANGED: True}
+
+
+def failing(_frame):
+    raise InputChanged("Other records.")
 
 
 def test_totals_are_those_of_all_shards():

@@ -8,122 +8,33 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streaming.arrow.ipc import to_ipc
 from streaming.arrow.schemas import HEADERS
-from streaming.disciplines.plan import BatchContext, Headers, Plan
+from streaming.disciplines.plan import BatchContext, Headers
 from streaming.errors import ProgressMissing
 from streaming.sink import parts, writer
 from streaming.sink.progress import BatchProgress, Part
+from streaming.sink.refusals import RecordsRefused
 from streaming.sink.sink import Sink
 from streaming.wire.encoded import encoded
 from streaming.wire.record_batch import rows_within
 from tests.seeds import seeds
-
-PARTITIONS = 3
-TOPICS = ("out", "rejects", "events")
-
-
-class Crash(Exception):  # noqa: N818  (no fault: what happens to workers)
-    """The worker died."""
-
-
-class Topics:
-    """What is committed: by topic and partition the values, and the progress of one group."""
-
-    def __init__(self):
-        self.values, self.progress = {}, (-1, "")
-        self.transactions = []
-        self.crash = lambda: None
-
-    def all(self):
-        return [value for place in sorted(self.values) for value in self.values[place]]
-
-
-class FakeProducer:
-    """Writes to :class:`Topics`, whose ``crash`` is called before each step and may raise."""
-
-    is_reusable = True
-
-    def __init__(self, plan, topics):
-        self.plan, self.topics = plan, topics
-        self.transactional = plan.delivery == "exactly-once"
-        self.open, self.noted = [], None
-
-    def begin_session(self):
-        pass
-
-    def abort(self):
-        pass
-
-    def progress(self):
-        return self.topics.progress
-
-    def begin(self):
-        self.open, self.noted = [], None
-
-    def write(self, topic, table, partitions, _added):
-        self.topics.crash()
-        values = table["value"].to_pylist()
-        self._put(
-            [(topic, at, value) for at, value in zip(partitions.tolist(), values, strict=True)]
-        )
-
-    def put(self, topic, batches):
-        self.topics.crash()
-        self._put([(topic, each.partition, bytes(each.body)) for each in batches])
-
-    def _put(self, some):
-        self.open += some
-        if not self.transactional:
-            self._keep()
-
-    def send_progress(self, batch, metadata):
-        self.topics.crash()
-        self.noted = (batch, metadata)
-
-    def finish(self):
-        self.topics.crash()
-        self.topics.transactions.append(len(self.open))
-        self._keep()
-        if self.transactional:
-            self.topics.progress = self.noted
-        self.topics.crash()
-
-    def _keep(self):
-        for topic, at, value in self.open:
-            self.topics.values.setdefault((topic, at), []).append(value)
-        self.open = []
-
-    def close(self):
-        pass
-
-    def errors(self, _doing):
-        return contextlib.nullcontext()
-
-
-def make_plan(**more):
-    return Plan(
-        service="s",
-        pipeline="p",
-        inputs=("in",),
-        output="out",
-        rejects="rejects",
-        events="events",
-        partitions=dict.fromkeys(TOPICS, PARTITIONS),
-        **more,
-    )
+from tests.streaming.sink.small_kafka import (
+    PARTITIONS,
+    PLAN,
+    TOPICS,
+    Crash,
+    cut_once,
+    make_plan,
+    rows_of,
+    small_kafka,
+    table_of,
+    write,
+)
 
 
 @pytest.fixture
 def topics(monkeypatch):
-    """An empty Kafka; writers of this test write to it."""
-    found = Topics()
-    monkeypatch.setattr(writer, "_writers", {})
-    for module in ("sink", "writer"):
-        monkeypatch.setattr(
-            f"streaming.sink.{module}.make_producer", lambda plan, _: FakeProducer(plan, found)
-        )
-    return found
+    return small_kafka(monkeypatch)
 
 
 def some_table(rng, name, count):
@@ -162,23 +73,6 @@ def small_batches(table, rng):
         some.append(encoded(piece, PARTITIONS, Headers(), "none", 0))
         first += len(piece)
     return pa.concat_tables(some).combine_chunks()
-
-
-def rows_of(made, order):
-    return [
-        {"shard": shard, "topic": topic, "rows": to_ipc(table), "totals": "", "wrote_before": True}
-        for shard in order
-        for topic, table in made[shard]
-    ]
-
-
-def write(plan, rows, batch=0):
-    """One attempt at a batch, by a worker that has written nothing."""
-    writer._writers.clear()
-    totals = []
-    first, *rest = rows
-    context = BatchContext("q", batch, in_doubt=False)
-    return Sink(plan).write(context, 0, first, iter(rest), totals)
 
 
 def by_shard(topics):
@@ -228,29 +122,6 @@ def test_any_cuts_any_crashes_and_any_order_of_shards_give_what_one_transaction_
     assert found.transactions <= len(topics.transactions)
 
 
-def cut_once(topics, plan, rows):
-    """Write until a part is committed, then die."""
-
-    def die():
-        if topics.transactions:
-            raise Crash
-
-    topics.crash = die
-    with pytest.raises(Crash):
-        write(plan, rows)
-    topics.crash = lambda: None
-
-
-PLAN = make_plan(part_records_max=10)
-
-
-def table_of(*values):
-    count = len(values)
-    numbers = {"timestamp": pa.array([1] * count), "sequence": pa.array(range(count))}
-    keys = {"key": pa.array([b"k"] * count), "headers": pa.nulls(count, HEADERS)}
-    return pa.table({"value": pa.array([b"%d" % v for v in values]), **keys, **numbers})
-
-
 CHANGES = {
     "one less before the cut": [("out", table_of(*range(1, 40)))],
     "one more before the cut": [("out", table_of(7, *range(40)))],
@@ -281,6 +152,19 @@ def test_what_is_behind_a_cut_may_change(topics):
     """A record that Kafka refused, for instance."""
     cut_once(topics, PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))
     write(PLAN, rows_of({3: [("out", table_of(*range(39))), ("rejects", table_of(39))]}, [3]))
+    assert sorted(topics.all(), key=int) == [b"%d" % n for n in range(40)]
+
+
+def test_what_is_refused_in_any_part_is_known_after_one_run(topics):
+    """Else the operators would take a message that nobody gets for one that others still get."""
+    topics.refused = (b"15", b"38", b"39")
+    with pytest.raises(RecordsRefused) as refused:
+        write(PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))
+    assert refused.value.refusals == [b"15", b"38", b"39"]
+    assert topics.all() == [b"%d" % n for n in range(10)], "the parts before the first"
+    rest = [n for n in range(40) if b"%d" % n not in topics.refused]
+    topics.refused = ()
+    write(PLAN, rows_of({3: [("out", table_of(*rest)), ("rejects", table_of(15, 38, 39))]}, [3]))
     assert sorted(topics.all(), key=int) == [b"%d" % n for n in range(40)]
 
 
@@ -339,8 +223,9 @@ def test_deliveries_are_measured_once_each():
 
 def test_progress_as_text():
     part = Part((1 << 1023) + 1, {7: (10**12, 2**32 - 1), 8: (1, 0)}, 10**13, forgotten=True)
-    for each in (part, Part(), None):
-        progress = BatchProgress(12, "query", "digest", each)
+    some = [(part, None), (Part(), None), (None, None), (None, 0), (None, 2**40)]
+    for each, read in some:
+        progress = BatchProgress(12, "query", "digest", each, read)
         assert BatchProgress.from_text(12, progress.to_text()) == progress
         assert len(progress.to_text()) < 1000, "Kafka takes 4,096 characters"
     assert BatchProgress.from_text(-1, "") is None

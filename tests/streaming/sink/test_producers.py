@@ -17,11 +17,12 @@ from streaming.errors import CheckpointBehind, Fenced, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.topics import end_of
+from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.histories import settle
 from streaming.sink import outbox
 from streaming.sink import producer as own
 from streaming.sink import writer as writers
-from streaming.sink.progress import Part
+from streaming.sink.progress import BatchProgress, Part
 from streaming.sink.refusals import RecordsRefused
 from streaming.sink.writer import PartitionWriter, writer_for
 from streaming.source.fetching import Fetching
@@ -102,7 +103,7 @@ def test_batch_after_batch(plan):
 def test_a_batch_that_is_written_is_skipped(plan):
     write(writer_for(plan, 0, BatchContext("q", 7, True)), 7, 0, 10)
     writers._writers.clear()
-    assert writer_for(plan, 0, BatchContext("q", 7, True)) is None
+    assert isinstance(writer_for(plan, 0, BatchContext("q", 7, True)), BatchProgress)
     other = writer_for(plan, 0, BatchContext("another checkpoint", 7, True))
     assert other.forgotten
     assert values(plan) == numbers(10)
@@ -117,8 +118,8 @@ def test_progress_of_another_history_is_refused(plan, number, digest):
     writers._writers.clear()
     with pytest.raises(CheckpointBehind, match=r"batch 7.*Nothing was written.*--accept-repeats"):
         writer_for(plan, 0, BatchContext("q", number, digest=digest))
-    assert writer_for(plan, 0, written) is None
-    assert writer_for(plan, 0, BatchContext("q", 8, digest="other")) is not None
+    assert isinstance(writer_for(plan, 0, written), BatchProgress)
+    assert isinstance(writer_for(plan, 0, BatchContext("q", 8, digest="other")), PartitionWriter)
 
 
 def test_nobody_sees_a_batch_that_failed_and_it_can_be_written_again(plan):
@@ -146,6 +147,34 @@ def test_who_begins_later_fences_who_began_first(plan):
     assert values(plan) == numbers(60)
 
 
+def checkpoint_of(decided):
+    """One whose batch 0 is in doubt; what is decided is put behind ``decided``."""
+    told = {"batch_in_doubt": 0, "planned": 0, "done": -1, "query": "q"}
+    return SimpleNamespace(
+        lockable=False,
+        logged=lambda _batch: b"0",
+        logged_if_kept=lambda _batch: None,
+        forget_later_state=lambda: None,
+        decisions=lambda: decided[-1],
+        write_decisions=decided.append,
+        **{name: lambda value=value: value for name, value in told.items()},
+    )
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_written_batch_that_has_other_records_now_is_taken_back(plan, changed):
+    """Else it stays: its repeat is the same."""
+    context, decided = BatchContext("q", 0, digest="d"), [{}]
+    with writer_for(plan, 0, context).batch(context):
+        pass
+    writers._writers.clear()
+    if changed:
+        Decisions(checkpoint_of(decided)).add(0, {CHANGED: True})
+    settle(plan, checkpoint_of(decided), lambda *_, **__: None, accept_repeats=True)
+    assert bool(PartitionWriter(plan, 0).begin_session(context)) != changed
+    assert bool(decided[-1].get("renewals")) == changed
+
+
 def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic_prefix):
     plan = make_plan(broker, topic_prefix, {})
     context, part = BatchContext("q", 0, digest="d"), Part(total=30)
@@ -164,15 +193,8 @@ def test_a_batch_that_was_written_in_part_goes_on_or_is_taken_back(broker, topic
     again = PartitionWriter(plan, 0)
     assert not again.begin_session(context)
     assert again.part == part
-    told = {"batch_in_doubt": 0, "planned": 0, "done": -1, "query": "q", "decisions": {}}
-    decided = []
-    checkpoint = SimpleNamespace(
-        lockable=False,
-        logged_if_kept=lambda _batch: None,
-        forget_later_state=lambda: None,
-        write_decisions=decided.append,
-        **{name: lambda value=value: value for name, value in told.items()},
-    )
+    decided = [{}]
+    checkpoint = checkpoint_of(decided)
     for accepted, found in ((False, part), (True, None)):
         settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accepted)
         again = PartitionWriter(plan, 0)

@@ -14,6 +14,7 @@ from streaming.errors import KafkaUnavailable
 from streaming.kafka import client_settings
 from streaming.kafka.choice import brokers_of, own_settings
 from streaming.sink import writer as writers
+from streaming.sink.progress import BatchProgress
 from streaming.sink.writer import writer_for
 from streaming.source.fetching import Fetching
 from streaming.source.ranges import Range
@@ -72,7 +73,8 @@ def test_a_transaction_through(secure_broker, topic_prefix, way):
     (found,) = read_all(secure_broker.bootstrap, plan.output)
     assert (found.key, found.value, found.timestamp) == (b"k", b"v", 7)
     writers._writers.clear()
-    assert writer_for(plan, 0, BatchContext("q", 0, True)) is None, "the progress was committed"
+    found = writer_for(plan, 0, BatchContext("q", 0, True))
+    assert isinstance(found, BatchProgress), "the progress was committed"
     connections = brokers_of(own_settings(plan.producer))
     assert BoundsReader(connections, [plan.output])(LATEST)[plan.output][0].offset == 2
     fetched = Fetching(connections, [Range(plan.output, 0, 0, 0, 1)])

@@ -70,8 +70,8 @@ class BatchOperator(BroadcastOperator):
 class BatchCore(BroadcastCore):
     """One shard: what its peers got and hold.
 
-    ``clock``: commands and records so far, of all. Of the batch, ``asked``: its records that are
-    commands, and what they ask for; ``ended``: by node the record that destroyed it.
+    ``clock``: commands and records so far, of all. ``asked``: the batch's records that are
+    commands, and what they ask for.
     """
 
     def __init__(self, plan: BatchMulticastPlan, shard: int) -> None:
@@ -83,12 +83,10 @@ class BatchCore(BroadcastCore):
         self.peers = Peers.empty()
         self.holders = Holders.of(np.zeros(0, np.int64))
         self.asked: dict[int, str] = {}
-        self.ended: dict[str, int] = {}
 
     def step(self, work: BroadcastWork) -> Iterator[Write]:
         """Commands first, then what senders sent, with the commands among it in their place."""
         events = self._retire(work.now_ms)
-        self.ended = {}
         self.asked = asked_in(work.records, self.plan.input_commands)
         ends = self._commands(work.commands, None, work.now_ms, events)
         yield from self._notices(ends)
@@ -101,7 +99,6 @@ class BatchCore(BroadcastCore):
                 self.totals.commands += int(home[stop])
                 row = work.records.slice(stop, 1)
                 ends = self._commands(row, self.asked[stop], work.now_ms, events)
-                self.ended |= {end.node: stop for end in ends}
                 yield from self._notices(ends)
         self.totals.channels = len(self.peers)
         yield self.plan.events, output.events(events)
@@ -122,16 +119,10 @@ class BatchCore(BroadcastCore):
         return record < 0 or record in self.asked
 
     def destinations(self, work: BroadcastWork, record: int) -> Collection[str]:
-        """Return the peers and nodes that a record names, without nodes that were destroyed."""
+        """Return the peers and nodes that a record names; a destroyed one had its event."""
         ((to, _),) = last_headers(flat(work.records["headers"]).slice(record, 1), ["to"])
-        names = set((to[0].as_py() or b"").split(b","))
-        nodes = {name: self._find(name[1:], work.now_ms) for name in names if name[:1] == b"@"}
-        gone = {
-            name
-            for name, node in nodes.items()
-            if node is None or (node.destroyed and self.ended.get(latin(name[1:]), -1) < record)
-        }
-        return {name.decode(errors="surrogateescape") for name in names - gone}
+        names = (to[0].as_py() or b"").split(b",")
+        return {name.decode(errors="surrogateescape") for name in names}
 
     def dump(self) -> str:
         """The state."""

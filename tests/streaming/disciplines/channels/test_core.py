@@ -95,6 +95,7 @@ def test_a_replayed_batch_gives_the_same_bytes(seed):
             shard = decode_shard(row, schema)
             given = packs(records[batch * 60 : batch * 60 + 60], rng)
             after, writes = step_shard(shard, given, 1000 + 30 * batch, p)
+            assert after.totals.read == 60
             outputs.append(output_rows(0, writes, after.totals).to_dict("list"))
             row = encode_shard(after)
         ends.append((row, outputs))

@@ -1,0 +1,62 @@
+"""A repeated batch has to have as many records as when it was written."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from streaming.arrow.ipc import to_ipc
+from streaming.disciplines.plan import BatchContext
+from streaming.errors import InputChanged, ProgressMissing
+from streaming.sink import writer
+from streaming.sink.sink import Sink
+from tests.streaming.sink.small_kafka import PLAN, cut_once, rows_of, small_kafka, table_of
+
+OUTPUT = pa.schema(
+    [
+        *(("shard", pa.int32()), ("topic", pa.string()), ("rows", pa.binary())),
+        *(("totals", pa.string()), ("wrote_before", pa.bool_())),
+    ]
+)
+
+
+@pytest.fixture
+def topics(monkeypatch):
+    return small_kafka(monkeypatch)
+
+
+def had(records, *, attempt=0):
+    """One attempt at a batch for which two shards got some records; it may have nothing to write."""
+    writer._writers.clear()
+    rows = [
+        {"shard": shard, "topic": "out", "rows": to_ipc(table_of(*range(5))), "totals": told}
+        for shard, told in ((1, json.dumps({"read": 3})), (2, json.dumps({"read": records - 3})))
+    ]
+    made = [{**row, "wrote_before": True} for row in rows] if records else []
+    given = pa.RecordBatch.from_pylist(made, OUTPUT) if made else None
+    context = BatchContext("q", 0, in_doubt=attempt > 0)
+    return Sink(PLAN).run(context, 0, [given] if made else [])
+
+
+@pytest.mark.parametrize("left", [9, 0])
+def test_a_batch_that_is_written_has_to_have_as_many_records_again(topics, left):
+    """Compaction removes records between a batch and its repetition; others would go by the rest."""
+    had(10)
+    before = topics.all()
+    assert had(10, attempt=1).written.found == 1
+    with pytest.raises(InputChanged, match=f"had 10 records .* has {left} now.*--accept-repeats"):
+        had(left, attempt=2)
+    assert topics.all() == before
+
+
+def test_progress_of_a_version_that_kept_no_number_of_records_is_not_compared(topics):
+    had(10)
+    batch, told = topics.progress
+    topics.progress = batch, told.replace("all-a", "all")
+    assert had(9, attempt=1).written.found == 1
+
+
+def test_a_batch_that_was_begun_and_has_nothing_to_write_any_more_is_told(topics):
+    cut_once(topics, PLAN, rows_of({3: [("out", table_of(*range(40)))]}, [3]))
+    with pytest.raises(ProgressMissing, match=r"written in part.*gives something else now"):
+        had(0, attempt=1)
