@@ -26,7 +26,7 @@ def lost_of_planned(plan: Plan, begin: Position, end: Position) -> list[Loss]:
     first = position(begin_of(begin, end), logs_in(begin) or logs_in(end))
     brokers = Brokers(inputs.settings().connection)
     try:
-        with inputs.errors("did not tell how much there is", brokers):
+        with inputs.errors("did not say how much there is", brokers):
             watch = TopicWatch(brokers, topics)
             for _ in range(LOOKS):
                 losses = _losses(watch, first) or _losses(watch, end)

@@ -198,7 +198,7 @@ class KafkaReader:
 
     def _look_at_sizes(self, there: list[Range]) -> float:
         """Estimate the bytes of these ranges from first batches, and note those of an offset."""
-        with self.inputs.errors("did not tell how large its records are", self.brokers):
+        with self.inputs.errors("did not say how large its records are", self.brokers):
             size = bytes_of(self.brokers, there)
         self._offset_bytes = size / sum(map(len, there))
         return size
@@ -231,7 +231,7 @@ class KafkaReader:
         return min(most, fitting) if most else fitting
 
     def _errors(self) -> contextlib.AbstractContextManager[None]:
-        return self.inputs.errors("did not tell how much there is", self.brokers)
+        return self.inputs.errors("did not say how much there is", self.brokers)
 
 
 class Ticks:

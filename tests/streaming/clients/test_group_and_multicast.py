@@ -197,7 +197,9 @@ def test_what_is_no_such_output_is_refused(written):
     where = written(multicast_record(1, 0))
     with (
         OrderedConsumer(*where, discipline="group", group="a") as consumer,
-        pytest.raises(SequencerError, match="no output of a group pipeline: it has no header"),
+        pytest.raises(
+            SequencerError, match="is not an output of a group pipeline: it has no header"
+        ),
     ):
         consumer.poll(30)
     with pytest.raises(ConfigError, match="no discipline 'groups'"):
@@ -249,7 +251,7 @@ def test_senders_write_what_the_service_reads(broker, topic_prefix, written):
         ([], None, "cannot have 0 destinations"),
         (["a"] * 10_001, None, "cannot have 10,001 destinations"),
         (["a", ""], None, "'' is not the name of a destination"),
-        (["a,b"], None, "is not a name"),
+        (["a,b"], None, "is not the name"),
         (["a" * 10_001], None, "too long for a destination"),
         (["a"], ["@"], "b'@' is not the name of a handle"),
         (["a"], ["n"] * 1_001, "cannot have 1,001 handles"),

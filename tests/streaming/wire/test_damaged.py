@@ -243,9 +243,9 @@ def test_a_changed_bit_in_a_message_of_messages(magic):
     [
         (1, None, "has no value"),
         (1, b"", "the stream has no end"),
-        (1, gzip.compress(b"", mtime=0), "no set of messages"),
-        (1, gzip.compress(old(0), mtime=0), "no set of messages"),
-        (1, gzip.compress(old(1, "gzip"), mtime=0), "no set of messages"),
+        (1, gzip.compress(b"", mtime=0), "is not a set of messages"),
+        (1, gzip.compress(old(0), mtime=0), "is not a set of messages"),
+        (1, gzip.compress(old(1, "gzip"), mtime=0), "is not a set of messages"),
         (1, gzip.compress(old(1)[:-1], mtime=0), "cannot be"),
         (1, gzip.compress(old_head(0, -12, 1) + bytes(40), mtime=0), "length of -12"),
         (2, b"\xff\xff\xff\xff\x0f", "claims"),
