@@ -51,11 +51,13 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
         )
         if len(shown) == BLOCKED_SHOWN:
             break
+    has_epochs = any(row.get("epoch") for row in shown)
     totals = recorder.pipelines[name].totals
     is_part = listed_max(settings.discipline) <= len(rows) < totals.blocked
     return {
         "rows": shown,
         "who": key_name,
+        "has_epochs": has_epochs,
         "blocked": totals.blocked,
         "held": totals.held,
         "asked": asked,
@@ -115,7 +117,7 @@ def fate(settings: Any, row: Mapping[str, Any], now: float) -> str:
         return SETTLING
     after = getattr(gap, "after", None)
     if gap.policy == "wait":
-        return "waits until it comes or is released"
+        return "goes on waiting"
     seconds_left = getattr(after, "ms", None)
     if seconds_left is None:
         return f"policy {gap.policy}, by a time that sets itself"

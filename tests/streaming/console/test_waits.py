@@ -40,6 +40,13 @@ def test_who_waits_is_read_again_when_it_changed(config):
     assert [row["key"] for row in waits.blocked(recorder, "p", "")["rows"]] == ["b"]
 
 
+def test_epochs_are_a_column_where_there_are_some(config):
+    checkpoint = Checkpoint.of(config, "p")
+    for epoch in (0, 3):
+        checkpoint.write_waiting({0: told((b"a", 0, 5, 1_000, 2), (b"b", epoch, 7, 2_000, 1))})
+        assert waits.blocked(Recorder(config), "p", "")["has_epochs"] == bool(epoch)
+
+
 def test_a_channel_that_settles_says_that_it_waits_for_its_start(config):
     Checkpoint.of(config, "p").write_waiting({0: told((b"a", 0, -1, 1_000, 2))})
     (row,) = waits.blocked(Recorder(config), "p", "")["rows"]
