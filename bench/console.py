@@ -315,7 +315,7 @@ def run(options, folder, broker):
         time.sleep(options.seconds)
         if options.turns:
             faults += costs(config, folder, meter, options)
-            faults += opened_views(config, folder, options.channels)
+        faults += opened_views(config, folder, options.channels)
         if options.browse:
             faults += browsed(config, folder, options.browse)
         feeder.stop.set()
@@ -383,7 +383,7 @@ def main():
     )
     parser.add_argument("--channels", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=10_000, help="records a second")
-    parser.add_argument("--seconds", type=float, default=4, help="of each window, at least")
+    parser.add_argument("--seconds", type=float, default=3, help="of each window, at least")
     parser.add_argument("--turns", type=int, default=24, help="pairs of windows; 0: no windows")
     parser.add_argument("--browse", type=float, default=0, help="seconds before each live view")
     options = parser.parse_args()

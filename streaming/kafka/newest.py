@@ -15,7 +15,7 @@ from streaming.places import TopicPartition
 Found = Record
 """A record, where it is the find of a search."""
 
-STEP = 2_000
+STEP = 1_000
 """Offsets that are read at a time, before a decision whether to go farther back."""
 SECONDS_MAX = 5.0
 QUIET_SECONDS_MAX = 1.5

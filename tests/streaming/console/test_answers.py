@@ -1,0 +1,75 @@
+"""What the console says before a command to channels is done, and behind it; who answers is not asked."""
+
+from pathlib import Path
+
+import pytest
+
+from streaming.console import actions, streams
+from streaming.console.access import Access
+from streaming.kafka.newest import Search
+from tests.console_helpers import Asking, code_of, serving
+from tests.service_helpers import channel_topics, write_config
+
+TOKEN = "a-token-of-the-test"
+ONE, ALL = {"channel": code_of(b"<K>")}, {"blocked": "30 s"}
+DRY = {"dry_run": "1"}
+DONE = {"event": "command-done", "known": True}
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    """Asks a console; what is sent as ``answer`` is what the service answers."""
+    path = Path(write_config(tmp_path, "127.0.0.1:9", {"p": channel_topics("p.")}))
+    (tmp_path / "checkpoints" / "p").mkdir(parents=True)
+    monkeypatch.setattr(streams, "search", lambda *_, **__: Search())
+    with serving(path, Access(TOKEN)) as port:
+        asking = Asking(port)
+        assert asking("/login", {"token": TOKEN})[0] == 303
+        token = asking.form_token()
+
+        def asked(answer, **form):
+            said = {**DONE, **answer, **({"dry_run": True} if "dry_run" in form else {})}
+            monkeypatch.setattr(actions, "ask", lambda *_: said)
+            code, page = asking("/p/p/channels", {**form, "form_token": token})
+            assert code == 200, page
+            return page
+
+        yield asked
+
+
+def test_a_release_says_what_it_gives_up_and_each_button_its_reason(ask):
+    page = ask({"given_up": 1, "channels": 1}, op="skip", **ONE, **DRY)
+    assert "<h1>Release &lt;K&gt;?</h1>" in page
+    assert "1 label would be given up." in page
+    assert "if it still comes, it is rejected." in page
+    for reason in actions.REASONS:
+        assert f'name="why" value="{reason}">Release: {reason}</button>' in page
+    assert '<button class="do">Release</button>' in page, "for another reason"
+    page = ask({"given_up": 1, "channels": 1}, op="skip", why=actions.REASONS[0], **ONE)
+    assert "<h1>Done</h1>" in page
+    assert "1 label was given up." in page
+    assert 'class="do"' not in page
+
+
+def test_all_at_once(ask):
+    page = ask({"given_up": 7, "channels": 6}, op="skip", **ALL, **DRY)
+    assert "<h1>Release them?</h1>" in page
+    assert "7 labels would be given up in 6 channels." in page
+    assert "if they still come, they are rejected." in page
+    assert page.count('name="blocked" value="30 s"') == len(actions.REASONS) + 1
+
+
+@pytest.mark.parametrize(("op", "does"), [("seed", "Seed"), ("reset", "Reset")])
+def test_others_are_done_for_a_reason_that_is_typed(ask, op, does):
+    page = ask({"given_up": 2, "channels": 1}, op=op, label="9", **ONE, **DRY)
+    assert f"<h1>{does} &lt;K&gt;?</h1>" in page
+    assert f'<button class="do">{does}</button>' in page
+    assert "Release" not in page
+    assert ("What is held is rejected" in page) == (op == "reset")
+
+
+def test_what_is_refused_has_nothing_to_press(ask):
+    refused = {"event": "command-refused", "reason": "bad-label", "detail": "it is <no> number"}
+    page = ask(refused, op="seed", label="x", **ONE, **DRY)
+    assert "Refused: bad-label (it is &lt;no&gt; number). Nothing was changed." in page
+    assert 'class="do"' not in page
