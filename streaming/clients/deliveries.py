@@ -110,7 +110,7 @@ class ChangeNotice(Delivery):
 def channel_delivery(
     record: dict[str, Any], headers: Headers, prefix: str
 ) -> Delivery | ChangeNotice:
-    """A delivery of discipline `channel`, or the notice of an event."""
+    """A delivery of discipline `channel` or `label`, or the notice of an event."""
     if record["value"] is None and _is_notice(headers, prefix):
         return _change_notice(record, headers, prefix)
     added, own = _added(headers, prefix, ())
@@ -164,6 +164,7 @@ def multicast_delivery(
 
 READERS: Mapping[str, Callable[[dict[str, Any], Headers, str], Any]] = {
     "channel": channel_delivery,
+    "label": channel_delivery,
     "group": group_delivery,
     "multicast": multicast_delivery,
 }

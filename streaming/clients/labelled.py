@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from sequencer.channels.rules import WINDOW_MAX
 from sequencer.labels import LinearLabels
 from sequencer.proxy import LabelProxy
 from streaming.arrow.key_text import key_to_json
@@ -38,8 +39,10 @@ class LabelledProducer(Sender):
 
     ``keep``: how many messages of each channel are kept (256 MiB in all at most; then the oldest
     go). A thread of its own then reads what the pipeline asks for, from the topic ``wanted``, until
-    :meth:`close`: kept messages are sent again as they were; of labels that it never sent (`send`
-    says which) it says so on the topic ``commands``. By default these are `trades.wanted` and
+    :meth:`close`: kept messages are sent again as they were; of labels that it never sent it says
+    so on the topic ``commands``: of those that `send` left out, and of those from its next one on,
+    which it then leaves out (not in a channel with labels of your own, nor where the sequence is
+    cyclic or custom). By default these are `trades.wanted` and
     `trades.commands` of the topic `trades.in`. ``resent`` and ``not_coming`` count labels.
 
     ``label_header`` is the header that the pipeline reads labels from. :meth:`of` takes it, and all
@@ -50,7 +53,8 @@ class LabelledProducer(Sender):
     epoch) and send again; with ``keep`` it is sent again when it is asked for.
 
     Call it from one thread. With ``keep``, that thread, librdkafka's answers and the listener share
-    ``_kept``, under ``_lock``; the listener only reads ``_following``.
+    ``_kept``, ``_following`` and ``_own``, under ``_lock``. A number is taken (``_following`` is
+    beyond it) before its message goes out, so that the listener never promises it away.
     """
 
     lost = (
@@ -84,6 +88,7 @@ class LabelledProducer(Sender):
         self.resent = self.not_coming = 0
         self._proxies: dict[bytes, LabelProxy[Any, dict[str, Any]]] = {}
         self._following: dict[bytes, int] = {}
+        self._own: set[bytes] = set()
         self._lock = threading.Lock()
         self._kept = Kept(keep) if keep else None
         name = topic.removesuffix(".in")
@@ -140,16 +145,20 @@ class LabelledProducer(Sender):
                     "Spread the channels over several producers.",
                 )
             proxy = self._proxies[key] = LabelProxy(self._send, self._labels)
-        number = self._following.get(key, 0)
-        if label is not None:
-            number = self._number(key, label)
-        before, proxy.label = proxy.label, proxy.label if label is None else label
+        with self._lock:
+            before = self._following.get(key)
+            number = (before or 0) if label is None else self._number(key, label)
+            self._following[key] = number + 1
+            if label is not None:
+                self._own.add(key)
+        was, proxy.label = proxy.label, self._label_of(proxy, number) if label is None else label
         used = proxy.label
         message = {"value": value, "headers": headers, "fin": fin, "timestamp": timestamp}
         try:
-            proxy({"key": key, "number": number, **message})
+            proxy({"key": key, "number": number, "before": before, **message})
         except BaseException:
-            proxy.label = before
+            proxy.label = was
+            self._untake(key, number, before)
             raise
         return used
 
@@ -168,6 +177,32 @@ class LabelledProducer(Sender):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _label_of(self, proxy: LabelProxy[Any, dict[str, Any]], number: int) -> Any:
+        """The label of the next number: the proxy's, or one beyond those that were given away."""
+        ended = proxy.label is None
+        return self._labels.at(number) if self._gives_away and not ended else proxy.label
+
+    @property
+    def _gives_away(self) -> bool:
+        """Whether it may say of labels from its next one on that they never come.
+
+        In a cycle such a request may be an old one, about a label of the cycle before; of a custom
+        sequence a label that far ahead is not known.
+        """
+        labels = self._labels
+        return self._kept is not None and labels.cycle is None and not labels.searched
+
+    def _untake(self, key: bytes, number: int, before: int | None) -> None:
+        """Give a number back that was taken and not sent, unless the listener went beyond it."""
+        with self._lock:
+            if self._following[key] > number + 1:
+                assert self._kept is not None  # noqa: S101  (only then somebody listens)
+                self._kept.skip(key, number if before is None else before, number + 1)
+            elif before is None:
+                del self._following[key]
+            else:
+                self._following[key] = before
+
     def _number(self, key: bytes, label: int | str) -> int:
         """The number of a label that was given."""
         number = number_ahead(self._labels, label, self._following.get(key))
@@ -182,7 +217,7 @@ class LabelledProducer(Sender):
 
     def _send(self, labelled: tuple[Any, dict[str, Any]]) -> None:
         label, message = labelled
-        number, key = message["number"], message["key"]
+        number, key, before = message["number"], message["key"], message["before"]
         headers = [*message["headers"], (self._label_header, str(label).encode())]
         if self.epoch:
             headers.append(("epoch", b"%d" % self.epoch))
@@ -199,11 +234,9 @@ class LabelledProducer(Sender):
             note = partial(self._note_sent, sent)
             self._produce(key, value, headers, timestamp, unused, on_delivery=note)
             with self._lock:
-                before = self._following.get(key, number)
-                if before < number:
+                if before is not None and before < number:
                     self._kept.skip(key, before, number)
                 self._kept.keep(sent)
-        self._following[key] = number + 1
 
     def _note_sent(self, sent: Sent, error: Any, message: Any) -> None:
         """Note Kafka's answer to a message, or to its copy."""
@@ -220,18 +253,26 @@ class LabelledProducer(Sender):
     def _answer(self, channel: bytes, epoch: int, first: Any, stop: Any) -> None:
         """Send again what is asked for and kept; say what never will be sent.
 
-        Nothing about other producers' channels and epochs, nor about what is still to be sent, nor
-        about what was sent and is no longer kept: it may still come.
+        What is asked for from the next label on is never sent from now on. Nothing about other
+        producers' channels and epochs, nor about what was sent and is no longer kept: it may still
+        come.
         """
-        kept, following = self._kept, self._following.get(channel)
-        if kept is None or epoch != self.epoch or following is None:
-            return
-        numbers = numbers_of(self._labels, first, stop, following)
-        if numbers is None:
+        kept = self._kept
+        if kept is None or epoch != self.epoch:
             return
         with self._lock:
-            again = list(kept.sent(channel, *numbers))
-            unsent = kept.unsent(channel, *numbers)
+            following = self._following.get(channel)
+            numbers = numbers_of(self._labels, first, stop, following) if following else None
+            if following is None or numbers is None:
+                return
+            begin, end = numbers
+            ahead = following < end <= following + WINDOW_MAX
+            if ahead and self._gives_away and channel not in self._own:
+                begin = min(begin, following)
+                kept.skip(channel, following, end)
+                self._following[channel] = end
+            again = list(kept.sent(channel, begin, end))
+            unsent = kept.unsent(channel, begin, end)
         for sent in again:
             note, sent.in_flight = partial(self._note_copy, sent), True
             try:

@@ -124,6 +124,7 @@ class MulticastLine:
 
 LINES: dict[str, Callable[[], Line]] = {
     "channel": ChannelLine,
+    "label": ChannelLine,
     "group": GroupLine,
     "multicast": MulticastLine,
 }

@@ -46,8 +46,9 @@ class Options(TypedDict, total=False):
 class OrderedConsumer(Generic[D]):
     """Reads ordered topics: committed records only, repeats dropped, holes and disorder reported.
 
-    ``discipline`` is that of the pipeline: deliveries of ``"channel"`` are Delivery, those of
-    ``"group"`` GroupDelivery, both or ChangeNotice, those of ``"multicast"`` MulticastDelivery or
+    ``discipline`` is that of the pipeline: deliveries of ``"channel"`` are Delivery (of
+    ``"label"`` too, with `label` and `epoch` among the record's own headers), of ``"group"``
+    GroupDelivery, both or ChangeNotice, those of ``"multicast"`` MulticastDelivery or
     Notice. Iterate, or call :meth:`poll`; :meth:`commit` notes
     what was read for ``group`` (Kafka's consumer group).
 
@@ -88,7 +89,7 @@ class OrderedConsumer(Generic[D]):
         kafka: dict[str, Any],
         topics: Sequence[str],
         *,
-        discipline: Literal["channel"] = ...,
+        discipline: Literal["channel", "label"] = ...,
         group: str,
         **more: Unpack[Options],
     ) -> None: ...
