@@ -182,7 +182,8 @@ class Pipeline:
         new_topics = {}
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
-        return make_plan(self.config, self.name, identity, partitions, new_topics)
+        plan = make_plan(self.config, self.name, identity, partitions, new_topics)
+        return plan.without_timers() if self.once else plan
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]
