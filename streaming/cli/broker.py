@@ -27,7 +27,8 @@ def broker(
     A real Apache Kafka from Maven Central's jars; it needs Java 17 or newer and nothing else. It is
     for trying out, demos and tests: one broker, no replication. Standard output has its address.
 
-    Exit status: 0 stopped as asked; 1 it ended by itself; 2 the port or folder cannot be used.
+    Exit status: 0 after SIGTERM; 1 it ended by itself; 2 the port or folder cannot be used; 130
+    after Ctrl-C.
 
     Example: sequencer broker --port 9092 --data var/kafka
     """
@@ -40,9 +41,11 @@ def broker(
         if not separator:
             raise ConfigError(f"--property {each}: write name=value.")
         settings[name] = value
-    up, stop = threading.Event(), threading.Event()
+    up, stop, by = threading.Event(), threading.Event(), signal.SIGTERM
 
-    def ask(*_: object) -> None:
+    def ask(number: int, _frame: object) -> None:
+        nonlocal by
+        by = signal.Signals(number)
         _thread.start_new_thread(stop.set, ())  # the main thread, in which this runs, waits for it
         if not up.is_set():  # jars are being fetched, or it is starting: nothing to finish
             raise KeyboardInterrupt
@@ -60,3 +63,5 @@ def broker(
                     raise embedded.failed("The broker ended by itself")
     except KeyboardInterrupt:
         print("Stopped before Kafka answered.", file=sys.stderr)
+    if by == signal.SIGINT:
+        raise KeyboardInterrupt

@@ -48,7 +48,7 @@ def console(
 
     Needs the extra "console": pip install 'spark-sequencer[console]'.
 
-    Exit status: 0 after Ctrl-C or SIGTERM; 1 the address is used; 2 the call is wrong.
+    Exit status: 0 after SIGTERM; 1 the address is used; 2 the call is wrong; 130 after Ctrl-C.
 
     Example: sequencer console orders.toml --token-file console.token
     """
@@ -134,8 +134,6 @@ def _serve(
     print(f"The console is at http://{shown}:{port}/; Ctrl-C ends it.", file=sys.stderr, flush=True)
     try:
         server.run(sockets=[socket])
-    except KeyboardInterrupt:
-        pass  # the way to end it
     finally:
         recorder.stop()
         socket.close()

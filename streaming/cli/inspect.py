@@ -96,7 +96,7 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...], key_name: str, 
 
     from streaming.cli.tables import show, terminal  # noqa: PLC0415
 
-    rows.sort(key=lambda row: -row["held"])
+    rows.sort(key=lambda row: -row.get("held", 0))  # discipline `label` holds nothing
     table = Table(box=None, pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold")

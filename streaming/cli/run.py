@@ -19,7 +19,7 @@ def run(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Work through all that is there, then stop; timers do not run."
+            "--once", help="Work through all that is there, then stop; what is held stays held."
         ),
     ] = False,
     pipeline: Annotated[

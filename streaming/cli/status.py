@@ -108,15 +108,11 @@ def status(
             f"Give --max {LISTED_MAX} or less, or leave --watch out.",
         )
     settings, history = load_config(config), History() if watch else None
-    try:
-        while True:
-            _show(settings, history, as_json=as_json, blocked=blocked, most=most, lag=lag)
-            if not watch:
-                return
-            time.sleep(WATCH_SECONDS)
-    except KeyboardInterrupt:
-        if not watch:  # the way to end it
-            raise
+    while True:
+        _show(settings, history, as_json=as_json, blocked=blocked, most=most, lag=lag)
+        if not watch:
+            return
+        time.sleep(WATCH_SECONDS)
 
 
 def _show(
@@ -136,9 +132,8 @@ def _show(
         lists = who_waits(config, {name: each["blocked"] for name, each in found.items()}, most)
         for name, rows in lists.items():
             found[name]["waiting"] = rows
-    shown = {name: each for name, each in found.items() if each["blocked"] or not blocked}
     if as_json:
-        print(json.dumps({"pipelines": shown}, indent=2))
+        print(json.dumps({"pipelines": found}, indent=2))
         return
     console = terminal()
     if history is not None:
@@ -151,9 +146,9 @@ def _show(
                 f"{name} waits for {figures['waits_for']}.", highlight=False, markup=False
             )
     if blocked:
-        list_waiting(console, shown)
+        list_waiting(console, {name: each for name, each in found.items() if each["blocked"]})
     else:
-        _table(console, shown)
+        _table(console, found)
     for line in history.lines() if history is not None else ():
         console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 

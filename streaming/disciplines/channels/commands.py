@@ -73,7 +73,8 @@ class Request:
             more |= {"reason": reason, "detail": f"{self.repeated[field]!r} {DETAILS[reason]}"}
         else:
             more |= {"channels": outcome.channels, "given_up": outcome.given_up}
-            more |= {} if outcome.known else {"known": False}
+        if outcome is not None and not outcome.known:
+            more["known"] = False
         return output.answer(pipeline, place, self.id, now_ms, more)
 
 

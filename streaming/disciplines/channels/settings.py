@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     Tag,
@@ -155,12 +156,20 @@ class ByChannel(Pipeline):
                 )
 
 
+def _with_kind(labels: Any) -> Any:
+    is_linear = isinstance(labels, dict) and labels.keys() <= Linear.model_fields.keys()
+    return {"kind": "linear", **labels} if is_linear else labels
+
+
+LINEAR_UNLESS_SAID = BeforeValidator(_with_kind)
+
+
 class ChannelPipeline(ByChannel):
     """Discipline ``channel``: each channel's messages in the order of their labels."""
 
     discipline: Literal["channel"]
     label: Expression = "header('label')"
-    labels: Annotated[AnyLabels, Field(discriminator="kind")] = Linear()
+    labels: Annotated[AnyLabels, Field(discriminator="kind"), LINEAR_UNLESS_SAID] = Linear()
     gap: Gap = Gap()
     buffer: Buffer = Buffer()
     duplicates: Literal["reject", "drop"] = "reject"

@@ -69,5 +69,5 @@ def test_status_shows_it_while_it_watches_and_ends_with_ctrl_c(tmp_path, monkeyp
     own = SimpleNamespace(sleep=write, monotonic=lambda: next(clock), time=time.time)
     monkeypatch.setattr(import_module("streaming.cli.status"), "time", own)
     code, out, _ = called("status", path, "--watch")
-    assert code == 0
+    assert code == 130
     assert out.splitlines()[-1] == "p  out █ 50/s  held █ 3"

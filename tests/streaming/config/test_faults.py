@@ -85,7 +85,10 @@ def test_all_faults_are_told_at_once():
         ("label = \"'a\"", "a quote that does not end"),
         ('label = "key; value"', "more than one expression"),
         ('labels = "linear"', "pipelines.p.labels: must be a table; write { key = value }"),
-        ("labels = {}", "pipelines.p.labels.kind: is missing; write one of linear, cyclic, custom"),
+        (
+            "labels = { modulus = 9 }",
+            "pipelines.p.labels.kind: is missing; write one of linear, cyclic, custom",
+        ),
         ('labels = { kind = "x" }', 'pipelines.p.labels.kind: "x" is none; write one of linear'),
         ('labels = { kind = "linear", start = -1 }', "pipelines.p.labels.start: must be 0 or more"),
         (

@@ -35,6 +35,11 @@ def test_a_channel_that_begins_anywhere_settles_for_two_seconds_by_default():
     assert (rules.settle_ms, rules.labels.at(2)) == (300, 10)
 
 
+@pytest.mark.parametrize("words", ["{}", '{ start = "first-seen" }', "{ start = 3, step = 2 }"])
+def test_labels_are_linear_unless_something_else_is_said(words):
+    assert rules_of(channel(f"labels = {words}")).labels.cycle is None
+
+
 @pytest.fixture
 def user_module(tmp_path, monkeypatch):
     """Gives a function that writes a module of the user's; the name of one in it."""

@@ -242,3 +242,8 @@ def test_a_channel_that_nobody_knows_is_named_so(op, dry_run):
     assert "known" not in done["known"], "only where it is not"
     assert done["Known"]["known"] is False
     assert done["Known"]["channels"] == (op == "seed")
+
+
+def test_a_refusal_says_that_nobody_knows_the_channel():
+    (answer,) = Shards().batch(1000, [], [{"op": "seed", "channel": "a", "label": 0}])
+    assert (answer["reason"], answer["known"]) == ("not-ahead", False)
