@@ -15,7 +15,7 @@ from tests.simulated.outages import OUTAGES
 from tests.simulated.pipelines import ASKING_TOPICS, OTHERS, PIPELINES, TOPICS
 from tests.simulated.planting import ANY
 from tests.simulated.spark import LOST, Service
-from tests.simulated.storage import Storage, simulated_disk
+from tests.simulated.storage import TORN, Storage, simulated_disk
 from tests.simulated.world import World, simulated_time
 from tests.simulated.zombies import ZOMBIES
 
@@ -169,6 +169,8 @@ class History:
             return False  # the one that was overtaken hears of it with its next batch
         if any(log.open for log in self.kafka.logs.values()):
             return False  # a transaction's markers are still on their way
+        if storage.offsets[storage.done()] == TORN:
+            return False
         if self.pipeline.ends and storage.waits(WAITING_MS):
             return False
         end, _ = storage.offsets[storage.done()]

@@ -54,5 +54,6 @@ def route(plan: NetworkPlan) -> Route:
 
 def _route(table: pa.Table, plan: NetworkPlan) -> NDArray[np.int64]:
     codes, names = groups_of(table)
-    shards = np.array([ingress(name, plan) for name in names] or [0], dtype=np.int64)
-    return shards[np.maximum(codes, 0)]
+    # Who names no group has code -1, so the last shard here, however a batch is cut into tables.
+    shards = np.array([*(ingress(name, plan) for name in names), 0], dtype=np.int64)
+    return shards[codes]

@@ -4,8 +4,10 @@ import json
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
+from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.groups.network.core import NetworkOperator
 from streaming.disciplines.groups.network.describe import describe
 from streaming.disciplines.groups.network.route import route
@@ -206,3 +208,15 @@ def test_groups_that_a_change_moves_are_told_of():
     assert (moved["group"], moved["command"]) == ("G1", "grow")
     assert b"%d" % moved["version"] == dict(delivered.headers)["group-version"]
     assert len({each["id"] for each in told}) == len(told)
+
+
+def test_a_record_has_its_shard_however_a_batch_is_cut():
+    """Also one that names no group: a repeated batch is read in other pieces."""
+    plan = plan_for({"G0": "ab", "G1": "bc", "G2": "d"}, nodes=5, shards=3)
+    names = [b"G2", None, b"", b"nope", b"G0", None, b"\xff", b"G1", None]
+    headers = [[{"key": "group", "value": name}] for name in names]
+    table = pa.table({"headers": pa.array(headers, HEADERS)})
+    whole = route(plan)(table).tolist()
+    for size in (1, 2, 5):
+        pieces = [table.slice(at, size) for at in range(0, len(table), size)]
+        assert [shard for piece in pieces for shard in route(plan)(piece).tolist()] == whole
