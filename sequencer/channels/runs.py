@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 TRIES_MAX = 8
 """A run is asked for at 1, 2, 4, … times ``ask_ms``, so often at most."""
 RUNS_MAX = 64
-"""The first runs of a channel that are asked for; the others when these are done."""
+"""The first runs of a channel that are asked for, besides those that had all their tries."""
 NOT_COMING = -1
 """In place of tries: the sender says that these labels will not come."""
 
@@ -158,8 +158,10 @@ def due_at(missing: Missing, tries: Int64s, asked_ms: Int64s, rules: Rules, rule
     later = asked_ms + (np.where(every == NEVER_MS, 0, every) << np.maximum(tries - 1, 0))
     due = np.where(tries == 0, missing.since_ms + np.where(every == NEVER_MS, 0, every), later)
     starts = starts_of(missing.channel)
-    rank = np.arange(len(missing)) - np.repeat(starts, np.diff(starts, append=len(missing)))
-    never = (every == NEVER_MS) | (tries >= TRIES_MAX) | (rank >= RUNS_MAX)
+    open_ = tries < TRIES_MAX
+    before = np.cumsum(open_) - open_
+    rank = before - np.repeat(before[starts], np.diff(starts, append=len(missing)))
+    never = (every == NEVER_MS) | ~open_ | (rank >= RUNS_MAX)
     return np.where(never, NEVER_MS, due)
 
 

@@ -47,12 +47,13 @@ class NaiveAsking:
                 runs[-1].append(p)
             else:
                 runs.append([p])
-        asked = {}
+        asked, places = {}, 64
         for run in runs:
             since = min(held[1] for p, held in c["held"].items() if p > run[0])
             times, last = c["asked"].get(run[0], (0, 0))
             due = since + every if times == 0 else last + every * 2 ** (times - 1)
-            if times < 8 and now >= due and runs.index(run) < 64:
+            places -= times < 8
+            if times < 8 and now >= due and places >= 0:
                 times, last = times + 1, now
                 self.wanted.append((key, c["epoch"], run[0], run[-1] + 1, times))
             if times:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 
 from sequencer.channels import ChannelCommand, Full, Op, Rules, Skip, commands
+from sequencer.channels import runs
 from sequencer.channels import wanted as asking
 from sequencer.channels.runs import RUNS_MAX, TRIES_MAX
 from sequencer.custom_labels import CustomLabels
@@ -120,6 +121,17 @@ def test_at_the_limits(monkeypatch):
     assert runner.state.due_ms(RULES) <= 1101, "the others in the next batch"
     runner.batch(1101, [])
     assert [key for key, *_ in runner.wanted[5:]] == [b"k5", b"k6"]
+
+
+def test_runs_that_had_all_their_tries_take_no_place(monkeypatch):
+    monkeypatch.setattr(runs, "RUNS_MAX", 2)
+    runner, found = Runner(RULES), []
+    runner.batch(1000, [*sent(1, 3, 5), (9, b"b", b"1", None, False)])
+    while (due := runner.state.due_ms(RULES)) is not None:
+        runner.batch(due, [])
+        found += [first for key, _, first, *_ in runner.wanted if key == b"a"]
+        runner.wanted = []
+    assert found == [0, 2] * TRIES_MAX + [4] * TRIES_MAX
 
 
 def test_only_some_channels_are_asked_for():
