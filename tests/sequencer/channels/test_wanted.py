@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from sequencer.channels import ChannelCommand, Full, Op, Rules, Skip, commands
-from sequencer.channels import runs
+from sequencer.channels import ChannelCommand, Full, Op, Rules, Skip, commands, runs
 from sequencer.channels import wanted as asking
 from sequencer.channels.runs import RUNS_MAX, TRIES_MAX
 from sequencer.custom_labels import CustomLabels
