@@ -159,8 +159,8 @@ def due_at(missing: Missing, tries: Int64s, asked_ms: Int64s, rules: Rules, rule
     due = np.where(tries == 0, missing.since_ms + np.where(every == NEVER_MS, 0, every), later)
     starts = starts_of(missing.channel)
     open_ = tries < TRIES_MAX
-    before = np.cumsum(open_) - open_
-    rank = before - np.repeat(before[starts], np.diff(starts, append=len(missing)))
+    before: Int64s = np.cumsum(open_) - open_
+    rank: Int64s = before - np.repeat(before[starts], np.diff(starts, append=len(missing)))
     never = (every == NEVER_MS) | ~open_ | (rank >= RUNS_MAX)
     return np.where(never, NEVER_MS, due)
 
