@@ -53,13 +53,16 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
             break
     has_epochs = any(row.get("epoch") for row in shown)
     totals = recorder.pipelines[name].totals
-    is_part = listed_max(settings.discipline) <= len(rows) < totals.blocked
+    blocked, held, listed = totals.blocked, totals.held, listed_max(settings.discipline)
+    is_part = listed <= len(rows) < blocked
+    if not asked and len(rows) < min(listed, BLOCKED_SHOWN):  # all: the counts may be of a later moment
+        blocked, held = len(rows), sum(row["held"] for row in rows)
     return {
         "rows": shown,
         "who": key_name,
         "has_epochs": has_epochs,
-        "blocked": totals.blocked,
-        "held": totals.held,
+        "blocked": blocked,
+        "held": held,
         "asked": asked,
         "searched": len(rows) if asked and is_part else None,
     }
