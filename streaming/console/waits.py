@@ -55,7 +55,7 @@ def blocked(recorder: Recorder, name: str, asked: str) -> dict[str, Any]:
     totals = recorder.pipelines[name].totals
     blocked, held, listed = totals.blocked, totals.held, listed_max(settings.discipline)
     is_part = listed <= len(rows) < blocked
-    if not asked and len(rows) < min(listed, BLOCKED_SHOWN):  # all: the counts may be of a later moment
+    if not asked and len(rows) < min(listed, BLOCKED_SHOWN):  # all of them; counts may be later
         blocked, held = len(rows), sum(row["held"] for row in rows)
     return {
         "rows": shown,
