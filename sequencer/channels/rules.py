@@ -132,8 +132,7 @@ class Rules:
     ``settle_ms``: not None where a channel begins with the lowest label that came within this time.
     ``pass_unlabelled``: a record without a label is delivered where it arrives, not rejected.
     ``notices``: events of channels are also records in their streams. ``ask_ms``: how long after
-    the first message above them missing labels are asked for; None: never. ``timers``: whether time
-    ends waits, those of others too; else what is held stays so until a message or command comes.
+    the first message above them missing labels are asked for; None: never.
     """
 
     labels: Labels
@@ -148,7 +147,6 @@ class Rules:
     settle_ms: int | None = None
     ask_ms: int | None = None
     others: tuple[tuple[str, Rules], ...] = ()
-    timers: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.held_max <= HELD_MAX:
@@ -236,9 +234,7 @@ class Rules:
         return any(rules.gap.by is not None for rules in self.each)
 
     def by_delays(self, counts: Int64s) -> Rules:
-        """The same with the gap times that follow from counted delays (rows by rule), if any do."""
-        if not self.timers:
-            return self._without_timers
+        """The same with the gap times that follow from counted delays (rows by rule)."""
         if not self.measures:
             return self
         own, *others = (
@@ -248,13 +244,6 @@ class Rules:
             for rules, delays in zip(self.each, counts, strict=True)
         )
         return replace(own, others=tuple(zip(self.globs, others, strict=True)))
-
-    @property
-    def _without_timers(self) -> Rules:
-        others = tuple((glob, rules._without_timers) for glob, rules in self.others)  # noqa: SLF001
-        settle_ms = None if self.settle_ms is None else NEVER_MS
-        gap = replace(self.gap, after_ms=None)
-        return replace(self, gap=gap, settle_ms=settle_ms, others=others)
 
     @property
     def wait_ms(self) -> int:

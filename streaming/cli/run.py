@@ -19,7 +19,7 @@ def run(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Work through all that is there, then stop; what is held stays held."
+            "--once", help="Work through all that is there, then stop; no timer is waited for."
         ),
     ] = False,
     pipeline: Annotated[

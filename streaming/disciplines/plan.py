@@ -103,10 +103,6 @@ class Plan:
         renewals = tuple((at_ms, batch) for at_ms, batch in values.get("renewals", self.renewals))
         return replace(self, headers=headers, renewals=renewals, **decided)
 
-    def without_timers(self) -> Self:
-        """Return this plan where time does not end a wait: what is held stays held."""
-        return self
-
     def delivers_to(self, topic: str) -> bool:
         """Whether what is written to a topic are deliveries."""
         return topic not in (self.rejects, self.events)

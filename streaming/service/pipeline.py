@@ -182,8 +182,7 @@ class Pipeline:
         new_topics = {}
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
-        plan = make_plan(self.config, self.name, identity, partitions, new_topics)
-        return plan.without_timers() if self.once else plan
+        return make_plan(self.config, self.name, identity, partitions, new_topics)
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

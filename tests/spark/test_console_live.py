@@ -222,7 +222,7 @@ def test_from_an_alert_to_a_released_channel_in_three_clicks(shop, page, window)
         page.keyboard.type(why)
         page.keyboard.press("Enter")
 
-    assert "1 label was given up" in page.inner_text("main")
+    page.get_by_text("1 label was given up").wait_for()
     page.get_by_role("link", name="label 3, sequence 2").wait_for()
     lanes = page.get_by_role("region", name="Lanes")
     beyond = "lanes => lanes.scrollWidth - lanes.clientWidth - lanes.scrollLeft"

@@ -69,20 +69,15 @@ class ChannelPlan(Plan):
     def decisions(self) -> dict[str, Any]:
         """Return the rules but for the labels, which a checkpoint fixes."""
         others = [[glob, _decided(rules)] for glob, rules in self.rules.others]
-        own = {**_decided(self.rules), "timers": self.rules.timers}
-        return {**Plan.decisions(self), **own, "rules": others}
+        return {**Plan.decisions(self), **_decided(self.rules), "rules": others}
 
     def under(self, decisions: Mapping[str, Any]) -> Self:
         """Return this plan with a batch's decisions (see `Plan.under`)."""
         values = {**self.decisions(), **decisions}
         own = _under(replace(self.rules, others=()), values)
         others = tuple((glob, _under(own, decided)) for glob, decided in values["rules"])
-        rules = replace(own, others=others, timers=values["timers"])
+        rules = replace(own, others=others)
         return replace(Plan.under(self, decisions), rules=rules)
-
-    def without_timers(self) -> Self:
-        """See `Plan.without_timers`."""
-        return replace(self, rules=replace(self.rules, timers=False))
 
     def delivers_to(self, topic: str) -> bool:
         """What is asked for is not delivered."""

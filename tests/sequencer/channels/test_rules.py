@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sequencer.channels import WAIT, Full, Rules, Skip
-from sequencer.channels.delays import Quantile
+from sequencer.channels import Full, Rules, Skip
 from sequencer.channels.globs import matches
 from sequencer.labels import LinearLabels
 from tests.seeds import examples
@@ -63,30 +62,6 @@ def test_any_split_into_batches_gives_the_same_under_rules_by_channel(story, dat
     rules = replace(rules, others=tuple((g, replace(r, gap=Skip(10**6))) for g, r in rules.others))
     names = ("out", "rejects", "dropped", "gaps", "others", "held")
     any_split(partial(Runner, rules), rows, bounds, names)
-
-
-@settings(max_examples=examples(30), deadline=None)
-@given(stories(keys=(b"a", b"vip.x")), st.data())
-def test_without_timers_time_ends_no_wait(story, data):
-    """The same as where all wait for ever, though a gap time that follows from delays is known."""
-    rules, *_ = story
-    rules, _ = data.draw(other_rules(rules, GLOBS))
-    by = Quantile(0.9, 0, 1)
-    timed = replace(rules, gap=Skip(1, by), timers=False)
-
-    def waiting(each):
-        settle_ms = None if each.settle_ms is None else 10**9
-        return replace(each, gap=WAIT, settle_ms=settle_ms)
-
-    others = tuple((glob, waiting(each)) for glob, each in rules.others)
-    runners = Runner(timed), Runner(waiting(replace(rules, others=others)))
-    for now, records in batches(story):
-        for runner in runners:
-            runner.batch(now, records)
-    for name in ("out", "rejects", "gaps", "others", "held"):
-        assert getattr(runners[0], name) == getattr(runners[1], name)
-    due_ms, later_ms = (each.state.due_ms(each.rules) for each in runners)
-    assert due_ms == (None if later_ms is None or later_ms > 10**9 else later_ms)
 
 
 def test_less_room_than_what_is_held_rejects_and_gives_up_nothing_that_is_held():

@@ -154,7 +154,8 @@ def test_tail_shows_what_comes_until_ctrl_c(broker, topic):
         assert line.endswith("Z  k  []  new\n")
         tail.process.send_signal(signal.SIGINT)
         out, err = tail.process.communicate(timeout=SECONDS_MAX)
-        assert (tail.process.returncode, out, err) == (130, b"", b"stopped by Ctrl-C\n")
+        assert (tail.process.returncode, out) == (130, b"")
+        assert err.endswith(b"stopped by Ctrl-C\n")
 
 
 def test_a_reader_that_has_enough_is_no_fault(broker, topic):

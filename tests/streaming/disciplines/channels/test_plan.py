@@ -22,13 +22,6 @@ def test_a_repeated_batch_has_the_rules_that_it_began_with():
         assert json.loads(json.dumps(now.under(kept).decisions())) == kept
 
 
-def test_a_batch_of_a_run_without_timers_is_repeated_without_them():
-    once = plan(OWN).without_timers()
-    kept = json.loads(json.dumps(once.decisions()))
-    assert plan(OWN).under(kept).rules == once.rules
-    assert once.under(json.loads(json.dumps(plan(OWN).decisions()))).rules == OWN
-
-
 def test_no_rule_fails_a_batch_that_is_repeated():
     rules = replace(OWN, others=(("a", OWN), ("b", replace(OWN, gap=Skip(5))))).for_repeat
     assert [each.gap for each in rules.each] == [WAIT, WAIT, Skip(5)]
