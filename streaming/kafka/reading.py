@@ -84,6 +84,7 @@ class TopicReader:
         self.config = config
         self.failure, self.effect, self.remedy = failure, effect, remedy
         self._consumer = connection.reader(config, name, **(settings or {}))
+        self._assigned: set[TopicPartition] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +100,7 @@ class TopicReader:
         """Read these partitions from these offsets on, in place of those before."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415  (a quick --help)
 
+        self._assigned = {*starts}
         with self._errors():
             self._consumer.assign(
                 [TopicPartition(*partition, at) for partition, at in starts.items()]
@@ -116,9 +118,9 @@ class TopicReader:
                 messages = self._messages(left_s, most)
                 found: list[Record | End] = []
                 for message in messages:
-                    if connection.is_end(message):
+                    if self._is_end(message):
                         found.append(End((message.topic(), message.partition())))
-                    elif connection.is_record(message):
+                    elif self._is_record(message):
                         found.append(_record(message))
                 if found or not messages:  # else only errors that do not matter: read on
                     return found
@@ -135,9 +137,9 @@ class TopicReader:
         last = -1
         with self._errors():
             for message in self._messages(limit_s, most):
-                if connection.is_end(message):
+                if self._is_end(message):
                     found.append(End((message.topic(), message.partition())))
-                elif connection.is_record(message):
+                elif self._is_record(message):
                     last = message.offset()
                     if message.key() == key:
                         found.append(_record(message))
@@ -148,6 +150,16 @@ class TopicReader:
             return list(self._consumer.consume(most, limit_s))
         message = self._consumer.poll(limit_s)
         return [] if message is None else [message]
+
+    def _is_end(self, message: Any) -> bool:
+        return connection.is_end(message) and self._is_assigned(message)
+
+    def _is_record(self, message: Any) -> bool:
+        return connection.is_record(message) and self._is_assigned(message)
+
+    def _is_assigned(self, message: Any) -> bool:
+        """Return whether it is of a partition that is read now; librdkafka may have older ones."""
+        return (message.topic(), message.partition()) in self._assigned
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset behind the last record of each partition."""
