@@ -9,30 +9,23 @@ ROOT = Path(__file__).parents[1]
 EVENTS, REJECTS = (ROOT / "docs" / "events.md").read_text().split("## Rejects")
 
 
-def first_cells(text):
+def names_in(text, cell):
+    """The words in code style in the cells of tables that a pattern finds."""
     return {
         name
-        for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        for row in re.findall(cell, text, re.MULTILINE)
         for name in re.findall(r"`([a-z-]+)`", row)
     }
 
 
 def test_every_reason_is_explained():
     known = {reason for each in DISCIPLINES.values() for reason in each.reasons}
-    assert first_cells(REJECTS) == known
-
-
-def named_events():
-    return {
-        each
-        for row in re.findall(r"^\| (`[^:|]*)", EVENTS, re.MULTILINE)
-        for each in re.findall(r"`([a-z-]+)`", row)
-    }
+    assert names_in(REJECTS, r"^\| (`.*?) \|") == known
 
 
 def test_every_event_is_explained():
     known = {event for each in DISCIPLINES.values() for event in each.events}
-    assert named_events() == known | {"command-done", "command-refused"}
+    assert names_in(EVENTS, r"^\| (`[^:|]*)") == known | {"command-done", "command-refused"}
 
 
 def test_no_event_is_made_up():
@@ -40,4 +33,4 @@ def test_no_event_is_made_up():
     words = set(
         re.findall(r'"([a-z]+(?:-[a-z]+)*)"', "".join(path.read_text() for path in sources))
     )
-    assert named_events() <= words
+    assert names_in(EVENTS, r"^\| (`[^:|]*)") <= words

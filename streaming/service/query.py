@@ -236,7 +236,7 @@ class Carrier:
             try:
                 reports = [Report.from_text(text) for text in collected(frame)]
             except Exception as error:  # noqa: BLE001  (Spark's, or py4j's)
-                context = self._with_schemas(error, context)
+                context = self._for_next_run(error, context)
                 continue
             for report in reports:
                 if not report.refused:
@@ -248,8 +248,11 @@ class Carrier:
             context = self._without(sorted(refused, key=json.dumps), context)
             crash_point("refused-kept")
 
-    def _with_schemas(self, error: Exception, context: BatchContext) -> BatchContext:
-        """Find the schemas that a task asked for, for the batch's next run; other errors again."""
+    def _for_next_run(self, error: Exception, context: BatchContext) -> BatchContext:
+        """Return the context with the schemas that a task asked for; raise other errors again.
+
+        Keeps it, for the next start, where the batch has other records than what was written.
+        """
         asked = as_sequencer_error(error)
         if isinstance(asked, InputChanged):
             self.decisions.add(context.batch, {CHANGED: True})
