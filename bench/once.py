@@ -94,6 +94,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages")
     parser.add_argument("--seconds", type=float, default=10_000, help="no case begins after that")
     parser.add_argument("--batch", type=int, help="records of a batch at most; else as it grows")
+    parser.add_argument("--service", default="", help="more lines for the table [service]")
     given = parser.parse_args()
     began, rates = time.monotonic(), {}
     with warm_broker() as broker, ThreadingHTTPServer(("127.0.0.1", 0), Registry) as registry:
@@ -103,7 +104,7 @@ def main():
             for case in cases if turn % 2 == 0 else reversed(cases):
                 if time.monotonic() - began < given.seconds:
                     before = cpu()
-                    rate = one(broker.bootstrap, case, turn, registry.server_port, given.batch)
+                    rate = one(broker.bootstrap, case, turn, registry.server_port, given)
                     spent = cpu() - before
                     say(
                         f"{case.topic}, {case.name}: {rate:,.0f} records/s, {spent:.1f} s of a core"
@@ -197,7 +198,7 @@ def written(bootstrap, topic, records):
     assert producer.flush(120) == 0
 
 
-def one(bootstrap, case, turn, registry, batch=None):
+def one(bootstrap, case, turn, registry, given):
     """Records a second of one run."""
     output = f"{case.topic}-{case.name}-{turn}".replace(" ", "-")
     topics = [f"{output}{role}" for role in ROLES]
@@ -206,7 +207,8 @@ def one(bootstrap, case, turn, registry, batch=None):
         config = Path(folder, "service.toml")
         config.write_text(
             f'[service]\nname = "{output}"\ncheckpoint = "{folder}/checkpoints"\n'
-            + (f"batch_records_max = {batch}\n" if batch else "")
+            + (f"batch_records_max = {given.batch}\n" if given.batch else "")
+            + f"{given.service}\n"
             + f'[kafka]\nbootstrap_servers = "{bootstrap}"\n'
             + (f'schema_registry = "http://127.0.0.1:{registry}"\n' if case.name == "value" else "")
             + f'[pipelines.p]\ninput = ["{case.topic}"]\n'

@@ -31,9 +31,18 @@ Pack: TypeAlias = Callable[[pa.Table], pa.RecordBatch]
 
 SHARE = 2
 """In the place where a pack says whether it has blocks."""
-PACK_BYTES_MAX = 8 * 2**20
-"""A pack's rows are cut when they reach this size. Larger tables cost more for a byte: allocators
-take memory for them from the system and give it back each time, page by page."""
+PACK_BYTES = 512 * 2**10
+"""About so large are packs behind a backlog. Spark copies each of them some ten times, into arrays of
+its own: packs four times as large made the JVM take twice the time of the system's (fresh memory,
+page by page) and its collector copy what is soon gone; packs a quarter as large cost Python more."""
+TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
+"""Of the rows that are packed together. Allocators take memory for larger ones from the system and
+give it back each time."""
+
+
+def table_bytes(shards: int) -> int:
+    """Return the size at which rows are cut that are packed for this many shards."""
+    return min(max(TABLE_BYTES_MIN, shards * PACK_BYTES), TABLE_BYTES_MAX)
 
 
 def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -44,7 +53,7 @@ def in_packs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         if len(batch):
             waiting.append(batch)
         size += batch.nbytes
-        if size >= PACK_BYTES_MAX:
+        if size >= TABLE_BYTES_MAX:
             yield pa.Table.from_batches(waiting)
             waiting, size = [], 0
     if waiting:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from kafka.errors import KafkaError
 
-from streaming.arrow.pack import PACK_BYTES_MAX, Pack, share_row
+from streaming.arrow.pack import TABLE_BYTES_MAX, Pack, share_row, table_bytes
 from streaming.disciplines.source import SourceRows
 from streaming.errors import NOT_FINISHED, InputDamaged, KafkaUnavailable
 from streaming.kafka.choice import brokers_of, own_settings
@@ -52,10 +52,14 @@ _offset_bytes: dict[TopicPartition, float] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Topics with their numbers; ``properties`` of the cluster are `client_settings.words`."""
+    """Topics with their numbers; ``properties`` of the cluster are `client_settings.words`.
+
+    ``table_bytes``: of the rows that are packed together.
+    """
 
     topics: Mapping[str, int]
     properties: Mapping[str, Any] = field(repr=False)
+    table_bytes: int = TABLE_BYTES_MAX
 
     def settings(self) -> ProducerSettings:
         """The settings of the service's own connections."""
@@ -282,7 +286,9 @@ class Ticks:
 
 def inputs_of(plan: Plan, reading: Reading) -> Inputs:
     """What a source of a pipeline reads."""
-    return Inputs(topics=reading.topics, properties=plan.producer)
+    return Inputs(
+        topics=reading.topics, properties=plan.producer, table_bytes=table_bytes(plan.shards)
+    )
 
 
 def rows_of_shares(batches: Iterator[pa.RecordBatch], read: Read) -> Iterator[pa.RecordBatch]:
@@ -303,5 +309,5 @@ def rows_of_share(
     with inputs.errors("could not be read", brokers, NOT_FINISHED):
         wanted, repeated = pickle.loads(share)  # noqa: S301  (the driver's own)
         fetched = Fetching(brokers, wanted, _offset_bytes, repeated=repeated)
-        for table in tables(fetched, PACK_BYTES_MAX, schema):
+        for table in tables(fetched, inputs.table_bytes, schema):
             yield making(table)
