@@ -32,9 +32,9 @@ Pack: TypeAlias = Callable[[pa.Table], pa.RecordBatch]
 SHARE = 2
 """In the place where a pack says whether it has blocks."""
 PACK_BYTES = 512 * 2**10
-"""About so large are packs behind a backlog. Spark copies each of them some ten times, into arrays of
-its own: packs four times as large made the JVM take twice the time of the system's (fresh memory,
-page by page) and its collector copy what is soon gone; packs a quarter as large cost Python more."""
+"""About the size of a pack behind a backlog. Spark copies each some ten times, into arrays of its
+own: with packs of four times the size the JVM took twice the time of the system's (fresh memory,
+page by page), and its collector copied what is soon gone; smaller packs cost Python more."""
 TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
 """Of the rows that are packed together. Allocators take memory for larger ones from the system and
 give it back each time."""
