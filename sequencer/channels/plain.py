@@ -82,7 +82,7 @@ class Channel:
         self.trailing = 0
 
     def _announce(self, event: ChannelEvent) -> None:
-        """Tell of an event, where notices are wanted also in its place in the channel's stream."""
+        """Report an event, where notices are wanted also in its place in the channel's stream."""
         if event.kind != "reset":  # the command's answer reports that
             self.results.events.append(event)
         if self.rules.notices:
@@ -198,7 +198,7 @@ class Channel:
             self.frontier += 1
 
     def _note_fin(self, *, delivered: bool) -> None:
-        """Tell that the channel has ended; a FIN that was not delivered has no sequence."""
+        """Report that the channel has ended; a FIN that was not delivered has no sequence."""
         fields: dict[str, int | str] = {"label": self.rules.labels.at(self.frontier)}
         fields |= {"sequence": self.sequence - 1} if delivered else {}
         self._announce(
@@ -215,7 +215,7 @@ class Channel:
         self._deliver_run(now_ms)
 
     def _note_gap(self, stop: int, reason: str, since_ms: int, now_ms: int) -> None:
-        """Tell that the labels from the frontier up to ``stop`` are given up, and remember it."""
+        """Report that the labels from the frontier up to ``stop`` are given up; remember it."""
         labels = self.rules.labels
         gap: dict[str, int | str] = {
             "from": labels.at(self.frontier),

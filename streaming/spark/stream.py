@@ -1,6 +1,6 @@
-"""A streaming source of Spark's that the driver's own Python is: offsets and shares of a batch.
+"""A streaming source for Spark, served by the driver's own Python: offsets and shares of a batch.
 
-Spark has a way for sources in Python (`pyspark.sql.datasource`), with a process of its own for each
+Spark has an interface for sources in Python (`pyspark.sql.datasource`), with a process for each
 that it asks for offsets, and three more that it starts at first: 80 MiB and two seconds of a core
 for each source at every start, 300 MiB and four seconds besides. What Spark asks is a Java
 interface, `Source`, and PySpark's gateway lets the driver's Python be one, as it does for

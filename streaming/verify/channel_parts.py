@@ -130,7 +130,7 @@ def judge_in_parts(
 class _Sorting:
     """Puts records into the part of their channel.
 
-    ``common``: events of no channel, ``telling``: those that tell of commands, ``ends``: how far
+    ``common``: events of no channel, ``telling``: those about commands, ``ends``: how far
     commands and inputs were read. ``few``: rules that had few messages, which a part does not show;
     None of one part. ``messages``: how many were read. A reject that has lost its value, and its
     channel with it, waits for the input that it names.

@@ -251,7 +251,7 @@ def read_all(records: list[Record], settings: ChannelSettings) -> list[Reading]:
 def starts_in(
     events: list[dict[str, Any]], settings: ChannelSettings
 ) -> dict[tuple[bytes, int], dict[int, int]]:
-    """By channel and epoch, the first position in each incarnation, as events `started` tell it."""
+    """By channel and epoch, the first position in each incarnation, as events `started` say."""
     starts: dict[tuple[bytes, int], dict[int, int]] = defaultdict(dict)
     for event in events:
         if event.get("event") == "started":

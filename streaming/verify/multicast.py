@@ -6,7 +6,7 @@ Faults by name. Of one delivery: `bad-output` (headers missing, or no numbers), 
 to no destination, or not to the node's owner), `missing-delivery`, `delivered-twice`,
 `wrong-handles`. Of nodes: `delivered-after-destruction`, `undelivered-before-destruction`,
 `wrong-undelivered`. Of handles: `missing-notice` (a holder gets none of a destruction),
-`wrong-notice` (somebody is who holds no handle, or of what no command did). Of order:
+`wrong-notice` (to somebody without a handle, or of a destruction that no command did). Of order:
 `stamp-order`, `pairwise-order`, `acyclic`, `sender-order`, `causality`. Of inputs: `invented` (no
 such input, or altered), `rejected-and-delivered`, `lost` (a destination has a later message),
 `unfinished` (not there although it had its time), `missing-event` (likewise, of `undelivered`),

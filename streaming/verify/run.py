@@ -145,7 +145,7 @@ def _common(asked: Subject, outputs: list[str]) -> dict[str, Any]:
 class Extras:
     """What any discipline may have besides: origins of deliveries, and progress marks.
 
-    Marks are read first: what they tell of is there by then.
+    Marks are read first: what they promise is there by then.
     """
 
     def __init__(self, asked: Subject, naming: Naming) -> None:

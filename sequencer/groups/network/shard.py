@@ -45,7 +45,7 @@ class ShardMap:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """What came of a batch: messages for other shards, deliveries in order.
+    """The result of a batch: messages for other shards, deliveries in order.
 
     ``delivered`` has no last messages; ``ended`` are the lines whose last message came here, in
     order, each with the number of deliveries before it. ``held_row`` are the rows to keep: they
