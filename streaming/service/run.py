@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.errors import (
+    NOT_FINISHED,
+    ConfigError,
     InputDamaged,
     InputLost,
     JobFailed,
@@ -209,13 +211,11 @@ class Service:
                     pipeline.finish_when_through()
             if not pipeline.finished and (pipeline.changes_pace() or again):
                 pipeline.stop()
-                self._with_kafka(pipeline.start, pipeline.name)
+                self._start_again(pipeline)
             return 0 if pipeline.progressed else failures
         failure = pipeline.failure()
         if isinstance(failure, OF_ONE_PIPELINE):
-            pipeline.stopped_by = failure
-            _say_stopped(pipeline.name, failure)
-            self._note("pipeline-stopped", str(failure), pipeline.name)
+            self._stop_alone(pipeline, failure)
             return failures
         if isinstance(failure, JobFailed):
             raise failure
@@ -225,8 +225,23 @@ class Service:
         _say_again(pipeline.name, failure, pause)
         self._note("failed", f"{failure} It was tried again.", pipeline.name)
         self.stopping.wait(pause)
-        self._with_kafka(pipeline.start, pipeline.name)
+        self._start_again(pipeline)
         return failures + 1
+
+    def _start_again(self, pipeline: Pipeline) -> None:
+        """Start its query; where that cannot be now (a topic was deleted), it alone stops."""
+        try:
+            self._with_kafka(pipeline.start, pipeline.name)
+        except OF_ONE_PIPELINE as error:
+            self._stop_alone(pipeline, error)
+        except ConfigError as error:
+            remedy = f"{error.remedy} Then start the service again."
+            self._stop_alone(pipeline, JobFailed(error.message, NOT_FINISHED, remedy))
+
+    def _stop_alone(self, pipeline: Pipeline, why: JobFailed) -> None:
+        pipeline.stopped_by = why
+        _say_stopped(pipeline.name, why)
+        self._note("pipeline-stopped", str(why), pipeline.name)
 
     def _with_kafka(self, action: Callable[[], object], name: str = "") -> bool:
         """Do something that asks Kafka, and retry while it is away; whether it was done.

@@ -152,6 +152,8 @@ def output_deleted(place):
     place.beheaded.add(name)
     client = admin(place)
     client.delete_topics([topics["output"]])[topics["output"]].result(SECONDS_MAX)
+    stopped = "This pipeline is stopped; others go on."
+    assert place.until(lambda: stopped in place.service.said()), place.service.said()
     place.next_deliveries(but=(name,))
     assert topics["output"] not in client.list_topics().topics
     place.endings.append(place.service.stop())

@@ -1,9 +1,12 @@
-"""An output that is given partitions: no key moves, and the start says so."""
+"""An output that is given partitions, or deleted: no key moves, and what happened is said."""
 
+from functools import partial
+
+import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
-from tests.service_helpers import channel_topics, run_once, verify, write_config
+from tests.service_helpers import WarmService, channel_topics, run_once, verify, write_config
 
 KEYS = [b"k%d" % n for n in range(20)]
 
@@ -34,3 +37,35 @@ def test_its_keys_stay_where_they_were(broker, topic_prefix, tmp_path):
     assert len({(record.key, record.partition) for record in found}) == len(KEYS)
     code, said = verify(config)
     assert code == 0, said
+
+
+@pytest.mark.slow
+def test_an_output_that_is_deleted(broker, topic_prefix, tmp_path):
+    """Its pipeline stops, and no other one; a start makes it again, and loses nothing that comes."""
+    names = {name: channel_topics(f"{topic_prefix}{name}.") for name in ("lost", "kept")}
+    create_topics(broker.bootstrap, {each["input"]: 1 for each in names.values()})
+    config = write_config(tmp_path, broker.bootstrap, names, create_topics=True)
+    gone = names["lost"]["output"]
+    with WarmService(config) as service:
+        for label in range(2):
+            for each in names.values():
+                send(broker, each, label)
+            for each in names.values() if label == 0 else (names["kept"],):
+                service.until(partial(has, broker, each["output"], (label + 1) * len(KEYS)))
+            if label == 0:
+                delete(broker, gone)
+        service.until(lambda: "This pipeline is stopped; others go on." in service.said(), 150)
+        assert f"Topics are missing in Kafka: {gone}." in service.said()
+        assert service.stop() == 1, service.said()
+    run_once(config)
+    found = read_all(broker.bootstrap, gone)
+    assert sorted(record.value for record in found) == sorted(b"%s-1" % key for key in KEYS)
+
+
+def has(broker, topic, count):
+    return len(read_all(broker.bootstrap, topic)) == count
+
+
+def delete(broker, topic):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
