@@ -33,15 +33,15 @@ SHARE = 2
 """In the place where a pack says whether it has blocks."""
 PACK_BYTES = 512 * 2**10
 """About the size of a pack behind a backlog. Spark copies each some ten times, into arrays of its
-own: with packs of four times the size the JVM took twice the time of the system's (fresh memory,
-page by page), and its collector copied what is soon gone; smaller packs cost Python more."""
+own: with packs four times as large the JVM spent twice the time in the kernel (fresh memory, page
+by page), and its collector copied arrays that die soon. Smaller packs cost Python more."""
 TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
-"""Of the rows that are packed together. Allocators take memory for larger ones from the system and
-give it back each time."""
+"""Bounds of a table whose rows are packed together. Allocators take memory for larger ones from the
+system and give it back each time."""
 
 
 def table_bytes(shards: int) -> int:
-    """Return the size at which rows are cut that are packed for this many shards."""
+    """Return at how many bytes a table is cut whose rows become packs for this many shards."""
     return min(max(TABLE_BYTES_MIN, shards * PACK_BYTES), TABLE_BYTES_MAX)
 
 

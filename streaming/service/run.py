@@ -229,7 +229,7 @@ class Service:
         return failures + 1
 
     def _start_again(self, pipeline: Pipeline) -> None:
-        """Start its query; where that cannot be now (a topic was deleted), it alone stops."""
+        """Start its query again; where a topic was deleted, say, this pipeline alone stops."""
         try:
             self._with_kafka(pipeline.start, pipeline.name)
         except OF_ONE_PIPELINE as error:

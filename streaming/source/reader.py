@@ -54,7 +54,7 @@ _offset_bytes: dict[TopicPartition, float] = {}
 class Inputs:
     """Topics with their numbers; ``properties`` of the cluster are `client_settings.words`.
 
-    ``table_bytes``: of the rows that are packed together.
+    ``table_bytes``: at which size a table of records is cut (`pack.table_bytes`).
     """
 
     topics: Mapping[str, int]
