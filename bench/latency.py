@@ -167,11 +167,12 @@ def batches(folder):
 
 
 def cpu(session):
-    """Seconds of a core that the processes of a session took, by kind."""
+    """Seconds of a core that the processes of a session took, those that have ended too, by kind."""
     spent = {"jvm": 0.0, "python": 0.0}
     for process in session_processes(session):
         if fields := stat(process):
-            spent[kind_of(process)] += (int(fields[11]) + int(fields[12])) / TICKS
+            own_and_ended = sum(map(int, fields[11:15]))
+            spent[kind_of(process)] += own_and_ended / TICKS
     return spent
 
 

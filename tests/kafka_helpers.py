@@ -64,6 +64,18 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, **settings: Any) 
         time.sleep(0.05)
 
 
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete a topic, and wait until the broker does not know it any more."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while topic in admin.list_topics(timeout=SECONDS_MAX).topics:
+        assert time.monotonic() < deadline, f"topic {topic} did not go"
+        time.sleep(0.05)
+
+
 def produce(bootstrap: str, topic: str, records: list[Record], **settings: Any) -> None:
     """Write records in order with confluent-kafka; returns when all are acknowledged."""
     from confluent_kafka import Producer

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from streaming.config import Config
 from streaming.errors import (
-    NOT_FINISHED,
     ConfigError,
     InputDamaged,
     InputLost,
@@ -42,6 +41,7 @@ POLL_SECONDS = 0.2
 REPORT_SECONDS = 10.0
 RESTART_SECONDS = (1, 2, 5, 10, 30)
 ONCE_TRIES_MAX = 3
+REPEATED_LATER = "A batch that was under way will be repeated."
 ARCHIVE_AFTER_SECONDS_MAX = 20
 """A stop that took longer has no time left for an archive of the JVM's classes."""
 
@@ -236,7 +236,7 @@ class Service:
             self._stop_alone(pipeline, error)
         except ConfigError as error:
             remedy = f"{error.remedy} Then start the service again."
-            self._stop_alone(pipeline, JobFailed(error.message, NOT_FINISHED, remedy))
+            self._stop_alone(pipeline, JobFailed(error.message, REPEATED_LATER, remedy))
 
     def _stop_alone(self, pipeline: Pipeline, why: JobFailed) -> None:
         pipeline.stopped_by = why

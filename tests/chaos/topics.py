@@ -15,8 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.chaos.fault import Fault
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
-from tests.proxies import until
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, delete_topic, produce
 
 SECONDS = 10
 BYTES_MAX = 150
@@ -128,8 +127,7 @@ def make_again(place, topic):
     """Delete it, and make it with as many partitions."""
     client = admin(place)
     count = len(client.list_topics(topic).topics[topic].partitions)
-    client.delete_topics([topic])[topic].result(SECONDS_MAX)
-    until(lambda: topic not in client.list_topics().topics, f"{topic} to go")
+    delete_topic(place.kafka.bootstrap, topic)
     create_topics(place.kafka.bootstrap, {topic: count})
 
 
@@ -150,12 +148,11 @@ def output_deleted(place):
     name, topics = some_pipeline(place)
     place.spoiled.add(name)
     place.beheaded.add(name)
-    client = admin(place)
-    client.delete_topics([topics["output"]])[topics["output"]].result(SECONDS_MAX)
+    delete_topic(place.kafka.bootstrap, topics["output"])
     stopped = "This pipeline is stopped; others go on."
     assert place.until(lambda: stopped in place.service.said()), place.service.said()
     place.next_deliveries(but=(name,))
-    assert topics["output"] not in client.list_topics().topics
+    assert topics["output"] not in admin(place).list_topics().topics
     place.endings.append(place.service.stop())
     said = place.service.said()
     assert topics["output"] in said, said

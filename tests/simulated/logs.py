@@ -81,6 +81,11 @@ class Log:
         self.epochs = [(each, min(at, self.end)) for each, at in self.epochs]
         return gone
 
+    def between(self, first, stop):
+        """The users' batches from an offset to another one, which compaction may remove."""
+        own = (each for each in self.entries[:-1] if each.kind == "data")  # never the newest
+        return [each for each in own if first <= each.first and each.last < min(stop, self.decided)]
+
     def append(self, data):
         """Take a producer's batch: an error code, and the offset it got."""
         _, _, _, _, _, attributes, delta, _, _, producer, epoch, sequence, count = HEAD.unpack_from(

@@ -204,6 +204,23 @@ def retention(history, rng):
     return f"records of in-{partition} are deleted", act
 
 
+def compacted(history, rng):
+    """The service dies, and Kafka compacts records away that the batch in doubt has read."""
+    partition, count = rng.randrange(2), rng.choice([1, 3])
+
+    def act():
+        for process in history.service.processes():
+            process.kill()
+        begin, planned = history.position("in", partition)
+        log = history.kafka.logs["in", partition]
+        there = log.between(begin, planned or 0)
+        for entry in history.world.rng.sample(there, min(count, len(there))):
+            log.entries.remove(entry)
+            history.may_end |= {"InputChanged", "ProgressMissing"}
+
+    return f"in-{partition} is compacted", act
+
+
 def unclean_election(history, rng):
     """The end of an input's log is lost with its leader; others may be written in its place."""
     partition, share, again = rng.randrange(2), rng.random(), rng.random() < 0.5
@@ -289,6 +306,6 @@ def made_again(history, _rng):
 OUTAGES = (
     *(away, cut_off, cut_off, cut_off_with_us, denied, disk_full, disk_full),
     *(power_cut, power_cut, clock_jump, another_copy, another_copy),
-    *(restore_backup, restore_backup, retention, unclean_election, made_again),
+    *(restore_backup, restore_backup, retention, compacted, unclean_election, made_again),
     *(damaged_file, kill_syncing, restored_and_accepted, lost_and_accepted),
 )

@@ -104,6 +104,12 @@ def lost_input_is_passed_over(put):
     put(TopicWatch, "_losses", lambda self, _start, _ends: [])
 
 
+@plant_in(needs="is compacted")
+def a_repeat_may_have_fewer_records(put):
+    """How many records a batch was made of is not held against what is left of it."""
+    put(sink.Sink, "_require_same_input", lambda self, *_arguments: None)
+
+
 @plant_in("channel", needs="waits for its disk", folder=True)
 def a_file_that_is_there_counts_as_whole(put):
     """A file has its name before it has its content, and is not written again where it is there.

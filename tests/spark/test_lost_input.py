@@ -1,13 +1,19 @@
 """An input that is lost stops its pipeline; the others go on, and an option goes on behind it."""
 
 import signal
-import time
 from collections import Counter
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
+from tests.kafka_helpers import (
+    SECONDS_MAX,
+    Record,
+    create_topics,
+    delete_topic,
+    produce,
+    read_all,
+)
 from tests.service_helpers import Service, WarmService, channel_topics, run_once, write_config
 
 
@@ -16,12 +22,7 @@ def some(key, count):
 
 
 def make_again(bootstrap, topic):
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
-    deadline = time.monotonic() + SECONDS_MAX
-    while topic in admin.list_topics(timeout=SECONDS_MAX).topics:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    delete_topic(bootstrap, topic)
     create_topics(bootstrap, {topic: 1})
 
 

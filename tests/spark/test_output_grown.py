@@ -5,7 +5,14 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
+from tests.kafka_helpers import (
+    SECONDS_MAX,
+    Record,
+    create_topics,
+    delete_topic,
+    produce,
+    read_all,
+)
 from tests.service_helpers import WarmService, channel_topics, run_once, verify, write_config
 
 KEYS = [b"k%d" % n for n in range(20)]
@@ -51,7 +58,7 @@ def test_an_output_that_is_deleted(broker, topic_prefix, tmp_path):
             send(broker, each, 0)
         for each in names.values():
             service.until(partial(has, broker, each["output"], len(KEYS)))
-        delete(broker, gone)
+        delete_topic(broker.bootstrap, gone)
         for each in names.values():
             send(broker, each, 1)
         service.until(partial(has, broker, names["kept"]["output"], 2 * len(KEYS)))
@@ -65,8 +72,3 @@ def test_an_output_that_is_deleted(broker, topic_prefix, tmp_path):
 
 def has(broker, topic, count):
     return len(read_all(broker.bootstrap, topic)) == count
-
-
-def delete(broker, topic):
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic])[topic].result(SECONDS_MAX)

@@ -1,7 +1,6 @@
 """What is no longer what was read: topics made again, logs cut back, records deleted."""
 
 import json
-import time
 import uuid
 from functools import partial
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ from streaming.source.ranges import Range
 from streaming.source.reader import Inputs, KafkaReader, rows_of_share
 from streaming.wire import bounds
 from streaming.wire.topology import Topology, id_of, id_text
-from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce
+from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, delete_topic, produce
 from tests.streaming.source.readings import reading_of
 
 
@@ -61,12 +60,7 @@ def send(broker, topic, name, count, partition=0):
 
 
 def make_again(broker, topic, partitions=3):
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic])[topic].result(SECONDS_MAX)
-    deadline = time.monotonic() + SECONDS_MAX
-    while topic in admin.list_topics(timeout=SECONDS_MAX).topics:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    delete_topic(broker.bootstrap, topic)
     create_topics(broker.bootstrap, {topic: partitions})
 
 
