@@ -167,7 +167,7 @@ def batches(folder):
 
 
 def cpu(session):
-    """Seconds of a core that the processes of a session took, those that have ended too, by kind."""
+    """Seconds of a core that a session's processes took, those that have ended too, by kind."""
     spent = {"jvm": 0.0, "python": 0.0}
     for process in session_processes(session):
         if fields := stat(process):

@@ -149,14 +149,15 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         now_ms = state.getCurrentProcessingTimeMs()
         is_quiet = given and all(map(len, given)) and not packs
         due_ms = Totals.from_json(row.totals).due_ms if state.exists else NEVER_MS
-        # Spark's timers fire in batches that are later than they.
-        if not is_quiet or due_ms is None or due_ms < now_ms:
+        if not is_quiet or due_ms is None or due_ms <= now_ms:
             core = yield from self.step(key[0], packs, row, now_ms)
             due_ms = core.due_ms(self.configured)
             due_ms = NEVER_MS if due_ms is None else due_ms
             state.update((self.keep(key[0], core, due_ms).to_text(),))
         if due_ms < NEVER_MS:
-            state.setTimeoutDuration(max(1, due_ms - now_ms))
+            # Spark's timers fire in batches that are later than they, steps act in one that is due:
+            # a repeated batch, where all shards are called, must do no more than its first run.
+            state.setTimeoutDuration(max(1, due_ms - 1 - now_ms))
 
     def begin(self) -> None:
         """Take over the decisions of the batch whose task runs here."""

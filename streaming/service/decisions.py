@@ -115,6 +115,11 @@ class Decisions:
         self.found = (*self._name(batch), {**self.findings(batch), **findings})
         self._write()
 
+    def planned_digest(self) -> str:
+        """Return the digest of the batch in doubt; empty where it had not begun to be written."""
+        known = [values for first, values in self.entries if first <= self.planned]
+        return self.digest(self.planned, known[-1]) if known and self.planned >= 0 else ""
+
     def digest(self, batch: int, standing: Values) -> str:
         """Return a name for what the batch is made from: `<offsets and time>.<decisions>`."""
         decided = json.dumps(standing, sort_keys=True).encode()

@@ -36,13 +36,15 @@ class Standing:
     """How state partitions stand to a checkpoint.
 
     ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
-    of the batch in doubt. ``written``: those that wrote all of it. ``unknown``: those of which
-    nobody can tell.
+    of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
+    other decisions, as when repeats were accepted before and the start ended meanwhile.
+    ``unknown``: those of which nobody can tell.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
     begun: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
+    differing: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
 
 
@@ -79,7 +81,7 @@ def settle(
     # What was begun gives something else now, or its progress would not have to be taken back. And
     # at-least-once there is no progress that could tell.
     renewed = standing.behind or standing.begun or (is_planned_anew and may_be_written)
-    renewed = renewed or (standing.written and _is_changed(checkpoint))
+    renewed = renewed or standing.differing or (standing.written and _is_changed(checkpoint))
     if renewed or not is_exact:
         checkpoint.forget_later_state()
         # The triples (key, incarnation, sequence) of lost batches name what these wrote, for ever.
@@ -148,6 +150,7 @@ def _mend(plan: Plan, checkpoint: Checkpoint, say: Callable[..., None]) -> None:
 def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
     """Read the progress of all state partitions, and compare it with the checkpoint."""
     batch = checkpoint.batch_in_doubt()
+    digest = Decisions(checkpoint).planned_digest()
     standing = Standing()
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         producer = make_producer(plan, partition)
@@ -162,6 +165,8 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
             standing.begun.append(partition)
         elif progress.batch == batch and progress.digest != NOTHING:
             standing.written.append(partition)
+            if progress.digest != digest:
+                standing.differing.append(partition)
     return standing
 
 

@@ -35,6 +35,7 @@ from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import STATE
 from streaming.errors import ConfigError, JobFailed
 from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.decisions import Decisions
 from streaming.service.insight import described, shard_states
 from streaming.service.planning import make_plan
 from streaming.sink.progress import BatchProgress
@@ -86,7 +87,10 @@ def rescale(
 ) -> None:
     """Move these pipelines; JobFailed or ConfigError where one cannot be."""
     old = [Checkpoint.of(config, name) for name in names]
-    new = {each.pipeline: Checkpoint(target.root, each.pipeline, config.spark) for each in old}
+    new = {
+        each.pipeline: Checkpoint(target.root, each.pipeline, config.spark, synced=True)
+        for each in old
+    }
     begun = []
     for each in old:
         if each.was_moved_to(target.root):
@@ -107,6 +111,9 @@ def rescale(
         _move(session, config, each, new[each.pipeline], target, say)
     crash_point("rescale-whole")
     for each in begun:
+        # The old one is closed for good: nothing may rest on what a power cut takes.
+        new[each.pipeline].sync_logs()
+        new[each.pipeline].sync_state()
         each.mark_moved(target.root, target.shards)
         crash_point("rescale-closed")
     for each in begun:
@@ -233,8 +240,9 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
 
 def _plan(config: Config, name: str, identity: Identity, root: str = "") -> Plan:
     """Of the pipeline with this identity, in the checkpoint that it has or another."""
-    changed = {"shards": identity.shards, "checkpoint": root or config.service.checkpoint}
-    service = config.service.model_copy(update=changed)
+    service = config.service
+    changed = {"shards": identity.shards, "checkpoint": root or service.checkpoint}
+    service = service.model_copy(update={**changed, "sync": bool(root) or service.sync})
     return make_plan(replace(config, service=service), name, identity, {})
 
 
@@ -296,6 +304,9 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
         )
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     new.write_waiting(moved.waiting)
-    # Their batches are the old query's, as is what may still be in transit of those before them.
-    new.write_decisions({"renewals": old.decisions().get("renewals", [])})
+    # Of renewals the batches are the old query's, as is what may still be in transit of those
+    # before them. Keys stay in the partitions that they have.
+    kept = Decisions(old)
+    standing = [(0, kept.last())] if kept.last() else []
+    new.write_decisions({"renewals": kept.renewals, "standing": standing})
     new.write_status({**status, "batch": 0, "at": at, "shards": shards})

@@ -14,6 +14,7 @@ from tests.kafka_helpers import (
     read_all,
 )
 from tests.service_helpers import WarmService, channel_topics, run_once, verify, write_config
+from tests.warm import warm
 
 KEYS = [b"k%d" % n for n in range(20)]
 
@@ -27,6 +28,7 @@ def send(broker, topics, label):
 
 
 def test_its_keys_stay_where_they_were(broker, topic_prefix, tmp_path):
+    """Also after a move to another number of shards, whose checkpoint is a new one."""
     topics = channel_topics(topic_prefix)
     create_topics(broker.bootstrap, {topics["input"]: 1, topics["output"]: 2})
     config = write_config(tmp_path, broker.bootstrap, {"p": topics}, create_topics=True)
@@ -39,8 +41,15 @@ def test_its_keys_stay_where_they_were(broker, topic_prefix, tmp_path):
     assert f"{topics['output']} has 5 partitions now. Its keys stay in the first 2" in run_once(
         config
     )
+    moved = {"checkpoint": str(tmp_path / "moved"), "shards": 4, "state_partitions": 4}
+    asked = ("--shards", "4", "--state-partitions", "4", "--to", moved["checkpoint"])
+    command = warm().call("rescale", str(config), *asked)
+    assert command.poll(SECONDS_MAX) == 0, command.said()
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics}, create_topics=True, **moved)
+    send(broker, topics, 2)
+    run_once(config)
     found = read_all(broker.bootstrap, topics["output"])
-    assert len(found) == 2 * len(KEYS)
+    assert len(found) == 3 * len(KEYS)
     assert len({(record.key, record.partition) for record in found}) == len(KEYS)
     code, said = verify(config)
     assert code == 0, said

@@ -1,5 +1,6 @@
 """What moves to a new checkpoint beside the shards' states, and when nothing does."""
 
+import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -10,6 +11,7 @@ from streaming.arrow.totals import Totals
 from streaming.disciplines.reshard import Resharded
 from streaming.disciplines.state_row import StateRow
 from streaming.errors import JobFailed
+from streaming.service.planning import kept_partitions
 from streaming.service.rescale import _carry_status, _require_done
 from tests.streaming.disciplines.channels.plans import plan as channel_plan
 from tests.streaming.disciplines.groups.networks import plan_for as network_plan
@@ -69,13 +71,20 @@ def test_at_least_once_channels_that_send_each_other_nothing_move():
     )
 
 
-def test_renewals_keep_their_batches():
-    """What is still in transit names the old query's batches."""
+def test_renewals_keep_their_batches_and_keys_their_partitions():
+    """What is still in transit names the old query's batches; the output was given partitions."""
     totals = Totals(seen=7, delivered=5, held=2)
-    old = Old(status={"shards": {"3": asdict(totals)}}, decisions={"renewals": [[1_000, 17]]})
+    last = {"partitions": {"out": 2}}
+    decisions = {"renewals": [[1_000, 17]], "standing": [[3, {}], [5, last]]}
+    old = Old(status={"shards": {"3": asdict(totals)}}, decisions=decisions)
     new = New()
     _carry_status(old, new, Resharded([(8, StateRow(0, totals.to_json(), ""))], {8: "who"}))
-    assert new.wrote["decisions"] == {"renewals": [[1_000, 17]]}
+    wrote = json.loads(json.dumps(new.wrote["decisions"]))
+    assert wrote == {"renewals": [[1_000, 17]], "standing": [[0, last]]}
+    said = []
+    kept = kept_partitions(Old(decisions=wrote), {"out": 5}, lambda text, **_: said.append(text))
+    assert kept == {"out": 2}
+    assert "Its keys stay in the first 2" in said[0]
     assert new.wrote["waiting"] == {8: "who"}
     assert [*new.wrote["status"]["shards"]] == ["8"]
     more = Totals(seen=8).to_json()

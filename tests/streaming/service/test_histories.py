@@ -1,0 +1,99 @@
+"""`--accept-repeats` that ended in the middle is finished by the next start that is given it."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.disciplines.plan import BatchContext
+from streaming.errors import CheckpointBehind, KafkaUnavailable
+from streaming.service import histories
+from streaming.service.checkpoint import Checkpoint
+from streaming.service.decisions import Decisions
+from streaming.sink.progress import NOTHING, BatchProgress, Part
+
+RULES = {"gap": "wait"}
+LOGS = {
+    "metadata": '{"id": "q"}',
+    "offsets/0": 'v1\n{}\n{"in":{"0":1}}',
+    "offsets/1": 'v1\n{}\n{"in":{"0":2}}',
+    "commits/0": "v1\n{}",
+}
+
+
+class Producer:
+    """Keeps the progress of a partition in a dictionary; Kafka is ``away`` for some of them."""
+
+    def __init__(self, kept, partition, away):
+        self.kept, self.partition, self.away = kept, partition, away
+
+    def errors(self, _what):
+        return nullcontext()
+
+    def progress(self):
+        return self.kept.get(self.partition, (-1, ""))
+
+    def begin_session(self):
+        if self.partition in self.away:
+            raise KafkaUnavailable("Kafka is away.")
+
+    def send_progress(self, batch, text):
+        self.kept[self.partition] = (batch, text)
+
+    def begin(self):
+        pass
+
+    finish = close = begin
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """One in which batch 1 was planned, and is not done."""
+    for name, text in LOGS.items():
+        path = tmp_path / "p" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Checkpoint(str(tmp_path), "p")
+
+
+def digest_of(checkpoint):
+    decisions = Decisions(checkpoint)
+    return decisions.digest(1, decisions.standing(1, RULES))
+
+
+@pytest.mark.parametrize("part", [None, Part(1, {}, 3)], ids=["went on to batch 5", "wrote a part"])
+def test_repeats_are_accepted_once_more(checkpoint, monkeypatch, part):
+    Decisions(checkpoint).standing(0, RULES)
+    digest = digest_of(checkpoint)
+    batch = 5 if part is None else 1
+    ahead = BatchProgress(batch, "q", "other.other" if part is None else digest, part)
+    whole = BatchProgress(1, "q", digest, read=3)
+    kept = {0: (batch, ahead.to_text()), 1: (1, whole.to_text())}
+    away = {1}
+    monkeypatch.setattr(histories, "make_producer", lambda _plan, n: Producer(kept, n, away))
+    plan = SimpleNamespace(
+        delivery="exactly-once",
+        state_partitions=2,
+        pipeline="p",
+        service="s",
+        progress_group="s.p.{}".format,
+    )
+
+    def settle(*, accept_repeats):
+        histories.settle(plan, checkpoint, lambda *_, **__: None, accept_repeats=accept_repeats)
+
+    if part is None:
+        with pytest.raises(CheckpointBehind):
+            settle(accept_repeats=False)
+    with pytest.raises(KafkaUnavailable):
+        settle(accept_repeats=True)
+    away.clear()
+    settle(accept_repeats=True)
+    context = BatchContext("q", 1, digest=digest_of(checkpoint))
+    for partition in range(3):
+        left = BatchProgress.from_text(*kept[partition])
+        assert left.digest == NOTHING
+        assert left.batch < context.batch
+    renewals = Decisions(checkpoint).renewals
+    settle(accept_repeats=True)
+    assert Decisions(checkpoint).renewals == renewals, "nothing is left to accept"
