@@ -165,7 +165,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
             standing.begun.append(partition)
         elif progress.batch == batch and progress.digest != NOTHING:
             standing.written.append(partition)
-            if progress.digest != digest:
+            if digest and progress.digest != digest:
                 standing.differing.append(partition)
     return standing
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from kafka.errors import (
+    CoordinatorNotAvailableError,
     InvalidProducerEpochError,
     KafkaError,
     MessageSizeTooLargeError,
@@ -71,6 +72,8 @@ class BatchProducer:
         self.added: set[TopicPartition] = set()
         self.began = 0.0
         self.unanswered = 0
+        self.found: tuple[int, str] | None = None
+        """The progress that was read, until a broker that takes another one has confirmed it."""
 
     @property
     def is_reusable(self) -> bool:
@@ -91,7 +94,11 @@ class BatchProducer:
 
     def progress(self) -> tuple[int, str]:
         """The offset that the group committed, and its metadata; below 0 where there is none."""
-        question = transactions.committed_offset(self.group, self.events)
+        self.found = self._progress(stable=True)
+        return self.found
+
+    def _progress(self, *, stable: bool) -> tuple[int, str]:
+        question = transactions.committed_offset(self.group, self.events, stable=stable)
         return transactions.offset_in(self.brokers.ask(*question, (GROUP, self.group)))
 
     def begin(self) -> None:
@@ -121,13 +128,21 @@ class BatchProducer:
                 self.outbox.wait(WAITING_BYTES_MAX // 2)
 
     def send_progress(self, batch: int, metadata: str) -> None:
-        """Commit the batch's number, within the transaction."""
+        """Commit the batch's number, within the transaction.
+
+        A broker that lost its group to another one, and does not know, gives progress that is
+        older than what was committed since, but takes none. So the one that took this is asked
+        once in a session whether it knows the same from before: a retriable KafkaError where not.
+        """
         self._send()
         self._ask(transactions.add_group(self._session, self.group))
         question = transactions.commit_offset(
             self._session, self.group, self.events, batch, metadata
         )
         self.brokers.ask(*question, (GROUP, self.group))
+        if self.found is not None and self._progress(stable=False) != self.found:
+            raise CoordinatorNotAvailableError("what gave the progress was no longer in charge")
+        self.found = None
 
     def finish(self) -> None:
         """Wait until all is acknowledged; commit the transaction, if there is one.

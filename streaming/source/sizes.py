@@ -39,8 +39,12 @@ def _offset_bytes(part: Fetched) -> float:
 
 
 def _size(part: Fetched, head: Head) -> int:
-    """A batch's bytes, decompressed where it can be read; who reads it says where it cannot."""
+    """A batch's bytes, decompressed where it can be read; who reads it says where it cannot.
+
+    As many as it takes in the log at least: compaction leaves batches without a record.
+    """
+    size = head.end - head.begin
     if head.magic >= 2:
         with contextlib.suppress(Unreadable):
-            return body_of(part, head).size
-    return head.end - head.begin
+            return max(size, body_of(part, head).size)
+    return size

@@ -54,7 +54,8 @@ class TopicWatch:
             )
             if not is_due and not is_new:
                 return None
-            if is_due:
+            is_new_there = any(of.keys() - self._firsts.get(t, {}).keys() for t, of in ends.items())
+            if is_due or is_new_there:
                 self._firsts = self._bounds(EARLIEST)
                 self._due = time.monotonic() + REFRESH_SECONDS
             if not self._bounds.refresh():
@@ -72,7 +73,12 @@ class TopicWatch:
             (topic, int(at)): offset for topic, of in offsets.items() for at, offset in of.items()
         }
         cut = self._cut_back(read, logs, ends)
-        found = []
+        found = [
+            Loss(topic, at, DELETED, 0, first.offset)  # of a partition that the topic was given
+            for topic, of in self._firsts.items()
+            for at, first in of.items()
+            if offsets.get(topic) and (topic, at) not in read and first.offset > 0
+        ]
         for partition, offset in read.items():
             topic = partition[0]
             was, now = logs.get(topic, Log()).id, self.brokers.topology.ids.get(topic, "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -30,9 +31,10 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
     for_code,
 )
+from kafka.net import manager
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaTCPTransport
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
@@ -43,6 +45,9 @@ CLOSING_TURNS = 3
 """Threads that wait in the background wake and end."""
 SECONDS_MAX = 60.0
 """Until a request that is refused in passing, again and again, counts as failed."""
+
+HANDSHAKE_SECONDS_MAX = 10.0
+"""For TLS; kafka-python waits as long for a connection."""
 
 RETRY_SECONDS = 0.02
 """A commit's markers take a few ms; until they are written the next transaction cannot begin."""
@@ -120,7 +125,12 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _build_transport(self, *arguments: Any, **more: Any) -> Any:
         if self.new_ssl_context is not None:
-            self.config["ssl_context"] = self.new_ssl_context()
+            try:
+                self.config["ssl_context"] = self.new_ssl_context()
+            except (
+                Exception
+            ) as error:  # files that are being renewed; the next connection reads them
+                raise KafkaConnectionError(str(error)) from error
         transport = await super()._build_transport(*arguments, **more)
         receive = transport._sock_recv  # noqa: SLF001
         if type(transport) is KafkaTCPTransport:
@@ -132,6 +142,29 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
 
         transport._sock_recv = received  # noqa: SLF001
         return transport
+
+
+class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
+    """kafka-python's, with an end to the handshake: a host may take connections and stand still."""
+
+    async def handshake(self) -> None:
+        """Shake hands; KafkaTimeoutError, and the connection is closed, where it takes too long."""
+        timeout_at = time.monotonic() + HANDSHAKE_SECONDS_MAX
+        try:
+            while True:
+                try:
+                    self._sock.do_handshake()
+                    return
+                except ssl.SSLWantReadError:
+                    await self._net.wait_read(self._sock, timeout_at)
+                except ssl.SSLWantWriteError:
+                    await self._net.wait_write(self._sock, timeout_at)
+        except BaseException:
+            self._sock.close()
+            raise
+
+
+manager.KafkaSSLTransport = _TlsTransport  # it has no parameter for it
 
 
 def _receive(transport: KafkaTCPTransport) -> tuple[bytes, Exception | None]:

@@ -103,9 +103,9 @@ class Coordinators:
         self.pending.setdefault(group, {})[name] = (offset, metadata)
         return NONE
 
-    def offset(self, group):
-        """OffsetFetch of stable offsets: an error code, the offset, its metadata."""
-        if self.pending.get(group):
+    def offset(self, group, *, stable):
+        """OffsetFetch, of ``stable`` offsets: an error code, the offset, its metadata."""
+        if stable and self.pending.get(group):
             return UNSTABLE, -1, ""
         return NONE, *self.offsets.get(group, (-1, ""))
 

@@ -157,7 +157,7 @@ class History:
         self.kafka.denied.clear()
         self.storage.broken_until = 0.0
         for broker in self.kafka.brokers:
-            broker.up, broker.cut_off = True, {}
+            broker.up, broker.cut_off, broker.knew = True, {}, ({}, {}, frozenset())
 
     def _done(self):
         storage = self.storage

@@ -20,13 +20,15 @@ BEHIND_SHARE, BEHIND_SECONDS = 0.3, (0.05, 1.0, 8.0)
 class Broker:
     """One; ``loading_until``: when its coordinators answer again.
 
-    ``cut_off``: what it knew of partitions when it was cut off from the other brokers.
+    ``cut_off``: what it knew of partitions when it was cut off from the other brokers; ``knew``:
+    of coordinators, of groups' progress, and of groups with an open transaction.
     """
 
     number: int
     up: bool = True
     loading_until: float = 0.0
     cut_off: dict = field(default_factory=dict)
+    knew: tuple = ({}, {}, frozenset())
 
 
 class Kafka(Partitions):
@@ -81,13 +83,16 @@ class Kafka(Partitions):
     def start(self, number):
         """Bring it back."""
         broker = self.brokers[number]
-        broker.up, broker.cut_off = True, {}
+        broker.up, broker.cut_off, broker.knew = True, {}, ({}, {}, frozenset())
         self.world.note(f"broker {number} is up")
 
     def cut_off(self, number):
         """Cut a broker off from the others: it goes on as if it led what it led."""
         broker = self.brokers[number]
         broker.cut_off = {place: View(log) for place, log in self.logs.items()}
+        there = self.coordinators
+        pending = {group for group, some in there.pending.items() if some}
+        broker.knew = dict(self.homes), dict(there.offsets), pending
         self.world.note(f"broker {number} is cut off from the others")
         self._replace(number)
 
@@ -142,8 +147,10 @@ class Kafka(Partitions):
             return NOT_COORDINATOR
         return LOADING if broker.loading_until > self.world.now else 0
 
-    def _FindCoordinator(self, _broker, request, answered):  # noqa: N802
-        answered(Answer(error_code=0, node_id=self._home((request.key_type, request.key))))
+    def _FindCoordinator(self, broker, request, answered):  # noqa: N802
+        key = (request.key_type, request.key)
+        home = self._home(key)
+        answered(Answer(error_code=0, node_id=broker.knew[0].get(key, home)))
 
     def _InitProducerId(self, broker, request, answered):  # noqa: N802
         name = request.transactional_id
@@ -201,10 +208,16 @@ class Kafka(Partitions):
         answered(Answer(topics=[Answer(name=topic, partitions=partitions)]))
 
     def _OffsetFetch(self, broker, request, answered):  # noqa: N802
-        code = self._wrong(broker, (0, request.group_id))
-        inner, offset, metadata = (
-            (0, -1, "") if code else self.coordinators.offset(request.group_id)
-        )
+        group, stable = request.group_id, request.require_stable
+        code = self._wrong(broker, (0, group))
+        homes, offsets, pending = broker.knew
+        if broker.cut_off and homes.get((0, group)) == broker.number and group not in pending:
+            code, inner = 0, 0  # reads go without the others
+            offset, metadata = offsets.get(group, (-1, ""))
+        elif code:
+            inner, offset, metadata = 0, -1, ""
+        else:
+            inner, offset, metadata = self.coordinators.offset(group, stable=stable)
         partition = Answer(
             partition_index=0, committed_offset=offset, metadata=metadata, error_code=inner
         )

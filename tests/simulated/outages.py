@@ -45,6 +45,29 @@ def cut_off(history, rng):
     return f"cut off broker {number} for {seconds} s", act
 
 
+def deposed_coordinator(history, rng):
+    """A broker that coordinates is cut off for long, while workers die that write."""
+    number, seconds, kills = rng.randrange(3), 15, 6
+
+    def act():
+        if all(each.up and not each.cut_off for each in history.kafka.brokers):
+            history.heal_after(seconds)
+            history.kafka.cut_off(number)
+            history.world.at(seconds, lambda: history.kafka.start(number))
+            for turn in range(kills):
+                history.world.at(0.5 + turn * 1.5 + rng.random(), kill)
+
+    def kill(tries=3_000):
+        there = history.service.driver.workers["sink"]
+        busy = [each for each in there if each.alive and each.busy]
+        if busy:
+            history.world.rng.choice(busy).kill()
+        elif tries:
+            history.world.at(0.001, lambda: kill(tries - 1))
+
+    return f"cut off broker {number} and kill who writes", act
+
+
 def cut_off_with_us(history, rng):
     """A broker and the service are cut off from the other brokers."""
     number, seconds, killed = rng.randrange(3), rng.choice([5, 15]), rng.random() < 0.5
@@ -304,7 +327,7 @@ def made_again(history, _rng):
 
 
 OUTAGES = (
-    *(away, cut_off, cut_off, cut_off_with_us, denied, disk_full, disk_full),
+    *(away, cut_off, cut_off, cut_off_with_us, deposed_coordinator, denied, disk_full, disk_full),
     *(power_cut, power_cut, clock_jump, another_copy, another_copy),
     *(restore_backup, restore_backup, retention, compacted, unclean_election, made_again),
     *(damaged_file, kill_syncing, restored_and_accepted, lost_and_accepted),

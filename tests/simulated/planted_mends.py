@@ -104,6 +104,18 @@ def lost_input_is_passed_over(put):
     put(TopicWatch, "_losses", lambda self, _start, _ends: [])
 
 
+@plant_in(needs="kill who writes")
+def a_deposed_coordinator_tells_the_progress(put):
+    """Whoever takes the progress is not asked whether it knows the one that was read."""
+    send_progress = BatchProducer.send_progress
+
+    def wrong(self, batch, metadata):
+        self.found = None
+        send_progress(self, batch, metadata)
+
+    put(BatchProducer, "send_progress", wrong)
+
+
 @plant_in(needs="is compacted")
 def a_repeat_may_have_fewer_records(put):
     """How many records a batch was made of is not held against what is left of it."""

@@ -109,6 +109,18 @@ def test_a_batch_that_is_written_is_skipped(plan):
     assert values(plan) == numbers(10)
 
 
+def test_progress_of_who_is_no_longer_in_charge_is_not_gone_by(plan):
+    """A deposed coordinator told it: who takes the next one is asked (one group, one broker here)."""
+    writer = writer_for(plan, 0, BatchContext("q", 0, False))
+    assert writer.producer.found == (-1, "")
+    writer.producer.found = (7, "older")
+    with pytest.raises(KafkaUnavailable, match="no longer in charge"):
+        write(writer, 0, 0, 10)
+    writers._writers.clear()
+    write(writer_for(plan, 0, BatchContext("q", 0, False)), 0, 0, 10)
+    assert values(plan) == numbers(10)
+
+
 @pytest.mark.parametrize(("number", "digest"), [(7, "other"), (6, "this"), (5, "other")])
 def test_progress_of_another_history_is_refused(plan, number, digest):
     """A restored checkpoint gives a batch's number to other input: nothing may be passed over."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import google_crc32c
 import pytest
 
 from streaming.disciplines.source import Limits
@@ -10,6 +11,8 @@ from streaming.source.positions import offsets_in
 from streaming.source.ranges import Range, ranges
 from streaming.source.reader import Inputs, KafkaReader
 from streaming.wire.bounds import LATEST
+from streaming.wire.fetched import fetched
+from streaming.wire.record_batch import CHECKED, HEAD
 from tests.kafka_helpers import Record, produce
 from tests.streaming.source.helpers import offsets
 from tests.streaming.source.readings import reading_of
@@ -61,6 +64,13 @@ def test_partitions_that_are_not_asked_are_as_the_others(broker, brokers, topic,
     there = whole(brokers, topic)
     monkeypatch.setattr(sizes, "PLACES_MAX", 1)
     assert 1 <= sizes.bytes_of(brokers, there) / (len(records) * (SMALL + 12)) < 1.1
+
+
+def test_a_batch_without_a_record_has_the_bytes_that_it_takes():
+    """As compaction leaves the last batch of a producer: nothing is divided by zero."""
+    left = CHECKED.pack(0, 19_999, 1, 1, 7, 0, 19_999, 0)
+    data = HEAD.pack(0, HEAD.size - 12 + len(left), -1, 2, google_crc32c.value(left)) + left
+    assert sizes._offset_bytes(fetched((0, 0), (0, 1), data)) == len(data) / 20_000
 
 
 def test_a_batch_reads_what_its_bytes_allow(broker, topic, batch_of):

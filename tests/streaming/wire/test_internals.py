@@ -33,7 +33,10 @@ NAMES = {
     "kafka.net.sasl.oauth:AbstractTokenProvider.token": ["self"],
     "kafka.net.selector:NetworkSelector.close": ["self"],
     "kafka.net.selector:NetworkSelector.poll": ["self", "timeout_ms"],
+    "kafka.net.manager:KafkaSSLTransport": ["net", "sock", "host"],
     "kafka.net.selector:NetworkSelector.sleep": ["self", "delay"],
+    "kafka.net.selector:NetworkSelector.wait_read": ["self", "fileobj", "timeout_at"],
+    "kafka.net.selector:NetworkSelector.wait_write": ["self", "fileobj", "timeout_at"],
     "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self"],
     "kafka.net.transport:KafkaTCPTransport.get_protocol": ["self"],
     "kafka.protocol.frame:KafkaBytes.read": ["self", "nbytes"],
@@ -48,6 +51,15 @@ TEXTS = {
     "kafka.net.transport:KafkaTCPTransport._read_from_sock": ["self._sock_recv()"],
     "kafka.net.transport:KafkaTCPTransport._sock_recv": ["self._sock.recv("],
     "kafka.net.transport:KafkaSSLTransport._build_ssl_context": ["return config['ssl_context']"],
+    "kafka.net.transport:KafkaSSLTransport.handshake": [
+        "self._sock.do_handshake()",
+        "self._net.wait_read(self._sock)",
+        "self._net.wait_write(self._sock)",
+    ],
+    "kafka.net.manager:KafkaConnectionManager._build_transport": [
+        "KafkaSSLTransport(self._net, sock,",
+        "await transport.handshake()",
+    ],
     "kafka.net.manager:KafkaConnectionManager.get_connection": ["KafkaConnection("],
     "kafka.net.connection:KafkaConnection": ["self.init_future", "self.parser = KafkaProtocol("],
     "kafka.net.sasl.gssapi:SaslMechanismGSSAPI": [
