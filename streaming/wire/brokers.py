@@ -154,11 +154,12 @@ class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
             while True:
                 try:
                     self._sock.do_handshake()
-                    return
                 except ssl.SSLWantReadError:
                     await self._net.wait_read(self._sock, timeout_at)
                 except ssl.SSLWantWriteError:
                     await self._net.wait_write(self._sock, timeout_at)
+                else:
+                    return
         except BaseException:
             self._sock.close()
             raise
