@@ -20,10 +20,11 @@ class View:
         self.topic, self.partition, self.read = log.topic, log.partition, log.read
         self.leader, self.leader_epoch = log.leader, log.leader_epoch
         self.first, self.end, self.stable = log.first, log.end, log.stable
+        self.epochs = list(log.epochs)
 
-    def epoch_end(self, _epoch):
-        """Where the log of an epoch ends."""
-        return self.end
+    def epoch_end(self, epoch):
+        """Where the log ends that was written up to an epoch."""
+        return next((at for each, at in self.epochs if each > epoch), self.end)
 
 
 class Partitions:
