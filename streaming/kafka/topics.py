@@ -131,7 +131,7 @@ def _settings(role: str, common: dict[str, str]) -> dict[str, str]:
 def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> None:
     """Let Kafka delete the records of a topic before an offset of each partition.
 
-    Raises KafkaUnavailable where it does not.
+    Raises KafkaUnavailable where it does not, KafkaRefused where it does not want to.
     """
     from kafka.errors import KafkaError  # noqa: PLC0415
 
@@ -142,12 +142,15 @@ def delete_before(config: Config, topic: str, offsets: Mapping[int, int]) -> Non
         with choice.opened(client_settings.words(config)) as brokers:
             admin.delete_before(brokers, topic, offsets)
     except KafkaError as error:
-        raise KafkaUnavailable(
-            f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}.",
-            "The topic grows meanwhile; nothing else is wrong.",
-            "Give this user the right to delete there, or a retention to the topic that outlasts "
-            "any stop of the service.",
-        ) from error
+        what = f"Old records of {topic} could not be deleted: {config.hide(admin.reason(error))}."
+        effect = "The topic grows meanwhile; nothing else is wrong."
+        if isinstance(error, admin.REFUSALS):
+            remedy = (
+                "Give this user the right to delete there, and start again; or give the topic a "
+                "retention that outlasts any stop of the service."
+            )
+            raise KafkaRefused(what, effect, remedy) from error
+        raise KafkaUnavailable(what, effect, "It is tried again.") from error
 
 
 def wait_for(config: Config, names: set[str]) -> None:

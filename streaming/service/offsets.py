@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streaming.config import Config
-from streaming.errors import KafkaUnavailable
+from streaming.errors import KafkaRefused, KafkaUnavailable
 from streaming.kafka import topics
 from streaming.service.behind import Behind, Step
 from streaming.source.positions import offsets_in
@@ -62,10 +62,15 @@ class TransitCleaner:
         self._behind: deque[Step] | None = None
         """When offsets were seen to be behind, and which; the newest last. None: not read yet."""
         self._refused = False
+        self._fails = False
+        self._due: dict[int, int] = {}
         self._deleted: dict[int, int] = {}
 
     def __call__(self, last: Any) -> None:
-        """Delete what reports showed to be behind long enough; a refusal is logged once."""
+        """Delete what reports showed to be behind long enough.
+
+        A refusal ends it until the next start. What passes is tried again, and logged once.
+        """
         if self.topic is None or self._refused:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})
@@ -79,20 +84,26 @@ class TransitCleaner:
             steps.append((now, behind))
             if self._noted:
                 self._noted.write([*steps])
-        wanted: dict[int, int] = {}
         while steps and now - steps[0][0] >= self._kept_s:
-            wanted = steps[0][1]
+            self._due = steps[0][1]
             if len(steps) == 1:
                 break
             steps.popleft()
-        if not wanted or wanted == self._deleted:
-            return
+        if self._due != self._deleted:
+            self._delete(self.topic)
+
+    def _delete(self, topic: str) -> None:
         try:
-            topics.delete_before(self.config, self.topic, wanted)
+            topics.delete_before(self.config, topic, self._due)
         except KafkaUnavailable as error:
-            self.say(f"{self.name}: {error}", event="refused", level="warning", pipeline=self.name)
-            self._refused = True  # logged once; the next start tries again
-        self._deleted = wanted
+            self._refused = isinstance(error, KafkaRefused)
+            if self._refused or not self._fails:
+                event = "refused" if self._refused else "not-deleted"
+                said = f"{self.name}: {error}"
+                self.say(said, event=event, level="warning", pipeline=self.name)
+            self._fails = True
+        else:
+            self._deleted, self._fails = self._due, False
 
     def _known(self, behind: dict[int, int]) -> list[Step]:
         """What an earlier start noted; not of a topic that was made again and begins at 0."""

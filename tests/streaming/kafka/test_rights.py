@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from streaming.config import parse_config
-from streaming.errors import KafkaUnavailable
+from streaming.errors import KafkaRefused, KafkaUnavailable
 from streaming.kafka import rights
 from streaming.kafka.embedded import EmbeddedBroker
 from streaming.kafka.lag import Lag, LagReader
-from streaming.kafka.topics import existing
+from streaming.kafka.topics import delete_before, existing
 from streaming.replay.recorded import Recorded
 from tests.kafka_helpers import Record, create_topics, produce, read_all
 from tests.service_helpers import called, toml
@@ -113,6 +113,14 @@ def test_with_exactly_these_rights_nothing_is_missed(secure_broker, topics, tmp_
     user.comes_to_miss([])
     code, _, err = called("check", user.file(tmp_path), "--rights")
     assert code == 0, err
+
+
+def test_who_may_not_delete_what_was_in_transit_is_refused(secure_broker, topics):
+    lacks = ("Delete", "Topic", "transit")
+    user = User(secure_broker, topics, [right for right in SERVICE if right != lacks])
+    user.comes_to_miss([lacks])
+    with pytest.raises(KafkaRefused, match="Give this user the right"):
+        delete_before(parse_config(user.tables, {}, "test"), topics + "transit", {0: 0})
 
 
 def test_who_may_repeat_needs_no_progress(secure_broker, topics):

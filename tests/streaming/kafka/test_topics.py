@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from streaming.config import parse_config
-from streaming.errors import ConfigError, KafkaUnavailable
+from streaming.errors import ConfigError, KafkaRefused, KafkaUnavailable
 from streaming.kafka import limits, topics
 from streaming.kafka.ports import free_port
 from tests.kafka_helpers import SECONDS_MAX, Record, create_topics, produce, read_all
@@ -181,6 +181,9 @@ def test_records_can_be_deleted_before_an_offset(broker, topic_prefix):
     topics.delete_before(settings, name, {0: 5, 1: 10})
     left = [(r.partition, r.offset) for r in read_all(broker.bootstrap, name)]
     assert sorted(left) == [(0, offset) for offset in range(5, 10)]
+    with pytest.raises(KafkaUnavailable, match="2 has no leader.*tried again") as passing:
+        topics.delete_before(settings, name, {2: 1})
+    assert not isinstance(passing.value, KafkaRefused)
 
 
 def test_new_outputs_take_records_as_large_as_inputs_have(broker, config, topic_prefix):

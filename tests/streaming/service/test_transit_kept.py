@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.errors import KafkaUnavailable
+from streaming.errors import KafkaRefused, KafkaUnavailable
 from streaming.service import offsets
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import TransitCleaner
@@ -14,12 +14,12 @@ from streaming.settings.values import Span
 @pytest.fixture
 def world(monkeypatch):
     """Deletions, and a clock in seconds."""
-    made = SimpleNamespace(now=0.0, deleted=[], said=[], fails=False)
+    made = SimpleNamespace(now=0.0, deleted=[], said=[], fails=None)
 
     def delete(_config, topic, wanted):
         made.deleted.append((topic, wanted))
         if made.fails:
-            raise KafkaUnavailable("no right")
+            raise made.fails("no")
 
     monkeypatch.setattr(offsets.topics, "delete_before", delete)
     monkeypatch.setattr(offsets.time, "time", lambda: made.now)
@@ -66,10 +66,26 @@ def test_as_much_later_as_it_is_kept(world):
 
 def test_a_refusal_is_told_once(world):
     clean = cleaner(world, 0)
-    world.fails = True
+    world.fails = KafkaRefused
     look(clean, world, 0, 5)
     look(clean, world, 10, 9)
     assert len(world.deleted) == len(world.said) == 1
+
+
+def test_what_passes_is_tried_again_and_told_once_each_time(world):
+    clean = cleaner(world, 60_000)
+    look(clean, world, 0, 5)
+    world.fails = KafkaUnavailable
+    assert look(clean, world, 60, 9) == [5]
+    assert look(clean, world, 10, 9) == [5, 5], "at the next look"
+    assert len(world.said) == 1
+    world.fails = None
+    assert look(clean, world, 10, 9) == [5, 5, 5]
+    assert look(clean, world, 10, 9) == [5, 5, 5], "it worked"
+    world.fails = KafkaUnavailable
+    assert look(clean, world, 60, 9) == [5, 5, 5, 9]
+    look(clean, world, 10, 9)
+    assert len(world.said) == 2, "it had worked in between"
 
 
 def test_a_service_that_is_started_often_deletes_too(world, tmp_path):
