@@ -61,6 +61,8 @@ class TransitCleaner:
         self._noted = noted if self._kept_s else None
         self._behind: deque[Step] | None = None
         """When offsets were seen to be behind, and which; the newest last. None: not read yet."""
+        self._since = time.time() - time.monotonic()
+        """When the steady clock was 0. The wall clock may leap; steps age evenly all the same."""
         self._refused = False
         self._fails = False
         self._due: dict[int, int] = {}
@@ -75,11 +77,11 @@ class TransitCleaner:
             return
         begin = offsets_of(last, "startOffset").get(self.topic, {})
         behind = {int(at): offset for at, offset in begin.items() if offset}
-        now = time.time()
+        now = self._since + time.monotonic()
         if self._behind is None:
-            self._behind = deque(self._known(behind))
+            self._behind = deque(self._known(behind, now))
         steps, newest = self._behind, self._behind[-1] if self._behind else None
-        is_time = newest is None or not 0 <= now - newest[0] < self._kept_s / STEPS
+        is_time = newest is None or now - newest[0] >= self._kept_s / STEPS
         if behind and is_time and (newest is None or newest[1] != behind):
             steps.append((now, behind))
             if self._noted:
@@ -105,10 +107,17 @@ class TransitCleaner:
         else:
             self._deleted, self._fails = self._due, False
 
-    def _known(self, behind: dict[int, int]) -> list[Step]:
-        """What an earlier start noted; not of a topic that was made again and begins at 0."""
+    def _known(self, behind: dict[int, int], now: float) -> list[Step]:
+        """What an earlier start noted, not later than now: its clock may have been ahead.
+
+        Nothing of a topic that was made again and begins at 0.
+        """
         steps = self._noted.read() if self._noted else []
-        return [step for step in steps if all(behind.get(n, 0) >= to for n, to in step[1].items())]
+        return [
+            (min(at, now), of)
+            for at, of in steps
+            if all(behind.get(n, 0) >= to for n, to in of.items())
+        ]
 
 
 def reached(progress: Any, ends: dict[tuple[str, int], int]) -> bool:

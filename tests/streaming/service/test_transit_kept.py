@@ -10,11 +10,13 @@ from streaming.service.checkpoint import Checkpoint
 from streaming.service.offsets import TransitCleaner
 from streaming.settings.values import Span
 
+YEAR = 365 * 86_400.0
+
 
 @pytest.fixture
 def world(monkeypatch):
-    """Deletions, and a clock in seconds."""
-    made = SimpleNamespace(now=0.0, deleted=[], said=[], fails=None)
+    """Deletions, and a steady clock in seconds, before which the wall clock is by ``ahead``."""
+    made = SimpleNamespace(now=0.0, ahead=0.0, deleted=[], said=[], fails=None)
 
     def delete(_config, topic, wanted):
         made.deleted.append((topic, wanted))
@@ -22,7 +24,8 @@ def world(monkeypatch):
             raise made.fails("no")
 
     monkeypatch.setattr(offsets.topics, "delete_before", delete)
-    monkeypatch.setattr(offsets.time, "time", lambda: made.now)
+    monkeypatch.setattr(offsets.time, "time", lambda: made.now + made.ahead)
+    monkeypatch.setattr(offsets.time, "monotonic", lambda: made.now)
     return made
 
 
@@ -100,3 +103,32 @@ def test_a_service_that_is_started_often_deletes_too(world, tmp_path):
     world.deleted.clear()
     look(cleaner(world, 86_400_000, noted), world, 86_400, 7)
     assert not world.deleted
+
+
+@pytest.mark.parametrize("years", [1, -1])
+@pytest.mark.parametrize("kept_ms", [0, 86_400_000])
+def test_a_clock_that_is_wrong_for_a_while_changes_nothing(world, tmp_path, kept_ms, years):
+    noted = Checkpoint(str(tmp_path), "p").behind
+    clean = cleaner(world, kept_ms, noted)
+    world.ahead = 1e9
+    for hour in range(1, 100):
+        world.ahead += (hour == 30) * years * YEAR - (hour == 31) * years * YEAR
+        deleted = look(clean, world, 3600, hour)
+        behind = hour - kept_ms // 3_600_000
+        assert deleted == [*range(1, behind + 1)]
+        assert len(clean._behind) <= 101
+
+
+def test_what_an_earlier_start_noted_under_a_clock_ahead_is_deleted(world, tmp_path):
+    noted = Checkpoint(str(tmp_path), "p").behind
+    world.ahead = YEAR
+    clean = cleaner(world, 86_400_000, noted)
+    for hour in range(1, 11):
+        look(clean, world, 3600, hour)
+    world.ahead = 0
+    clean = cleaner(world, 86_400_000, noted)
+    for hour in range(11, 200):
+        deleted = look(clean, world, 3600, hour)
+        assert len(clean._behind) <= 101
+    assert deleted[0] == 10, "a day after the second start"
+    assert deleted[-1] == 175
