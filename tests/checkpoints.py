@@ -7,7 +7,7 @@ class MemoryCheckpoint:
     """`streaming.service.decisions.BatchCheckpoint`; the offset log has what a test puts into it."""
 
     def __init__(self):
-        self.offsets, self.done, self.kept = {}, -1, "{}"
+        self.offsets, self.done, self.kept, self.newest = {}, -1, "{}", 0
 
     def batch_in_doubt(self):
         planned = max(self.offsets, default=-1)
@@ -15,6 +15,9 @@ class MemoryCheckpoint:
 
     def logged(self, batch):
         return json.dumps(self.offsets.get(batch)).encode()
+
+    def newest_ms(self):
+        return self.newest
 
     def decisions(self):
         return json.loads(self.kept)

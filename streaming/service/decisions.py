@@ -47,6 +47,9 @@ class BatchCheckpoint(Protocol):
     def logged(self, batch: int) -> bytes:
         """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
 
+    def newest_ms(self) -> int:
+        """The largest time of the batches that the offset log still has, 0 if it has none."""
+
     def decisions(self) -> Values:
         """What :meth:`write_decisions` wrote last; empty where nothing was."""
 
@@ -93,9 +96,11 @@ class Decisions:
     def renew(self, now_ms: int, batch: int) -> None:
         """Give all keys a new incarnation from this batch on, also where it was planned before.
 
-        What others wrote of the batches that come now may have had other content.
+        What others wrote of the batches that come now may have had other content. It begins after
+        all that there is, also where the clock was ahead once.
         """
-        self.renewals.append((now_ms, batch))
+        earlier = [at_ms for at_ms, _ in self.renewals]
+        self.renewals.append((max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1, batch))
         known = [values for first, values in self.entries if first <= self.planned]
         if known:
             self.entries = [(self.planned, self._renewed(known[-1]))]

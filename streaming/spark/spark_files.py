@@ -61,6 +61,12 @@ class SparkFiles:
         is_kept = self._files.kind(f"offsets/{batch}") == fs.FileType.File
         return self.logged(batch) if is_kept else None
 
+    def newest_ms(self) -> int:
+        """The largest time of the batches that Spark's log still has, 0 if it has none."""
+        names = [name for name, _ in self._files.names("offsets")]
+        numbers = [last for name in names if (last := name.rpartition("/")[2]).isdigit()]
+        return max((batch_ms(self.logged(int(number))) for number in numbers), default=0)
+
     def mend(self) -> list[str]:
         """Remove what a power cut left torn, where nothing rests on it yet; names of log entries.
 
@@ -159,6 +165,12 @@ class SparkFiles:
     def _last(self, log: str) -> int:
         names = (name.rpartition("/")[2] for name, _ in self._files.names(log))
         return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def batch_ms(logged: bytes) -> int:
+    """The time of a batch, in ms, by its entry in the offset log; 0 where there is none."""
+    own = b"".join(logged.splitlines()[1:2])
+    return int(json.loads(own or b"{}").get("batchTimestampMs", 0))
 
 
 def _is_whole(entry: bytes) -> bool:

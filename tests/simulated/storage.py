@@ -71,6 +71,10 @@ class Storage:
         """The same; None where it is not there."""
         return self.logged(batch) if batch in self.offsets else None
 
+    def newest_ms(self):
+        """The largest time of a planned batch."""
+        return max((now_ms for _, now_ms in self.offsets.values()), default=0)
+
     def decisions(self):
         """What was written last."""
         return json.loads(self.kept)

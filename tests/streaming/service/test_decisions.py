@@ -1,6 +1,7 @@
 """What batches decide by more than records, state and time: kept, and used again."""
 
 import dataclasses
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.groups.batch.core import BatchOperator
 from streaming.disciplines.plan import BatchContext
+from streaming.disciplines.shards import Count
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.service.planning import make_plan
@@ -144,6 +146,26 @@ def test_a_checkpoint_keeps_them(tmp_path):
     again = Decisions(Checkpoint(str(tmp_path), "p"))
     assert again.entries == [(0, plan.decisions())]
     assert again.findings(0) == {"refused": []}
+
+
+def test_a_renewal_is_later_than_all_that_there_was(tmp_path):
+    """Also than what began under a clock that was ahead: an hour at batch 0, then two."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    offsets = tmp_path / "p" / "offsets"
+    offsets.mkdir(parents=True)
+    now, hour_ms = 1_000_000, 3_600_000
+    for batch, at_ms in enumerate((now + hour_ms, now)):
+        entry = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": at_ms})
+        (offsets / str(batch)).write_text(f"v1\n{entry}\n-")
+    Decisions(checkpoint).renew(now, 2)
+    began = Count(sequence=6, incarnation=now + hour_ms, last_ms=0)
+    began.renew(Decisions(checkpoint).renewals[-1][0])
+    assert (began.sequence, began.incarnation) == (0, now + hour_ms + 1)
+    Decisions(checkpoint).renew(now + 2 * hour_ms, 2)
+    Decisions(checkpoint).renew(now, 2)
+    began.sequence = 7
+    began.renew(Decisions(checkpoint).renewals[-1][0])
+    assert (began.sequence, began.incarnation) == (0, now + 2 * hour_ms + 2)
 
 
 def test_an_operator_has_those_of_the_batch_whose_task_it_runs_in(monkeypatch):

@@ -167,6 +167,7 @@ def checkpoint_of(decided):
         logged=lambda _batch: b"0",
         logged_if_kept=lambda _batch: None,
         forget_later_state=lambda: None,
+        newest_ms=lambda: 0,
         decisions=lambda: decided[-1],
         write_decisions=decided.append,
         **{name: lambda value=value: value for name, value in told.items()},
