@@ -176,9 +176,10 @@ class BatchContext:
 
     ``query`` names the checkpoint; ``digest`` names what the batch is made from (see
     `streaming.sink.progress`). ``in_doubt`` says that an earlier run may have written this batch,
-    ``repeated`` that it was planned before the query started. ``wrote`` gives for each state
-    partition the last batch that it is known to have written in this run. ``decisions`` are those
-    of the batch (see `streaming.service.decisions`).
+    ``young`` that it was planned so lately that Kafka would know, ``repeated`` that it was planned
+    before the query started. ``wrote`` gives for each state partition the last batch that it is
+    known to have written in this run. ``decisions`` are those of the batch (see
+    `streaming.service.decisions`).
     """
 
     query: str
@@ -188,6 +189,7 @@ class BatchContext:
     digest: str = ""
     repeated: bool = False
     decisions: dict[str, Any] = field(default_factory=dict)
+    young: bool = False
 
     def to_json(self) -> str:
         """One line."""

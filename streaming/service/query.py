@@ -30,6 +30,7 @@ from streaming.sink.sink import SUMMARY, Report, Sink, Written
 from streaming.source.pacing import UNKNOWN
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import collected, own_workers
+from streaming.spark.spark_files import batch_ms
 from streaming.values.schemas import ids_needed
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from streaming.kafka.registry import Registry
 
 BEGIN_SECONDS_MAX = 60
+YOUNG_MS = 3_600_000
+"""Kafka keeps a batch's progress for longer than that, by `offsets.retention.minutes`."""
+AHEAD_MS_MAX = 300_000
+"""How far clocks may be apart where a batch's time is compared."""
 REFUSED_TIMES_MAX = 3
 """So often the same may be refused: a reject whole, without its value, without all of it."""
 
@@ -286,10 +291,12 @@ class Carrier:
         progress, decisions = self.progress, self.decisions
         standing = decisions.standing(batch, self.plan.decisions())
         schemas = {} if self._schemas is None else self._schemas.known(batch)
+        in_doubt = batch <= progress.in_doubt
         return BatchContext(
             progress.query,
             batch,
-            in_doubt=batch <= progress.in_doubt,
+            in_doubt=in_doubt,
+            young=in_doubt and _is_young(decisions.checkpoint.logged(batch)),
             wrote=dict(progress.wrote),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
@@ -321,3 +328,9 @@ class Carrier:
         self.progress.wrote[self.plan.state_partitions] = context.batch
         crash_point("answers-6")
         return [answer for _, answer in answers]
+
+
+def _is_young(logged: bytes) -> bool:
+    """Whether a batch was planned so lately that Kafka has not forgotten its progress."""
+    age_ms = round(time.time() * 1000) - batch_ms(logged)
+    return -AHEAD_MS_MAX <= age_ms < YOUNG_MS

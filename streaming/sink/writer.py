@@ -33,8 +33,9 @@ class PartitionWriter:
     belongs to one micro-batch.
 
     ``part``: what of its batch others wrote. ``read``: how many records the shards got of it, once
-    that is known. ``forgotten``: Kafka knew of no batch that was written before; ``overwritten``:
-    because it had another checkpoint's progress.
+    that is known. ``forgotten``: nobody can tell whether the batch was written before, as Kafka
+    knows of none and it is not so young that it would; ``overwritten``: as Kafka had another
+    checkpoint's progress.
     """
 
     def __init__(self, plan: Plan, partition: int) -> None:
@@ -67,8 +68,8 @@ class PartitionWriter:
             crash_point("3-init")
             progress = BatchProgress.from_text(*self.producer.progress())
         self.overwritten = progress is not None and progress.query != context.query
-        self.forgotten = progress is None or self.overwritten
-        if progress is None or self.forgotten or progress.digest == NOTHING:
+        self.forgotten = self.overwritten or (progress is None and not context.young)
+        if progress is None or self.overwritten or progress.digest == NOTHING:
             return None
         if progress.batch > context.batch or (
             progress.batch == context.batch and progress.digest != context.digest
@@ -152,7 +153,7 @@ def writer_for(
 ) -> PartitionWriter | BatchProgress:
     """The partition's writer, ready for the context's batch; if that is written, its progress.
 
-    Its `forgotten` says that Kafka knows of no batch that was written.
+    Its `forgotten` says that nobody can tell whether it is.
     """
     name = plan.transactional_id(partition)
     kept = _writers.pop(name, None)

@@ -79,6 +79,19 @@ def test_a_repeat_has_all_that_killed_attempts_found():
     assert len(context.decisions[FINDING]) == 2
 
 
+@pytest.mark.parametrize(
+    ("age_s", "young"), [(0, True), (3_599, True), (3_600, False), (-299, True), (-301, False)]
+)
+def test_a_batch_in_doubt_is_young_for_an_hour(monkeypatch, age_s, young):
+    mine, now_ms = carrier(), 1_800_000_000_000
+    entry = f'v1\n{{"batchTimestampMs":{now_ms - age_s * 1000}}}\n-'
+    monkeypatch.setattr(mine.checkpoint, "logged", lambda _batch: entry.encode())
+    monkeypatch.setattr(query.time, "time", lambda: now_ms / 1000)
+    assert not mine._context(4).young, "it is not in doubt"
+    mine.progress.in_doubt = 4
+    assert mine._context(4).young == young
+
+
 def test_a_batch_that_has_other_records_on_its_repetition_is_noted(monkeypatch):
     """`--accept-repeats` goes by it."""
     mine = carrier()

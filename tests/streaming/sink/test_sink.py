@@ -137,7 +137,15 @@ def test_progress_that_kafka_forgot_stops_the_batch(plan, broker):
         "who never wrote is not in doubt"
     )
     with pytest.raises(ProgressMissing, match="Another service of the name .* on another check"):
-        run(plan, rows, BatchContext("another", 7, True))
+        run(plan, rows, BatchContext("another", 7, True, young=True))
+
+
+def test_a_young_batch_whose_progress_is_missing_was_not_written(plan, broker):
+    """Of a partition that wrote nothing for so long that Kafka forgot what it wrote before."""
+    rows = [row(4, plan.output, 0, 5, totals="{}", wrote_before=True)]
+    assert run(plan, rows, BatchContext("q", 7, True, young=True)).written.transactions == 1
+    assert run(plan, rows, BatchContext("q", 7, True, young=True)).written.found == 1
+    assert len(wait_for_records(broker.bootstrap, plan.output, 5)) == 5
 
 
 @pytest.mark.parametrize("transactional", [True, False])
