@@ -9,8 +9,10 @@ from streaming.config import Config
 from streaming.config.tables import SHARDS_MAX
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import Headers, Plan
+from streaming.errors import ConfigError
 from streaming.kafka import client_settings
 from streaming.kafka.choice import own_settings
+from streaming.logs import count
 from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.storage.files import folder_of
@@ -77,17 +79,42 @@ def kept_partitions(
     """Return over how many partitions the keys of each topic are spread: as before.
 
     A topic may have been given partitions since; keys that moved would be read in two places.
+    ConfigError where one was made again with fewer than the batch in doubt is written to.
     """
     name = checkpoint.pipeline
     known = Decisions(checkpoint).last().get("partitions", {})
-    kept = {topic: min(count, known.get(topic, count)) for topic, count in partitions.items()}
-    for topic, count in kept.items():
-        if count < partitions[topic]:
+    _require_enough(checkpoint, partitions, known)
+    kept = {topic: min(now, known.get(topic, now)) for topic, now in partitions.items()}
+    for topic, first in kept.items():
+        if first < partitions[topic]:
             say(
                 f"{name}: {topic} has {partitions[topic]} partitions now. Its keys stay in the "
-                f"first {count}, where they are read; for more, write to another topic.",
+                f"first {first}, where they are read; for more, write to another topic.",
                 event="partitions-kept",
                 level="warning",
                 pipeline=name,
             )
     return kept
+
+
+def _require_enough(
+    checkpoint: Checkpoint, partitions: Mapping[str, int], known: Mapping[str, int]
+) -> None:
+    batch = checkpoint.batch_in_doubt()
+    short = [topic for topic, now in partitions.items() if now < known.get(topic, 0)]
+    if batch < 0 or not short:
+        return
+    counts = ", ".join(
+        f"{topic} has {count(partitions[topic], 'partition')} and had {known[topic]}"
+        for topic in short
+    )
+    commands = "; ".join(
+        f"kafka-topics.sh --bootstrap-server … --alter --topic {topic} --partitions {known[topic]}"
+        for topic in short
+    )
+    raise ConfigError(
+        f"pipelines.{checkpoint.pipeline}: batch {batch}, which has to be repeated, is spread over "
+        f"more partitions than there are: {counts}.",
+        "Nothing of the batch was written by this start.",
+        f"Give them back: {commands}.",
+    )

@@ -7,8 +7,9 @@ import pytest
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.errors import ConfigError
-from streaming.service.checkpoint import Identity
-from streaming.service.planning import make_plan, shards, state_partitions
+from streaming.service.checkpoint import Checkpoint, Identity
+from streaming.service.decisions import Decisions
+from streaming.service.planning import kept_partitions, make_plan, shards, state_partitions
 
 GROUPS = {"G0": ["A", "B"], "G1": ["B", "C"]}
 
@@ -75,3 +76,17 @@ def test_a_new_checkpoint_has_two_shards_for_each_state_partition(service, cores
         {"service": service, "pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml"
     )
     assert (shards(config, cores), state_partitions(config, cores)) == sizes
+
+
+def test_an_output_that_was_made_again_smaller_stops_a_start_while_a_batch_is_in_doubt(tmp_path):
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    for log in ("offsets", "commits"):
+        (tmp_path / "p" / log).mkdir(parents=True)
+    (tmp_path / "p" / "offsets" / "0").write_text("v1")
+    Decisions(checkpoint).standing(0, {"partitions": {"out": 6, "events": 1}})
+    with pytest.raises(ConfigError, match=r"batch 0, .*out has 1 partition and had 6\.") as error:
+        kept_partitions(checkpoint, {"out": 1, "events": 1}, print)
+    assert "--alter --topic out --partitions 6." in error.value.remedy
+    assert kept_partitions(checkpoint, {"out": 6, "events": 1}, print)["out"] == 6
+    (tmp_path / "p" / "commits" / "0").write_text("v1")
+    assert kept_partitions(checkpoint, {"out": 1, "events": 1}, print)["out"] == 1, "none is"
