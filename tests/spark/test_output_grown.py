@@ -1,5 +1,6 @@
 """An output that is given partitions, or deleted: no key moves, and what happened is said."""
 
+import signal
 from functools import partial
 
 import pytest
@@ -13,7 +14,14 @@ from tests.kafka_helpers import (
     produce,
     read_all,
 )
-from tests.service_helpers import WarmService, channel_topics, run_once, verify, write_config
+from tests.service_helpers import (
+    Service,
+    WarmService,
+    channel_topics,
+    run_once,
+    verify,
+    write_config,
+)
 from tests.warm import warm
 
 KEYS = [b"k%d" % n for n in range(20)]
@@ -81,3 +89,27 @@ def test_an_output_that_is_deleted(broker, topic_prefix, tmp_path):
 
 def has(broker, topic, count):
     return len(read_all(broker.bootstrap, topic)) == count
+
+
+@pytest.mark.slow
+def test_an_output_made_again_with_fewer_partitions_is_given_them_back(
+    broker, topic_prefix, tmp_path
+):
+    """A batch in doubt is spread over as many as there were: its start says what to do."""
+    topics = channel_topics(topic_prefix)
+    create_topics(broker.bootstrap, {topics["input"]: 1, topics["output"]: 6})
+    config = write_config(tmp_path, broker.bootstrap, {"p": topics}, create_topics=True)
+    send(broker, topics, 0)
+    with Service(
+        config, "--once", environment={"SEQUENCER_FAULT": f"2-3:{tmp_path}/died"}
+    ) as first:
+        assert first.wait() == -signal.SIGKILL, first.said()
+    delete_topic(broker.bootstrap, topics["output"])
+    with Service(config, "--once") as second:
+        assert second.wait() == 2, second.said()
+        assert f"{topics['output']} has 1 partition and had 6." in second.said()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.create_partitions([NewPartitions(topics["output"], 6)]).values():
+        future.result(SECONDS_MAX)
+    run_once(config)
+    assert len(read_all(broker.bootstrap, topics["output"])) == len(KEYS)
