@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streaming.config import Config
-from streaming.errors import (
-    ConfigError,
-    InputDamaged,
-    InputLost,
-    JobFailed,
-    KafkaRefused,
-    KafkaUnavailable,
-    SequencerError,
-    StorageUnavailable,
-)
-from streaming.kafka import connection, limits, rights, topics
+from streaming.kafka import limits, rights, topics
 from streaming.logs import count, say
 from streaming.service.checkpoint import Checkpoint
+from streaming.service.kafka_watch import POLL_SECONDS, KafkaWatch
 from streaming.service.last_said import farewell
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
 from streaming.service.planning import state_partitions
+from streaming.service.restarts import Restarts
 from streaming.spark import preflight
 from streaming.spark.cluster import DEFAULT_MASTER, Cluster, is_local_master, wait_for_master
 from streaming.spark.jvm import Jvm
@@ -37,19 +28,11 @@ from streaming.stopping import Stopping
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POLL_SECONDS = 0.2
 REPORT_SECONDS = 10.0
-RESTART_SECONDS = (1, 2, 5, 10, 30)
-ONCE_TRIES_MAX = 3
-REPEATED_LATER = "A batch that was under way will be repeated."
 ARCHIVE_AFTER_SECONDS_MAX = 20
 """A stop that took longer has no time left for an archive of the JVM's classes."""
 
 Say = Callable[[str], None]
-
-
-OF_ONE_PIPELINE = (InputDamaged, InputLost)
-"""Faults of an input: the pipelines that do not read it go on."""
 
 
 class Service:
@@ -79,6 +62,7 @@ class Service:
         self.pipelines: list[Pipeline] = []
         self.claimed: list[Checkpoint] = []
         self.health = Health(config, self.pipelines)
+        self.kafka = KafkaWatch(config, stopping, self.health.beat, self._note)
 
     def run(self) -> None:
         """Run the pipelines; raises SequencerError if one of them found a fault."""
@@ -118,12 +102,12 @@ class Service:
             checkpoint.claim()
             self.claimed.append(checkpoint)
         with served(self.config, self.health, self.stopping):
-            ready = self._with_kafka(self._prepare_topics)
+            ready = self.kafka.insist(self._prepare_topics)
             if not ready or not wait_for_master(master, self.stopping, say):
                 return
             with spark_session(self.config, self.jvm) as session:
                 cluster = Cluster(session, self.config, say)
-                if not self._with_kafka(lambda: self._fit(session, cluster)):
+                if not self.kafka.insist(lambda: self._fit(session, cluster)):
                     return
                 if is_local_master(master):
                     cores = session.sparkContext.defaultParallelism
@@ -160,7 +144,7 @@ class Service:
 
     def _work(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
         for pipeline in pipelines:
-            if not self._with_kafka(pipeline.start, pipeline.name):
+            if not self.kafka.insist(pipeline.start, pipeline.name):
                 return
         for line in cluster.misfits({each.name: each.state_partitions for each in pipelines}):
             say(line)
@@ -173,17 +157,13 @@ class Service:
             pipelines=self.names,
         )
         self._note("started", "Ready; records are worked on.")
-        failures = dict.fromkeys(self.names, 0)
+        restarts = Restarts(self.kafka, self._note, once=self.once)
         reported, clock = time.monotonic(), WallClock()
         while not self.stopping.is_set():
             self.health.beat()
             if set_back := clock.set_back():
                 _say_set_back(set_back)
-            for pipeline in pipelines:
-                before = failures[pipeline.name]
-                failures[pipeline.name] = self._look_after(
-                    pipeline, pipelines, before, again=set_back > 0
-                )
+            restarts.look_after(pipelines, again=set_back > 0)
             if all(pipeline.ended for pipeline in pipelines):
                 break
             if time.monotonic() - reported >= REPORT_SECONDS:
@@ -195,95 +175,6 @@ class Service:
                     pipeline.clean_transit()
             self.stopping.wait(POLL_SECONDS)
         _require_unharmed(pipelines)
-
-    def _look_after(
-        self, pipeline: Pipeline, pipelines: list[Pipeline], failures: int, *, again: bool
-    ) -> int:
-        """Restart a pipeline that failed for a passing reason; the number of failures in a row.
-
-        ``again``: restart its query between two batches if it runs.
-        """
-        if pipeline.ended:
-            return failures
-        if pipeline.observe():
-            if self.once and all(each.ended for each in pipeline.upstream(pipelines)):
-                with contextlib.suppress(KafkaUnavailable):  # asked again at the next look
-                    pipeline.finish_when_through()
-            if not pipeline.finished and (pipeline.changes_pace() or again):
-                pipeline.stop()
-                self._start_again(pipeline)
-            return 0 if pipeline.progressed else failures
-        failure = pipeline.failure()
-        if isinstance(failure, OF_ONE_PIPELINE):
-            self._stop_alone(pipeline, failure)
-            return failures
-        if isinstance(failure, JobFailed):
-            raise failure
-        if self.once and failures >= ONCE_TRIES_MAX:
-            raise JobFailed(f"{pipeline.name} failed {failures + 1} times: {failure}")
-        pause = _pause(failures)
-        _say_again(pipeline.name, failure, pause)
-        self._note("failed", f"{failure} It was tried again.", pipeline.name)
-        self.stopping.wait(pause)
-        self._start_again(pipeline)
-        return failures + 1
-
-    def _start_again(self, pipeline: Pipeline) -> None:
-        """Start its query again; where a topic was deleted, say, this pipeline alone stops."""
-        try:
-            self._with_kafka(pipeline.start, pipeline.name)
-        except OF_ONE_PIPELINE as error:
-            self._stop_alone(pipeline, error)
-        except ConfigError as error:
-            remedy = f"{error.remedy} Then start the service again."
-            self._stop_alone(pipeline, JobFailed(error.message, REPEATED_LATER, remedy))
-
-    def _stop_alone(self, pipeline: Pipeline, why: JobFailed) -> None:
-        pipeline.stopped_by = why
-        _say_stopped(pipeline.name, why)
-        self._note("pipeline-stopped", str(why), pipeline.name)
-
-    def _with_kafka(self, action: Callable[[], object], name: str = "") -> bool:
-        """Do something that asks Kafka, and retry while it is away; whether it was done.
-
-        It is not where the service is asked to stop meanwhile. ``name``: of the pipeline.
-        """
-        failures = 0
-        while self._wait_for_kafka():
-            try:
-                action()
-            except KafkaRefused:
-                raise
-            except (KafkaUnavailable, StorageUnavailable) as error:  # it went away meanwhile
-                pause = _pause(failures)
-                _say_again(name or self.config.service.name, error, pause)
-                self._note("failed", f"{error} It was tried again.", name)
-                self.stopping.wait(pause)
-                failures += 1
-            else:
-                return not self.stopping.is_set()
-        return False
-
-    def _wait_for_kafka(self) -> bool:
-        """Wait until Kafka answers; False when asked to stop meanwhile."""
-        is_announced = False
-        while not self.stopping.is_set():
-            self.health.beat()
-            try:
-                connection.wait_for_kafka(self.config, limit_s=3, announce=False)
-            except KafkaUnavailable as error:
-                if not is_announced:
-                    text = f"{error.message} Waiting for it."
-                    say(text, event="kafka-away", level="warning")
-                    self._note("kafka-away", text)
-                is_announced = True
-                self.stopping.wait(POLL_SECONDS)  # a refusal is reported at once
-            else:
-                if is_announced:
-                    say("Kafka is back.", event="kafka-back")
-                    self._note("kafka-back", "Kafka is back.")
-                return True
-        return False
 
     def _prepare_topics(self) -> None:
         topics.require(self.config, self.names, inputs_only=True)
@@ -314,33 +205,7 @@ def _say_set_back(seconds: float) -> None:
     )
 
 
-def _pause(failures: int) -> int:
-    """Return the seconds to wait after this many failures in a row."""
-    return RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
-
-
 def _require_unharmed(pipelines: list[Pipeline]) -> None:
     for pipeline in pipelines:
         if pipeline.stopped_by is not None:
             raise pipeline.stopped_by
-
-
-def _say_stopped(name: str, why: SequencerError) -> None:
-    say(
-        f"{name}: {why} This pipeline is stopped; others go on.",
-        event="pipeline-stopped",
-        level="error",
-        pipeline=name,
-        reason=str(why),
-    )
-
-
-def _say_again(name: str, why: SequencerError, pause_s: int) -> None:
-    say(
-        f"{name}: {why} Trying again in {pause_s} s.",
-        event="failed",
-        level="warning",
-        pipeline=name,
-        reason=str(why),
-        pause_s=pause_s,
-    )

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from streaming.service import query, run
+from streaming.service import kafka_watch, query, restarts
 
 FAULTS = "WORKERS_FAULTS"
 """What workers, and they alone, get as SEQUENCER_FAULT."""
@@ -27,7 +27,7 @@ def workers() -> Iterator[None]:
 
     with (
         patch.object(query, "own_workers", armed),
-        patch.object(run, "RESTART_SECONDS", (0,)),
-        patch.object(run, "ONCE_TRIES_MAX", os.environ[FAULTS].count(",") + 1),
+        patch.object(kafka_watch, "RESTART_SECONDS", (0,)),
+        patch.object(restarts, "ONCE_TRIES_MAX", os.environ[FAULTS].count(",") + 1),
     ):
         yield

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
-from streaming.service import run
+from streaming.service import kafka_watch, restarts
 from streaming.spark.worker_daemon import OUTPUT_ROWS_MAX
 
 FOLDER = "TORN_FOLDER"
@@ -51,8 +51,8 @@ def operators() -> Iterator[None]:
 
     with (
         patch.object(PandasGroupedOpsMixin, "applyInPandasWithState", ending),
-        patch.object(run, "RESTART_SECONDS", (0,)),
-        patch.object(run, "ONCE_TRIES_MAX", 1000 if folder else run.ONCE_TRIES_MAX),
+        patch.object(kafka_watch, "RESTART_SECONDS", (0,)),
+        patch.object(restarts, "ONCE_TRIES_MAX", 1000 if folder else restarts.ONCE_TRIES_MAX),
     ):
         yield
     if isinstance(session, SparkSession):

@@ -1,0 +1,103 @@
+"""Whether Kafka answers: asked before what needs it, and waited for at the service's start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streaming.config import Config
+from streaming.errors import (
+    KafkaRefused,
+    KafkaUnavailable,
+    SequencerError,
+    StorageUnavailable,
+)
+from streaming.kafka import connection
+from streaming.logs import say
+from streaming.stopping import Stopping
+
+POLL_SECONDS = 0.2
+ANSWER_SECONDS_MAX = 3
+RESTART_SECONDS = (1, 2, 5, 10, 30)
+
+Note = Callable[[str, str, str], None]
+"""Keeps an event and its sentence beside the state of a pipeline, or of all ("")."""
+
+
+class KafkaWatch:
+    """Asks whether Kafka answers, and says once that it does not, and that it is back.
+
+    ``beat`` is called before each question, which takes some seconds while Kafka is away.
+    """
+
+    def __init__(
+        self, config: Config, stopping: Stopping, beat: Callable[[], None], note: Note
+    ) -> None:
+        self.config = config
+        self.stopping = stopping
+        self._beat = beat
+        self._note = note
+        self._is_away = False
+
+    def answers(self) -> bool:
+        """Ask once."""
+        self._beat()
+        try:
+            connection.wait_for_kafka(self.config, limit_s=ANSWER_SECONDS_MAX, announce=False)
+        except KafkaUnavailable as error:
+            if not self._is_away:
+                text = f"{error.message} Waiting for it."
+                say(text, event="kafka-away", level="warning")
+                self._note("kafka-away", text, "")
+            self._is_away = True
+            return False
+        if self._is_away:
+            say("Kafka is back.", event="kafka-back")
+            self._note("kafka-back", "Kafka is back.", "")
+        self._is_away = False
+        return True
+
+    def insist(self, action: Callable[[], object], name: str = "") -> bool:
+        """Do something that asks Kafka, and retry while it is away; whether it was done.
+
+        It is not where the service is asked to stop meanwhile. ``name``: of the pipeline.
+        """
+        failures = 0
+        while self._wait():
+            try:
+                action()
+            except KafkaRefused:
+                raise
+            except (KafkaUnavailable, StorageUnavailable) as error:  # it went away meanwhile
+                pause = pause_after(failures)
+                say_again(name or self.config.service.name, error, pause)
+                self._note("failed", f"{error} It was tried again.", name)
+                self.stopping.wait(pause)
+                failures += 1
+            else:
+                return not self.stopping.is_set()
+        return False
+
+    def _wait(self) -> bool:
+        """Wait until Kafka answers; False when asked to stop meanwhile."""
+        while not self.stopping.is_set():
+            if self.answers():
+                return True
+            self.stopping.wait(POLL_SECONDS)  # a refusal is reported at once
+        return False
+
+
+def pause_after(failures: int) -> int:
+    """Return the seconds to wait after this many failures in a row."""
+    return RESTART_SECONDS[min(failures, len(RESTART_SECONDS) - 1)]
+
+
+def say_again(name: str, why: SequencerError, pause_s: int) -> None:
+    """Say what failed, and when it is tried again."""
+    say(
+        f"{name}: {why} Trying again in {pause_s} s.",
+        event="failed",
+        level="warning",
+        pipeline=name,
+        reason=str(why),
+        pause_s=pause_s,
+    )

@@ -1,0 +1,137 @@
+"""Restarts: a pipeline that failed in passing is tried again when it is due; others go on."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+from streaming.errors import (
+    ConfigError,
+    InputDamaged,
+    InputLost,
+    JobFailed,
+    KafkaRefused,
+    KafkaUnavailable,
+    SequencerError,
+    StorageUnavailable,
+)
+from streaming.logs import say
+from streaming.service.kafka_watch import KafkaWatch, Note, pause_after, say_again
+from streaming.service.pipeline import Pipeline
+
+ONCE_TRIES_MAX = 3
+REPEATED_LATER = "A batch that was under way will be repeated."
+
+OF_ONE_PIPELINE = (InputDamaged, InputLost)
+"""Faults of an input: the pipelines that do not read it go on."""
+
+
+@dataclass(slots=True)
+class Tries:
+    """Failures of a pipeline in a row, and when its next start is due (`time.monotonic`).
+
+    ``due`` is None where no start is due: the query runs, or nobody has seen yet that it does not.
+    """
+
+    failures: int = 0
+    due: float | None = None
+
+
+class Restarts:
+    """Looks after the pipelines, once in each round of the run loop, and waits for none of them.
+
+    A start that fails in passing is tried again in a later round. While Kafka is away none is
+    tried, which counts as no failure. ``once``: give up after some failures in a row.
+    """
+
+    def __init__(self, kafka: KafkaWatch, note: Note, *, once: bool) -> None:
+        self.kafka = kafka
+        self.once = once
+        self._note = note
+        self._tries: dict[str, Tries] = defaultdict(Tries)
+        self._is_away = False
+
+    def look_after(self, pipelines: list[Pipeline], *, again: bool) -> None:
+        """Start again what failed and is due. JobFailed where a pipeline may not go on.
+
+        ``again``: restart the queries that run between two batches.
+        """
+        self._is_away = False  # asked once a round: it takes its time
+        for pipeline in pipelines:
+            tries = self._tries[pipeline.name]
+            if pipeline.ended:
+                continue
+            if tries.due is not None:
+                if time.monotonic() >= tries.due:
+                    self._try(pipeline, tries)
+            elif pipeline.observe():
+                self._look_at(pipeline, pipelines, tries, again=again)
+            else:
+                self._judge(pipeline, tries)
+
+    def _look_at(
+        self, pipeline: Pipeline, pipelines: list[Pipeline], tries: Tries, *, again: bool
+    ) -> None:
+        """Do what there is to do for a query that runs."""
+        if pipeline.progressed:
+            tries.failures = 0
+        if self.once and all(each.ended for each in pipeline.upstream(pipelines)):
+            with contextlib.suppress(KafkaUnavailable):  # asked again at the next look
+                pipeline.finish_when_through()
+        if not pipeline.finished and (pipeline.changes_pace() or again):
+            pipeline.stop()
+            pipeline.observe()  # it does not run, and may not for a while
+            self._try(pipeline, tries)
+
+    def _judge(self, pipeline: Pipeline, tries: Tries) -> None:
+        """Judge why a query ended by itself."""
+        failure = pipeline.failure()
+        if isinstance(failure, OF_ONE_PIPELINE):
+            self._stop_alone(pipeline, failure)
+        elif isinstance(failure, JobFailed):
+            raise failure
+        else:
+            self._note_failure(pipeline, tries, failure)
+
+    def _try(self, pipeline: Pipeline, tries: Tries) -> None:
+        """Start its query once; where a topic was deleted, say, this pipeline alone stops."""
+        tries.due = time.monotonic()
+        self._is_away = self._is_away or not self.kafka.answers()
+        if self._is_away or self.kafka.stopping.is_set():
+            return
+        try:
+            pipeline.start()
+        except KafkaRefused:
+            raise
+        except (KafkaUnavailable, StorageUnavailable) as error:
+            self._note_failure(pipeline, tries, error)
+        except OF_ONE_PIPELINE as error:
+            self._stop_alone(pipeline, error)
+        except ConfigError as error:
+            remedy = f"{error.remedy} Then start the service again."
+            self._stop_alone(pipeline, JobFailed(error.message, REPEATED_LATER, remedy))
+        else:
+            tries.due = None
+
+    def _note_failure(self, pipeline: Pipeline, tries: Tries, failure: SequencerError) -> None:
+        """Have its start tried later."""
+        if self.once and tries.failures >= ONCE_TRIES_MAX:
+            raise JobFailed(f"{pipeline.name} failed {tries.failures + 1} times: {failure}")
+        pause = pause_after(tries.failures)
+        say_again(pipeline.name, failure, pause)
+        self._note("failed", f"{failure} It was tried again.", pipeline.name)
+        tries.failures += 1
+        tries.due = time.monotonic() + pause
+
+    def _stop_alone(self, pipeline: Pipeline, why: JobFailed) -> None:
+        pipeline.stopped_by = why
+        say(
+            f"{pipeline.name}: {why} This pipeline is stopped; others go on.",
+            event="pipeline-stopped",
+            level="error",
+            pipeline=pipeline.name,
+            reason=str(why),
+        )
+        self._note("pipeline-stopped", str(why), pipeline.name)
