@@ -12,6 +12,7 @@ All deliveries of records below ``inputs`` lie below ``output_end``, but for rec
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -38,6 +39,7 @@ from streaming.wire.bounds import LATEST, Bounds, BoundsReader
 EVERY_SECONDS, IDLE_SECONDS = 1.0, 10.0
 """A mark at most so often, and again while nothing comes."""
 END_SECONDS_MAX = 15.0
+"""How long a stop waits for the last marks, of all pipelines together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,17 @@ class MarksWriter:
     """Writes a pipeline's marks, in a thread of its own: no batch waits for them.
 
     The query's thread sets ``_done`` (:meth:`note`), one reference at a time; this one's thread
-    takes the latest, and has producer and bounds to itself.
+    takes the latest, and has producer and bounds to itself. ``before``: the writer of the query
+    before; its thread ends first, as both write over the same connections.
     """
 
     def __init__(
-        self, plan: Plan, checkpoint: SparkFiles, progress: Progress, say: Callable[..., None]
+        self,
+        plan: Plan,
+        checkpoint: SparkFiles,
+        progress: Progress,
+        say: Callable[..., None],
+        before: MarksWriter | None = None,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
@@ -121,8 +129,12 @@ class MarksWriter:
         self._done: Done | None = None
         self._ending = threading.Event()
         self._refused = False
+        self._user = f"{plan.pipeline} marks"
         self._producer: BatchProducer | None = None
         self._bounds: BoundsReader | None = None
+        self._before = before
+        if before is not None:
+            before.ask_to_stop()
         self._thread = threading.Thread(
             target=self._run, name=f"{plan.pipeline} marks", daemon=True
         )
@@ -145,12 +157,20 @@ class MarksWriter:
         done = done_by(logged, progress.totals(), progress.transit_ms, self.plan.inputs)
         self._done = done or self._done
 
-    def stop(self) -> None:
-        """Write what is not written yet, and end."""
+    def ask_to_stop(self) -> None:
+        """Let it write what is not written yet, and end."""
         self._ending.set()
-        self._thread.join(END_SECONDS_MAX)
+
+    def wait_stopped(self, deadline: float | None = None) -> None:
+        """Wait until it has ended, or until the deadline (`time.monotonic`)."""
+        self._thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
+        if self._before is not None:
+            self._before.wait_stopped()
+            self._before = None
+            if self._ending.is_set():
+                return  # the next one has waited, too, and has the latest
         written: Done | None = None
         last = time.monotonic() - IDLE_SECONDS
         while True:
@@ -165,7 +185,7 @@ class MarksWriter:
                 return
 
     def _write(self, done: Done) -> bool:
-        """Write marks; False where Kafka did not take them, which is said once."""
+        """Write marks; False where that failed, which is said once."""
         try:
             producer, bounds = self._connected()
             with producer.errors("write progress marks"):
@@ -174,11 +194,16 @@ class MarksWriter:
                     producer.begin()
                     producer.write(self.plan.progress, *_records(found))
                     producer.finish()
-        except (KafkaError, SequencerError) as error:
+        except Exception as error:  # noqa: BLE001  (said; whatever it is, the next mark may go)
             self._producer = None
+            is_known = isinstance(error, KafkaError | SequencerError)
+            if not is_known:
+                with contextlib.suppress(Exception):
+                    brokers_of(own_settings(self.plan.producer), self._user).reset()
             if not self._refused:
+                why = f"{error}" if is_known else f"{type(error).__name__}: {error}"
                 self.say(
-                    f"{self.plan.pipeline}: progress marks wait: {error}",
+                    f"{self.plan.pipeline}: progress marks wait: {why}",
                     event="marks-wait",
                     level="warning",
                     pipeline=self.plan.pipeline,
@@ -190,7 +215,7 @@ class MarksWriter:
 
     def _connected(self) -> tuple[BatchProducer, BoundsReader]:
         """The producer and what asks for ends, over connections of this thread's own."""
-        plan, user = self.plan, f"{self.plan.pipeline} marks"
+        plan, user = self.plan, self._user
         settings = own_settings(plan.producer)
         if self._producer is None or self._bounds is None:
             producer = BatchProducer(settings, None, plan.driver_id, plan.events, user)

@@ -146,8 +146,7 @@ class Pipeline:
         frame = build(self.source, plan)
         self.query = start(frame, plan.pipeline, self.checkpoint.location, self.carrier)
         if plan.progress:
-            self._end_marks()
-            self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say)
+            self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say, self._marks)
             self._marks.begin(status.get("batch", -1) if doubtful < 0 else -1)
         self.starts += 1
         self.worked = time.time()
@@ -272,14 +271,19 @@ class Pipeline:
             self.carrier.stopping.set()
 
     def wait_stopped(self, deadline: float) -> None:
-        """Wait until the query has stopped; stop it by force at the deadline."""
+        """Wait until the query has stopped; stop it by force at the deadline.
+
+        Its last mark may come later (:meth:`wait_marked`).
+        """
         if self.query is not None:
             stop_between_batches(self.query, deadline)
-        self._end_marks()
-
-    def _end_marks(self) -> None:
         if self._marks is not None:
-            self._marks.stop()
+            self._marks.ask_to_stop()
+
+    def wait_marked(self, deadline: float) -> None:
+        """Wait for the last mark, after :meth:`wait_stopped`."""
+        if self._marks is not None:
+            self._marks.wait_stopped(deadline)
 
     def report(self, *, last: bool = False) -> None:
         """Log what was done, if anything changed."""

@@ -12,6 +12,7 @@ from streaming.logs import count, say
 from streaming.service.checkpoint import Checkpoint
 from streaming.service.kafka_watch import POLL_SECONDS, KafkaWatch
 from streaming.service.last_said import farewell
+from streaming.service.marks import END_SECONDS_MAX
 from streaming.service.metrics import served
 from streaming.service.metrics.health import Health
 from streaming.service.pipeline import STOP_SECONDS_MAX, Pipeline
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 REPORT_SECONDS = 10.0
 ARCHIVE_AFTER_SECONDS_MAX = 20
 """A stop that took longer has no time left for an archive of the JVM's classes."""
+MARKED_SECONDS_MAX = 40
+"""Since a stop was asked for, until the last marks of all pipelines are given up: the session's end
+takes up to 15 s, and a clean stop 60 s."""
 
 Say = Callable[[str], None]
 
@@ -188,12 +192,15 @@ class Service:
             say(line, event="compacted-input", level="warning")
 
     def _stop(self, pipelines: list[Pipeline], cluster: Cluster) -> None:
-        seconds = 0 if cluster.deserted else STOP_SECONDS_MAX
-        deadline = time.monotonic() + seconds
+        asked = time.monotonic()
+        deadline = asked + (0 if cluster.deserted else STOP_SECONDS_MAX)
         for pipeline in pipelines:
             pipeline.ask_to_stop()
         for pipeline in pipelines:
             pipeline.wait_stopped(deadline)
+        marked = min(time.monotonic() + END_SECONDS_MAX, asked + MARKED_SECONDS_MAX)
+        for pipeline in pipelines:
+            pipeline.wait_marked(marked)
 
 
 def _say_set_back(seconds: float) -> None:

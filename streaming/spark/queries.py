@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 QUERY_SECONDS_MAX = 5
-"""Together with the session's end (`session`) this stays below the 60 s of a clean stop."""
+"""Behind the deadline of a stop, for all queries that have the same one. Together with the
+session's end (`session`) this stays below the 60 s of a clean stop."""
 IDLE_SECONDS = 0.5
 SINKS = "org.apache.spark.sql.execution.streaming.sources."
 WORKING = ("Processing new data", "No new data but cleaning up state")
@@ -135,7 +136,8 @@ def stop_between_batches(query: StreamingQuery, deadline: float) -> None:
     # While Kafka is away this may wait for longer than a stop has; the JVM's end ends it then.
     stopper = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
     stopper.start()
-    stopper.join(QUERY_SECONDS_MAX)
+    until = min(time.monotonic(), deadline) + QUERY_SECONDS_MAX
+    stopper.join(max(0.0, until - time.monotonic()))
 
 
 def _stop_quietly(query: StreamingQuery) -> None:

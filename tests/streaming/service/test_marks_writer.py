@@ -1,0 +1,135 @@
+"""The thread that writes marks: it outlives what fails, and a stop has one limit for all."""
+
+import contextlib
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from streaming.service import marks, run
+from streaming.service.marks import Done, MarksWriter
+from streaming.service.pipeline import Pipeline
+from streaming.service.query import Progress
+from streaming.service.run import Service
+from streaming.spark import queries
+
+WAIT_SECONDS_MAX = 30
+DONE = Done({}, {}, {})
+CHECKPOINT = SimpleNamespace(done=lambda: -1, logged_if_kept=lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    monkeypatch.setattr(marks, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(marks, "IDLE_SECONDS", 0.02)
+
+
+def writer(said=None, before=None):
+    plan = SimpleNamespace(pipeline="p", inputs=(), shards=1, output="out", producer={})
+    say = (said if said is not None else []).append
+    return MarksWriter(plan, CHECKPOINT, Progress(), lambda text, **_: say(text), before)
+
+
+def ended(*writers):
+    for each in writers:
+        each.ask_to_stop()
+        each.wait_stopped(time.monotonic() + WAIT_SECONDS_MAX)
+        assert not each._thread.is_alive()
+
+
+def until(true):
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not true():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.005)
+
+
+def test_whatever_fails_is_said_and_tried_again(monkeypatch):
+    error = RuntimeError("Concurrent access to net.poll!")
+    asked, bad, said = [], [error], []
+    producer = SimpleNamespace(errors=lambda _: contextlib.nullcontext())
+
+    def connected(_self):
+        asked.append(len(bad))
+        if bad:
+            raise bad[0]
+        return producer, lambda _: {"out": {}}
+
+    monkeypatch.setattr(MarksWriter, "_connected", connected)
+    mine = writer(said)
+    mine._done = DONE
+    until(lambda: len(asked) >= 3)
+    assert said == ["p: progress marks wait: RuntimeError: Concurrent access to net.poll!"]
+    bad.clear()
+    until(lambda: asked.count(0) >= 2)
+    bad.append(error)
+    until(lambda: len(said) == 2)
+    ended(mine)
+
+
+def test_a_writer_waits_until_the_one_before_has_ended(monkeypatch):
+    """Both would drive the same connections."""
+    answered, writing = threading.Event(), []
+
+    def write(mine, _done):
+        writing.append(mine)
+        answered.wait(WAIT_SECONDS_MAX)
+        return True
+
+    monkeypatch.setattr(MarksWriter, "_write", write)
+    first = writer()
+    first._done = DONE
+    until(lambda: writing)
+    second = writer(before=first)
+    third = writer(before=second)
+    for each in (second, third):
+        each._done = DONE
+    time.sleep(0.1)
+    assert {*map(id, writing)} == {id(first)}
+    answered.set()
+    until(lambda: third in writing)
+    assert second not in writing, "the third has what it would write"
+    assert not first._thread.is_alive()
+    ended(first, second, third)
+
+
+def test_the_last_marks_of_all_pipelines_have_one_limit(monkeypatch):
+    """While Kafka is away no mark is taken: a stop has 60 s, however many pipelines there are."""
+    waited = []
+    monkeypatch.setattr(
+        MarksWriter, "wait_stopped", lambda mine, deadline: waited.append((mine, deadline))
+    )
+    writers = [writer() for _ in range(5)]
+    began = time.monotonic()
+    Service._stop(None, [stopped(each) for each in writers], SimpleNamespace(deserted=False))
+    assert [mine for mine, _ in waited] == writers
+    assert len({deadline for _, deadline in waited}) == 1
+    assert waited[0][1] <= time.monotonic() + marks.END_SECONDS_MAX
+    assert run.MARKED_SECONDS_MAX + 15 < 60
+    assert all(each._ending.is_set() for each in writers)
+    assert began <= waited[0][1]
+
+
+def stopped(its):
+    """A pipeline whose query never started."""
+    pipeline = Pipeline.__new__(Pipeline)
+    pipeline.query = pipeline.source = pipeline.carrier = None
+    pipeline._marks = its
+    return pipeline
+
+
+def test_queries_that_hang_have_one_limit(monkeypatch):
+    now, joined = [100.0], []
+
+    def join(seconds):
+        joined.append(seconds)
+        now[0] += seconds
+
+    thread = SimpleNamespace(start=lambda: None, join=join)
+    monkeypatch.setattr(queries, "threading", SimpleNamespace(Thread=lambda **_: thread))
+    monkeypatch.setattr(queries, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    hangs = SimpleNamespace(isActive=True, stop=None)
+    for _ in range(3):
+        queries.stop_between_batches(hangs, 100.0)
+    assert joined == [queries.QUERY_SECONDS_MAX, 0.0, 0.0]
