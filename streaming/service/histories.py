@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from streaming.sink.producer import BatchProducer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Standing:
     """How state partitions stand to a checkpoint.
 
     ``behind``: batches that it does not know, by partition. ``begun``: partitions that wrote a part
     of the batch in doubt. ``written``: those that wrote all of it, ``differing`` of these under
     other decisions, as when repeats were accepted before and the start ended meanwhile.
-    ``unknown``: those of which nobody can tell.
+    ``unknown``: those of which nobody can tell. ``is_remembered``: Kafka has progress of some.
     """
 
     behind: dict[int, int] = field(default_factory=dict)
@@ -46,6 +46,7 @@ class Standing:
     written: list[int] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
+    is_remembered: bool = False
 
 
 def settle(
@@ -55,18 +56,18 @@ def settle(
     *,
     accept_repeats: bool,
     accept_lost_input: bool = False,
-) -> None:
+) -> bool:
     """See that the checkpoint is whole, and of one history with Kafka's progress.
 
     Raises CheckpointBehind where Kafka has the progress of a batch that the checkpoint does not
     have, and KafkaUnavailable. (Progress that Kafka forgot matters only where a batch is in doubt,
-    and is judged by the sink.)
+    and is judged by the sink.) Returned is whether Kafka has any of this checkpoint.
     """
     if checkpoint.lockable:
         _mend(plan, checkpoint, say)
     query = checkpoint.query()
     if not query:
-        return
+        return False
     is_exact = plan.delivery == "exactly-once"
     standing = _compared(plan, checkpoint, query) if is_exact else Standing()
     if not accept_repeats:
@@ -77,7 +78,7 @@ def settle(
         plan, checkpoint, say, may_be_written=may_be_written and not accept_repeats
     )
     if not accept_repeats:
-        return
+        return standing.is_remembered
     # What was begun gives something else now, or its progress would not have to be taken back. And
     # at-least-once there is no progress that could tell.
     renewed = standing.behind or standing.begun or (is_planned_anew and may_be_written)
@@ -98,6 +99,7 @@ def settle(
             level="warning",
             pipeline=plan.pipeline,
         )
+    return standing.is_remembered
 
 
 def _plan_anew(
@@ -156,6 +158,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
         producer = make_producer(plan, partition)
         with producer.errors("read its progress"):
             progress = BatchProgress.from_text(*producer.progress())
+        standing.is_remembered |= progress is not None and progress.query == query
         if progress is None or progress.query != query:
             if batch >= 0:
                 standing.unknown.append(partition)

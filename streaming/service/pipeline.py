@@ -104,7 +104,7 @@ class Pipeline:
         """Start the query, or start it again after a failure, from its checkpoint."""
         plan, settings = self._plan(), self.config.pipelines[self.name]
         is_first = self.starts == 0
-        settle(
+        is_remembered = settle(
             plan,
             self.checkpoint,
             self.say,
@@ -124,6 +124,7 @@ class Pipeline:
         waiting = self.checkpoint.waiting()
         self.progress = Progress(
             in_doubt=doubtful,
+            is_remembered=is_remembered,
             shards=_shards(status),
             waiting=waiting,
             written=self.progress.written,

@@ -58,6 +58,7 @@ class Progress:
     time of what shards have sent each other and not taken yet, None where there is nothing such; 0
     where it is not known. ``timers``: when each shard's timer is due that has said so since the
     start (batch time; None: never). ``waits_for``: what a batch cannot go on without.
+    ``is_remembered``: whether Kafka had progress of this checkpoint when the query started.
 
     The query's thread changes it, within a batch; other threads (run loop, metrics) only read, and
     may see a batch half noted.
@@ -67,6 +68,7 @@ class Progress:
     batch: int = -1
     batch_ms: int = 0
     in_doubt: int = -1
+    is_remembered: bool = False
     shards: dict[int, Totals] = field(default_factory=dict)
     waiting: dict[int, str] = field(default_factory=dict)
     waiting_changed: bool = False
@@ -296,12 +298,17 @@ class Carrier:
             progress.query,
             batch,
             in_doubt=in_doubt,
-            young=in_doubt and _is_young(decisions.checkpoint.logged(batch)),
+            young=in_doubt and progress.is_remembered and self._is_young(batch),
             wrote=dict(progress.wrote),
             digest=decisions.digest(batch, standing),
             repeated=batch <= decisions.planned,
             decisions={**standing, **schemas, **decisions.findings(batch)},
         )
+
+    def _is_young(self, batch: int) -> bool:
+        """Whether a batch was planned so lately that Kafka has not forgotten its progress."""
+        age_ms = round(time.time() * 1000) - batch_ms(self.decisions.checkpoint.logged(batch))
+        return -AHEAD_MS_MAX <= age_ms < YOUNG_MS
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:
         """Answer commands that concern all shards; of these only the driver knows the whole.
@@ -328,9 +335,3 @@ class Carrier:
         self.progress.wrote[self.plan.state_partitions] = context.batch
         crash_point("answers-6")
         return [answer for _, answer in answers]
-
-
-def _is_young(logged: bytes) -> bool:
-    """Whether a batch was planned so lately that Kafka has not forgotten its progress."""
-    age_ms = round(time.time() * 1000) - batch_ms(logged)
-    return -AHEAD_MS_MAX <= age_ms < YOUNG_MS

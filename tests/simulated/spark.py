@@ -162,7 +162,7 @@ class Driver(Process):
         storage = self.storage
         self._next_batch()
         accepts = self.service.accepts
-        settle(
+        is_remembered = settle(
             plan,
             storage,
             lambda text, **_more: self.world.note(text),
@@ -174,6 +174,7 @@ class Driver(Process):
             self.service.accepts = frozenset()
         progress = Progress(
             in_doubt=storage.batch_in_doubt(),
+            is_remembered=is_remembered,
             shards={s: Totals.from_json(t) for s, t in storage.totals.items()},
         )
         if not storage.lockable:

@@ -89,6 +89,8 @@ def test_a_batch_in_doubt_is_young_for_an_hour(monkeypatch, age_s, young):
     monkeypatch.setattr(query.time, "time", lambda: now_ms / 1000)
     assert not mine._context(4).young, "it is not in doubt"
     mine.progress.in_doubt = 4
+    assert not mine._context(4).young, "Kafka may have forgotten everything"
+    mine.progress.is_remembered = True
     assert mine._context(4).young == young
 
 
