@@ -17,7 +17,7 @@ SHORT = range(20)
 def test_a_history_ends_with_everything_delivered_in_order(seed):
     faults, history = run(seed)
     assert not faults, "\n".join([*history.world.log, *faults])
-    assert committed(history.kafka)["out"]
+    assert committed(history.kafka)["out"] or history.may_end
 
 
 @pytest.mark.parametrize("seed", range(4))
