@@ -17,7 +17,7 @@ from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.plan import CONTEXT, BatchContext, Plan
 from streaming.disciplines.refused import FINDING, Found
 from streaming.disciplines.source import Source
-from streaming.errors import InputChanged, SchemasNeeded
+from streaming.errors import NOT_FINISHED, InputChanged, SchemasNeeded, SequencerError
 from streaming.logs import count, say
 from streaming.service.decisions import CHANGED, BatchCheckpoint, Decisions
 from streaming.service.log_lines import say_commands
@@ -182,9 +182,14 @@ class Carrier:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one batch. Raises StopRequested before a batch, BatchFailed where one fails."""
-        self._begun.wait(BEGIN_SECONDS_MAX)
+        has_begun = self._begun.wait(BEGIN_SECONDS_MAX)
         if self.stopping.is_set():
             raise StopRequested
+        if not has_begun:
+            self.failure = SequencerError(
+                f"Spark did not say the query's name within {BEGIN_SECONDS_MAX} s.", NOT_FINISHED
+            )
+            raise BatchFailed(batch)
         crash_point("1-2")
         try:
             if self.claim is not None:

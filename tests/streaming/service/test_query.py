@@ -10,13 +10,14 @@ from streaming.arrow.totals import Totals
 from streaming.config import parse_config
 from streaming.disciplines import DISCIPLINES
 from streaming.disciplines.refused import FINDING
-from streaming.errors import InputChanged
+from streaming.errors import InputChanged, JobFailed
 from streaming.service import query
 from streaming.service.checkpoint import Identity
 from streaming.service.decisions import CHANGED, Decisions
 from streaming.service.planning import make_plan
 from streaming.service.query import BatchFailed, Carrier, Progress, StopRequested
 from streaming.sink.sink import Report, Written
+from streaming.spark.failures import as_sequencer_error
 from tests.checkpoints import MemoryCheckpoint
 
 WAIT_SECONDS_MAX = 30
@@ -54,6 +55,20 @@ def test_a_batch_waits_until_the_query_s_name_is_known():
     mine.begin("q")
     assert ended.wait(WAIT_SECONDS_MAX)
     assert mine.progress.query == "q"
+
+
+def test_no_batch_runs_where_the_query_s_name_does_not_come(monkeypatch):
+    """It would note progress under no name; the failure passes, so the query is started again."""
+    monkeypatch.setattr(query, "BEGIN_SECONDS_MAX", 0.05)
+    mine, written = carrier(), []
+    monkeypatch.setattr(mine, "_write", lambda *batch: written.append(batch))
+    with pytest.raises(BatchFailed):
+        mine(None, 0)
+    assert not written
+    failure = as_sequencer_error(mine.failure)
+    assert failure is mine.failure
+    assert "name" in failure.message
+    assert not isinstance(failure, JobFailed)
 
 
 def test_a_failure_is_kept_and_the_batch_is_not_done():
