@@ -145,10 +145,11 @@ class Pipeline:
             self._accepted = Acceptance({*plan.reads}, self._say_lost)
         self.source = source_of(self.session, plan, limits, self._accepted, self.pace)
         frame = build(self.source, plan)
-        self.query = start(frame, plan.pipeline, self.checkpoint.location, self.carrier)
         if plan.progress:
             self._marks = MarksWriter(plan, self.checkpoint, self.progress, self.say, self._marks)
             self._marks.begin(status.get("batch", -1) if doubtful < 0 else -1)
+        # Nothing behind it fails: who would stop the query?
+        self.query = start(frame, plan.pipeline, self.checkpoint.location, self.carrier)
         self.starts += 1
         self.worked = time.time()
         self.carrier.begin(str(self.query.id))

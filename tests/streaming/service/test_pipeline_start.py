@@ -1,0 +1,55 @@
+"""The steps of a pipeline's start; real ones: `tests/spark`."""
+
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from streaming.config import parse_config
+from streaming.errors import StorageUnavailable
+from streaming.service import pipeline
+from streaming.service.pipeline import Pipeline
+
+TABLES = {"pipelines": {"p": {"discipline": "channel"}}}
+
+
+@pytest.fixture
+def mine(monkeypatch):
+    """A pipeline whose steps are noted in ``steps``."""
+    steps = []
+
+    def step(name):
+        return lambda *_args, **_more: steps.append(name) or MagicMock()
+
+    for name in ("settle", "source_of", "build", "start", "Carrier", "MarksWriter"):
+        monkeypatch.setattr(pipeline, name, step(name))
+    checkpoint = MagicMock(remove_damaged_figures=list, status=dict, batch_in_doubt=lambda: -1)
+    config = parse_config(TABLES, {}, "c.toml")
+    made = Pipeline(
+        MagicMock(), config, "p", checkpoint, say=print, once=False, accept_repeats=False
+    )
+    plan = SimpleNamespace(
+        progress="p.progress", state_partitions=2, shards=4, pipeline="p", reads=()
+    )
+    monkeypatch.setattr(made, "_plan", lambda: plan)
+    made.steps = steps
+    return made
+
+
+def test_no_query_runs_where_marks_cannot_begin(mine, monkeypatch):
+    """Its carrier would be nobody's: the next start makes another."""
+
+    def fail(*_args):
+        raise StorageUnavailable("The checkpoint's storage does not answer.")
+
+    monkeypatch.setattr(pipeline, "MarksWriter", fail)
+    with pytest.raises(StorageUnavailable):
+        mine.start()
+    assert "start" not in mine.steps
+    assert mine.query is None
+
+
+def test_the_query_is_started_last(mine):
+    mine.start()
+    assert mine.steps[-2:] == ["MarksWriter", "start"]
+    assert mine.starts == 1
