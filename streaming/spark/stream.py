@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -234,9 +234,9 @@ class Frames:
         alias = self.class_(CATALYST + "expressions.Alias")
         row = alias(literal, "rows", name, self._seq([]), self.none, self._seq([]))
         project = self.class_(CATALYST + "plans.logical.Project")
-        return self._dataset(project(self._seq([self.output.head(), row]), self._keys()))
+        return self._dataset(project(self._seq([self.output.head(), row]), self._keys))
 
-    @cache  # noqa: B019  (as long as the query)
+    @cached_property
     def _keys(self) -> Any:
         """The shards' keys, as a leaf of plans, in their state partitions if each has as many."""
         row = self.class_(CATALYST + "expressions.GenericInternalRow")

@@ -1,7 +1,13 @@
 """The driver's own Python as a source of Spark's: what crosses the gateway."""
 
+import gc
 import subprocess
 import sys
+import weakref
+from unittest.mock import MagicMock
+
+from streaming.disciplines.source import SourceRows
+from streaming.spark.stream import Frames
 
 GIVEN = """
 import gc, threading, time
@@ -56,3 +62,16 @@ with Jvm({"spark.driver.memory": "300m"}) as jvm:
 
 def test_java_gets_what_python_gives_also_where_that_is_garbage_at_once():
     subprocess.run([sys.executable, "-c", GIVEN], check=True, timeout=240)
+
+
+def test_what_batches_read_goes_with_its_query():
+    """Each start makes another; who keeps them keeps objects of the JVM."""
+    frames = Frames(MagicMock(), "shard int, rows binary", [(0, 1), (2, 3)], None)
+    first, second = frames.of(SourceRows(b"pack")), frames.of(SourceRows(b"pack"))
+    assert first is not None
+    assert second is not None
+    assert frames.context.parallelize.call_count == 1, "the keys are made once"
+    kept = weakref.ref(frames)
+    del frames
+    gc.collect()
+    assert kept() is None
