@@ -16,6 +16,9 @@ class MemoryCheckpoint:
     def logged(self, batch):
         return json.dumps(self.offsets.get(batch)).encode()
 
+    def logged_if_kept(self, batch):
+        return self.logged(batch) if batch in self.offsets else None
+
     def newest_ms(self):
         return self.newest
 

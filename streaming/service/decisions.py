@@ -30,6 +30,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from streaming.spark.spark_files import batch_ms
+
 Values = dict[str, Any]
 """Decisions by name, as JSON has them."""
 
@@ -46,6 +48,9 @@ class BatchCheckpoint(Protocol):
 
     def logged(self, batch: int) -> bytes:
         """A planned batch as Spark's offset log has it: the ends of all sources, and its time."""
+
+    def logged_if_kept(self, batch: int) -> bytes | None:
+        """The same; None where Spark has removed it, as old ones are."""
 
     def newest_ms(self) -> int:
         """The largest time of the batches that the offset log still has, 0 if it has none."""
@@ -70,7 +75,8 @@ class Decisions:
     standing decisions, each with the batch from which they hold, in order. ``found``: a batch (its
     number, and what the offset log has of it, hashed), and its findings. ``renewals``: when all
     keys got a new incarnation, each time with the first batch after that. ``schemas``: of values,
-    packed, by their ids (`streaming.service.schemas`); written with the next findings.
+    packed, by their ids (`streaming.service.schemas`); written with the next findings. ``peak_ms``:
+    the largest time of a batch behind which the clock was set back, 0 for none: shards stay there.
     """
 
     def __init__(self, checkpoint: BatchCheckpoint) -> None:
@@ -81,6 +87,8 @@ class Decisions:
         self.renewals: list[tuple[int, int]] = [tuple(each) for each in kept.get("renewals", [])]
         self.found: tuple[int, str, Values] = tuple(kept.get("found", (-1, "", {})))
         self.schemas: dict[str, str] = kept.get("schemas", {})
+        self.peak_ms: int = kept.get("peak_ms", 0)
+        self._entry = (-1, b"")
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
         """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
@@ -99,7 +107,7 @@ class Decisions:
         What others wrote of the batches that come now may have had other content. It begins after
         all that there is, also where the clock was ahead once.
         """
-        earlier = [at_ms for at_ms, _ in self.renewals]
+        earlier = [self.peak_ms, *(at_ms for at_ms, _ in self.renewals)]
         self.renewals.append((max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1, batch))
         known = [values for first, values in self.entries if first <= self.planned]
         if known:
@@ -128,7 +136,22 @@ class Decisions:
     def digest(self, batch: int, standing: Values) -> str:
         """Return a name for what the batch is made from: `<offsets and time>.<decisions>`."""
         decided = json.dumps(standing, sort_keys=True).encode()
-        return f"{_hash(self.checkpoint.logged(batch))}.{_hash(decided)}"
+        return f"{_hash(self._logged(batch))}.{_hash(decided)}"
+
+    def note_clock(self, batch: int) -> None:
+        """Note how far the clock was where it was set back before this batch: the log forgets."""
+        is_last = self._entry[0] == batch - 1
+        last = self._entry[1] if is_last else self.checkpoint.logged_if_kept(batch - 1)
+        before = batch_ms(last or b"")
+        if batch_ms(self._logged(batch)) < before and before > self.peak_ms:
+            self.peak_ms = before
+            self._write()
+
+    def _logged(self, batch: int) -> bytes:
+        """What the log has of the batch that runs, read once: storage may be far away."""
+        if self._entry[0] != batch:
+            self._entry = batch, self.checkpoint.logged(batch)
+        return self._entry[1]
 
     def _name(self, batch: int) -> tuple[int, str]:
         """Its number may have been another batch's, in a checkpoint that was put back."""
@@ -138,6 +161,8 @@ class Decisions:
         values: Values = {"standing": self.entries, "found": self.found, "renewals": self.renewals}
         if self.schemas:
             values["schemas"] = self.schemas
+        if self.peak_ms:
+            values["peak_ms"] = self.peak_ms
         self.checkpoint.write_decisions(values)
 
     def _renewed(self, values: Values) -> Values:

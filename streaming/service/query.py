@@ -296,6 +296,7 @@ class Carrier:
 
     def _context(self, batch: int) -> BatchContext:
         progress, decisions = self.progress, self.decisions
+        decisions.note_clock(batch)
         standing = decisions.standing(batch, self.plan.decisions())
         schemas = {} if self._schemas is None else self._schemas.known(batch)
         in_doubt = batch <= progress.in_doubt

@@ -168,6 +168,23 @@ def test_a_renewal_is_later_than_all_that_there_was(tmp_path):
     assert (began.sequence, began.incarnation) == (0, now + 2 * hour_ms + 2)
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_where_the_clock_was_set_back_is_known_when_the_log_forgot_it(tmp_path, restarts):
+    """Shards stay at the largest time that they had: keys that begin later begin then."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    offsets = tmp_path / "p" / "offsets"
+    offsets.mkdir(parents=True)
+    decisions = Decisions(checkpoint)
+    for batch, at_ms in enumerate((1_000, 9_000, 2_000, 3_000, 2_500)):
+        (offsets / str(batch)).write_text(f'v1\n{{"batchTimestampMs":{at_ms}}}\n-')
+        decisions = Decisions(checkpoint) if restarts else decisions
+        decisions.note_clock(batch)
+    for batch in range(3):
+        (offsets / str(batch)).unlink()
+    Decisions(checkpoint).renew(4_000, 5)
+    assert Decisions(checkpoint).renewals == [(9_001, 5)]
+
+
 def test_an_operator_has_those_of_the_batch_whose_task_it_runs_in(monkeypatch):
     plan = planned("group")
     operator = BatchOperator(plan)
