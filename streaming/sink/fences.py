@@ -17,11 +17,13 @@ from streaming.errors import Fenced, KafkaUnavailable, SequencerError
 FENCES_MAX = 5
 SECONDS = 600.0
 """A past has few late requests; another service of our name, on another checkpoint, goes on."""
+TOGETHER_SECONDS = 5.0
+"""Fences so soon behind one that counts are of one cause: a network held many requests back."""
 
 
 @dataclass(slots=True)
 class Fences:
-    """The times at which a pipeline was fenced lately."""
+    """The times at which a pipeline was fenced lately, those apart that followed at once."""
 
     times: deque[float] = field(default_factory=deque)
 
@@ -33,7 +35,8 @@ class Fences:
         if not isinstance(failure, Fenced) or not is_alone:
             return failure
         now = time.monotonic()
-        self.times.append(now)
+        if not self.times or now - self.times[-1] >= TOGETHER_SECONDS:
+            self.times.append(now)
         while self.times[0] < now - SECONDS:
             self.times.popleft()
         if len(self.times) > FENCES_MAX:
