@@ -189,6 +189,7 @@ class MarksWriter:
         try:
             producer, bounds = self._connected()
             with producer.errors("write progress marks"):
+                bounds.refresh()  # an input that was given a partition is not read to its end
                 found = marks(done, bounds(LATEST), self.plan.output, round(time.time() * 1000))
                 if found:
                     producer.begin()

@@ -13,6 +13,7 @@ from streaming.service.pipeline import Pipeline
 from streaming.service.query import Progress
 from streaming.service.run import Service
 from streaming.spark import queries
+from streaming.wire.bounds import Bound
 
 WAIT_SECONDS_MAX = 30
 DONE = Done({}, {}, {})
@@ -45,6 +46,29 @@ def until(true):
         time.sleep(0.005)
 
 
+class Bounds:
+    """Of a topic that has a second partition, which who looks for leaders sees."""
+
+    partitions = 1
+
+    def refresh(self):
+        self.partitions = 2
+
+    def __call__(self, _which):
+        return {"in": {at: Bound(5, 0) for at in range(self.partitions)}, "out": {}}
+
+
+def test_a_partition_that_an_input_was_given_is_seen(monkeypatch):
+    producer, seen = SimpleNamespace(errors=lambda _: contextlib.nullcontext()), []
+    monkeypatch.setattr(MarksWriter, "_connected", lambda _: (producer, Bounds()))
+    monkeypatch.setattr(marks, "marks", lambda _done, ends, *_: seen.append(ends) or {})
+    mine = writer()
+    mine._done = DONE
+    until(lambda: seen)
+    ended(mine)
+    assert {*seen[0]["in"]} == {0, 1}
+
+
 def test_whatever_fails_is_said_and_tried_again(monkeypatch):
     error = RuntimeError("Concurrent access to net.poll!")
     asked, bad, said = [], [error], []
@@ -54,7 +78,7 @@ def test_whatever_fails_is_said_and_tried_again(monkeypatch):
         asked.append(len(bad))
         if bad:
             raise bad[0]
-        return producer, lambda _: {"out": {}}
+        return producer, Bounds()
 
     monkeypatch.setattr(MarksWriter, "_connected", connected)
     mine = writer(said)
