@@ -308,5 +308,6 @@ def _carry_status(old: Checkpoint, new: Checkpoint, moved: Resharded) -> None:
     # before them. Keys stay in the partitions that they have.
     kept = Decisions(old)
     standing = [(0, kept.last())] if kept.last() else []
-    new.write_decisions({"renewals": kept.renewals, "standing": standing})
+    peak_ms = old.decisions().get("peak_ms", 0)
+    new.write_decisions({"renewals": kept.renewals, "standing": standing, "peak_ms": peak_ms})
     new.write_status({**status, "batch": 0, "at": at, "shards": shards})

@@ -75,12 +75,13 @@ def test_renewals_keep_their_batches_and_keys_their_partitions():
     """What is still in transit names the old query's batches; the output was given partitions."""
     totals = Totals(seen=7, delivered=5, held=2)
     last = {"partitions": {"out": 2}}
-    decisions = {"renewals": [[1_000, 17]], "standing": [[3, {}], [5, last]]}
+    kept = {"renewals": [[1_000, 17]], "peak_ms": 2_000}
+    decisions = {**kept, "standing": [[3, {}], [5, last]]}
     old = Old(status={"shards": {"3": asdict(totals)}}, decisions=decisions)
     new = New()
     _carry_status(old, new, Resharded([(8, StateRow(0, totals.to_json(), ""))], {8: "who"}))
     wrote = json.loads(json.dumps(new.wrote["decisions"]))
-    assert wrote == {"renewals": [[1_000, 17]], "standing": [[0, last]]}
+    assert wrote == {**kept, "standing": [[0, last]]}
     said = []
     kept = kept_partitions(Old(decisions=wrote), {"out": 5}, lambda text, **_: said.append(text))
     assert kept == {"out": 2}
