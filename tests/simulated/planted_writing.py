@@ -56,12 +56,13 @@ def only_the_first_row_of_a_shard_is_written(put):
 
 @plant_in(needs="whose successor is slow")
 def progress_is_read_before_fencing(put):
-    """The two halves of step 3 are swapped."""
+    """The two halves of step 3 are swapped, and nobody asks for it once more behind step 4."""
 
     begin_session = writer.PartitionWriter.begin_session
 
     def wrong(self, context):
         found, producer = self.producer.progress(), self.producer
+        producer.found = None
         producer.progress = lambda: found
         return begin_session(self, context)
 
