@@ -321,7 +321,7 @@ class Proxies:
         return rule
 
 
-def until(test: Callable[[], Any], what: str) -> Any:
+def until(test: Callable[[], Any], what: str = "a change") -> Any:
     """Wait until ``test`` gives something; returns it."""
     deadline = time.monotonic() + SECONDS_MAX
     while not (found := test()):

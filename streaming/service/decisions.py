@@ -92,7 +92,7 @@ class Decisions:
 
     def standing(self, batch: int, wanted: Mapping[str, Any]) -> Values:
         """Return what stands for a batch: ``wanted`` if it was not planned before the start."""
-        entries = [entry for entry in self.entries if entry[0] <= batch]
+        entries = self._until(batch)
         known = entries[-1][1] if entries else None
         new = self._renewed(json.loads(json.dumps(wanted)))
         if known is not None and (batch <= self.planned or known == new):
@@ -109,9 +109,8 @@ class Decisions:
         """
         earlier = [self.peak_ms, *(at_ms for at_ms, _ in self.renewals)]
         self.renewals.append((max(now_ms, self.checkpoint.newest_ms(), *earlier) + 1, batch))
-        known = [values for first, values in self.entries if first <= self.planned]
-        if known:
-            self.entries = [(self.planned, self._renewed(known[-1]))]
+        if known := self._until(self.planned):
+            self.entries = [(self.planned, self._renewed(known[-1][1]))]
         self._write()
 
     def last(self) -> Values:
@@ -130,8 +129,8 @@ class Decisions:
 
     def planned_digest(self) -> str:
         """Return the digest of the batch in doubt; empty where it had not begun to be written."""
-        known = [values for first, values in self.entries if first <= self.planned]
-        return self.digest(self.planned, known[-1]) if known and self.planned >= 0 else ""
+        known = self._until(self.planned)
+        return self.digest(self.planned, known[-1][1]) if known else ""
 
     def digest(self, batch: int, standing: Values) -> str:
         """Return a name for what the batch is made from: `<offsets and time>.<decisions>`."""
@@ -143,9 +142,17 @@ class Decisions:
         is_last = self._entry[0] == batch - 1
         last = self._entry[1] if is_last else self.checkpoint.logged_if_kept(batch - 1)
         before = batch_ms(last or b"")
-        if batch_ms(self._logged(batch)) < before and before > self.peak_ms:
+        if self.time_ms(batch) < before and before > self.peak_ms:
             self.peak_ms = before
             self._write()
+
+    def time_ms(self, batch: int) -> int:
+        """Return the time of the batch that runs."""
+        return batch_ms(self._logged(batch))
+
+    def _until(self, batch: int) -> list[tuple[int, Values]]:
+        """The standing decisions up to those that hold for a batch."""
+        return [entry for entry in self.entries if entry[0] <= batch]
 
     def _logged(self, batch: int) -> bytes:
         """What the log has of the batch that runs, read once: storage may be far away."""

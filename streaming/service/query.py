@@ -30,7 +30,6 @@ from streaming.sink.sink import SUMMARY, Report, Sink, Written
 from streaming.source.pacing import UNKNOWN
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import collected, own_workers
-from streaming.spark.spark_files import batch_ms
 from streaming.values.schemas import ids_needed
 
 if TYPE_CHECKING:
@@ -313,7 +312,7 @@ class Carrier:
 
     def _is_young(self, batch: int) -> bool:
         """Whether a batch was planned so lately that Kafka has not forgotten its progress."""
-        age_ms = round(time.time() * 1000) - batch_ms(self.decisions.checkpoint.logged(batch))
+        age_ms = round(time.time() * 1000) - self.decisions.time_ms(batch)
         return -AHEAD_MS_MAX <= age_ms < YOUNG_MS
 
     def _answer(self, news: list[Totals], context: BatchContext) -> list[Answer]:

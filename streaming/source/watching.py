@@ -54,8 +54,8 @@ class TopicWatch:
             )
             if not is_due and not is_new:
                 return None
-            is_new_there = any(of.keys() - self._firsts.get(t, {}).keys() for t, of in ends.items())
-            if is_due or is_new_there:
+            is_grown = any(of.keys() - self._firsts.get(t, {}).keys() for t, of in ends.items())
+            if is_due or is_grown:
                 self._firsts = self._bounds(EARLIEST)
                 self._due = time.monotonic() + REFRESH_SECONDS
             if not self._bounds.refresh():

@@ -127,9 +127,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         if self.new_ssl_context is not None:
             try:
                 self.config["ssl_context"] = self.new_ssl_context()
-            except (
-                Exception
-            ) as error:  # files that are being renewed; the next connection reads them
+            except Exception as error:  # its files are being renewed: the next one reads them
                 raise KafkaConnectionError(str(error)) from error
         transport = await super()._build_transport(*arguments, **more)
         receive = transport._sock_recv  # noqa: SLF001

@@ -14,6 +14,7 @@ from streaming.service.query import Progress
 from streaming.service.run import Service
 from streaming.spark import queries
 from streaming.wire.bounds import Bound
+from tests.proxies import until
 
 WAIT_SECONDS_MAX = 30
 DONE = Done({}, {}, {})
@@ -37,13 +38,6 @@ def ended(*writers):
         each.ask_to_stop()
         each.wait_stopped(time.monotonic() + WAIT_SECONDS_MAX)
         assert not each._thread.is_alive()
-
-
-def until(true):
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not true():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.005)
 
 
 class Bounds:

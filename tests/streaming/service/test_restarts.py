@@ -1,7 +1,6 @@
 """Who looks after pipelines waits for none of them."""
 
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +11,7 @@ from streaming.kafka import connection
 from streaming.service import kafka_watch, restarts
 from streaming.service.run import Service
 from streaming.stopping import Stopping
+from tests.proxies import until
 
 WAIT_SECONDS_MAX = 30
 AWAY = KafkaUnavailable("The group's coordinator is away.")
@@ -125,13 +125,6 @@ def running(kafka, *, once):
     stopping.set()
     made.thread.join(WAIT_SECONDS_MAX)
     assert not made.thread.is_alive()
-
-
-def until(true):
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not true():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("reason", [AWAY, StorageUnavailable("The prefix is not to be had.")])
