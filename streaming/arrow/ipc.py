@@ -56,10 +56,10 @@ def to_body(batch: pa.RecordBatch) -> bytes:
     return b"".join(body_pieces(batch))
 
 
-def body_pieces(batch: pa.RecordBatch) -> tuple[bytes, pa.Buffer]:
-    """What :func:`to_body` puts together."""
+def body_pieces(batch: pa.RecordBatch, *, as_it_is: bool = False) -> tuple[bytes, pa.Buffer]:
+    """What :func:`to_body` puts together; ``as_it_is``: not compressed."""
     blocks = has_blocks(batch.schema)
-    options = PLAIN if blocks else _options(batch)
+    options = PLAIN if blocks or as_it_is else _options(batch)
     if options is PLAIN:
         body = batch.serialize()
     else:

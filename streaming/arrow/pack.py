@@ -40,8 +40,13 @@ TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
 system and give it back each time."""
 
 
-def table_bytes(shards: int) -> int:
-    """Return at how many bytes a table is cut whose rows become packs for this many shards."""
+def table_bytes(shards: int, *, in_files: bool = False) -> int:
+    """Return at how many bytes a table is cut whose rows become packs for this many shards.
+
+    ``in_files``: packs do not pass Spark (`streaming.arrow.large_rows`), and may be large.
+    """
+    if in_files:
+        return TABLE_BYTES_MAX
     return min(max(TABLE_BYTES_MIN, shards * PACK_BYTES), TABLE_BYTES_MAX)
 
 
@@ -102,10 +107,13 @@ def pack_by_shard(
     shard: NDArray[Any],
     keys: list[int],
     values: Callable[[pa.Table], pa.Table] = lambda rows: rows,
+    *,
+    in_files: bool = False,
 ) -> pa.RecordBatch:
     """Return rows of PACKED: one pack for each shard that has rows, in the order of the rows.
 
     ``shard``: that of each row. ``values`` puts the values of the sorted rows in their form.
+    ``in_files``: as in :func:`table_bytes`; then nothing is compressed.
     """
     order = order_by(shard)
     present, first = np.unique(shard[order], return_index=True)
@@ -113,7 +121,8 @@ def pack_by_shard(
         return packed(present, [], keys)
     (batch,) = values(rows.take(pa.array(order))).combine_chunks().to_batches()
     bounds = pairwise([*first.tolist(), len(order)])
-    return packed(present, [body_pieces(batch.slice(a, b - a)) for a, b in bounds], keys)
+    bodies = [body_pieces(batch.slice(a, b - a), as_it_is=in_files) for a, b in bounds]
+    return packed(present, bodies, keys)
 
 
 def unpacked(packs: Sequence[bytes], schema: pa.Schema = RECORD) -> list[pa.Table]:

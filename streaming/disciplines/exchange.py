@@ -323,4 +323,5 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
             np.repeat(np.arange(plan.shards), len(commands)),
         )
     )
-    return pack_by_shard(table.take(pa.array(row)), shard, state_keys(plan))
+    rows = table.take(pa.array(row))
+    return pack_by_shard(rows, shard, state_keys(plan), in_files=bool(plan.large_rows))

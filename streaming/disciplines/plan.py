@@ -37,7 +37,8 @@ class Plan:
     for each topic written to over how many partitions its keys are spread. ``create_topics``:
     whether a topic that turns out to be missing is created, with the settings ``new_topics``.
     ``folder``: the checkpoint's, where it is a folder that all workers see; ``sync``: whether the
-    disk has what is written there before it counts. ``compression``: how operators encode record
+    disk has what is written there before it counts; ``large_rows``: that of large rows on their way
+    through a batch, "" where these pass Spark. ``compression``: how operators encode record
     batches; empty where the sink has to. ``origin``: whether deliveries have a header that names
     their input record; ``progress``: the topic of progress marks, "" for none. ``decided``: the
     fields, in words of JSON, that batches decide by (see :meth:`decisions`). ``part_records_max``,
@@ -65,6 +66,7 @@ class Plan:
     create_topics: bool = False
     new_topics: dict[str, str] = field(default_factory=dict)
     folder: str = ""
+    large_rows: str = ""
     sync: bool = False
     compression: str = ""
     part_records_max: int = 1_000_000

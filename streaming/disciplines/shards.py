@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sequencer.sorting import ranks
+from streaming.arrow.large_rows import Row, found, left
 from streaming.arrow.pack import share_in
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Reader
@@ -165,14 +166,15 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         self.plan = self.configured.under(self.context.decisions)
         self.refused = Refused.of(self.context.decisions)
 
-    def packs(self, key: int, row: bytes) -> list[bytes]:
+    def packs(self, key: int, row: bytes) -> list[Row]:
         """Return the shard's packs in a row of PACKED, which may say where they are to be read.
 
         What a task reads it reads once, for all of its shards, each of which asks once.
         """
-        share = share_in(row)
+        pack = found(row)
+        share = share_in(pack)
         if share is None:
-            return [row]
+            return [pack]
         partitions = self.plan.state_partitions
         partition = self.shards[key] % partitions
         if (partition, share) not in self._shared:
@@ -190,7 +192,9 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         """Take a batch's packs, in any order: rows of OUTPUT; returns the shard's core after it."""
         core = self.take(key, row)
         core.clock_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
-        yield from self.rows(key, core, packs)
+        for frame in self.rows(key, core, packs):
+            frame["rows"] = left(frame["rows"].tolist(), self.plan.large_rows)
+            yield frame
         return core
 
     @abstractmethod

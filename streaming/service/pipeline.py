@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from streaming.source.losses import Acceptance
 from streaming.source.pacing import Pace
 from streaming.spark.failures import as_sequencer_error
 from streaming.spark.queries import start, stop_between_batches
+from streaming.spark.scratch import large_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,7 +184,8 @@ class Pipeline:
         new_topics = {}
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
-        return make_plan(self.config, self.name, identity, partitions, new_topics)
+        plan = make_plan(self.config, self.name, identity, partitions, new_topics)
+        return replace(plan, large_rows=large_rows(self.session, self.name))
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streaming.arrow import output
 from streaming.arrow.ipc import to_ipc
+from streaming.arrow.large_rows import clear
 from streaming.arrow.totals import Totals
 from streaming.crashes import crash_point
 from streaming.disciplines import DISCIPLINES
@@ -200,6 +201,8 @@ class Carrier:
             raise
         except Exception as failure:  # noqa: BLE001  (kept, and distinguished by the service)
             self.failure = failure
+        finally:
+            clear(self.plan.large_rows)
         if self.failure is not None:
             raise BatchFailed(batch)
         crash_point("5-6")

@@ -49,7 +49,8 @@ def _frame(
     from streaming.spark.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
     reader = KafkaReader(inputs_of(plan, reading), reading, accepted, pace)
-    read = partial(rows_of_shares, read=_read(plan, reading))
+    large_rows = plan.large_rows if reading.rows == PACKED else ""
+    read = partial(rows_of_shares, read=_read(plan, reading), large_rows=large_rows)
     name = f"{plan.pipeline}: {', '.join(reading.topics)}"
     keys = by_partition(reading.keys, reading.tasks)
     return frame_of(spark, name, reading.rows, reader, pace.ended, keys, read)

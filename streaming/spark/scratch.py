@@ -13,11 +13,20 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PREFIX = "sequencer-run-"
 LOCK = "lock"
 SHORT_MAX = 40
 """Spark puts a socket there for each worker, and a socket's whole name has 107 characters."""
+
+LARGE_ROWS = "spark.sequencer.largeRows"
+"""Where large rows stay (`streaming.arrow.large_rows`), as a setting of the session's."""
+BY_REFERENCE = {"spark.sql.execution.arrow.maxBytesPerBatch": "4096"}
+"""Rows that are references are small, and what they refer to is not: the sink gets each few."""
 
 
 class Scratch:
@@ -48,10 +57,21 @@ class Scratch:
         """What has a JVM put its files there, Spark's too, quoted as in its settings."""
         return f'"-Djava.io.tmpdir={self.folder}"'
 
+    @property
+    def for_large_rows(self) -> dict[str, str]:
+        """What has a session keep them here; see :func:`large_rows`."""
+        return {**BY_REFERENCE, LARGE_ROWS: str(self.folder / "rows")}
+
     def close(self) -> None:
         """Remove it."""
         self._made.cleanup()
         self._lock.close()
+
+
+def large_rows(session: SparkSession, pipeline: str) -> str:
+    """Return the folder for a pipeline's large rows; "" where they pass Spark."""
+    folder = session.conf.get(LARGE_ROWS, "")
+    return f"{folder}/{pipeline}" if folder else ""
 
 
 def _base() -> Path:

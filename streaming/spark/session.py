@@ -193,6 +193,9 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings, archive = jvm_settings(config, to)
     scratch = Scratch()
+    seen = has_rows(config.pipelines.values()) or "spark.local.dir" in config.spark
+    if is_local_master(settings["spark.master"]) and not seen:
+        settings |= scratch.for_large_rows
     return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
 
 

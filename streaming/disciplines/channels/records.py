@@ -77,6 +77,7 @@ def pack(source: Source, plan: ChannelPlan) -> Packs:
         fields=fields_of(plan.channel, plan.label),
         ops=plan.ops,
         blocks=plan.compression == "lz4",
+        in_files=bool(plan.large_rows),
     )
     if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, tasks, keys=keys)
@@ -124,7 +125,7 @@ def _not_understood(plan: ChannelPlan, key: str, error: Any) -> ConfigError:
     )
 
 
-def make_packs(
+def make_packs(  # noqa: PLR0913  (what of a plan concerns packs, each by its name)
     records: pa.Table,
     keys: list[int],
     schema: pa.Schema,
@@ -134,11 +135,13 @@ def make_packs(
     fields: Fields | None = None,
     ops: Sequence[Op] = tuple(Op),
     blocks: bool = False,
+    in_files: bool = False,
 ) -> pa.RecordBatch:
     """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
 
     ``fields``: what is read from values. ``ops``: the commands that may be given. ``blocks``:
-    large values are compressed as they will be in Kafka (`streaming.wire.blocks`).
+    large values are compressed as they will be in Kafka (`streaming.wire.blocks`). ``in_files``:
+    see `pack_by_shard`.
     """
     fields = fields or {}
     schemas = Schemas.of(batch_context().decisions) if need_schemas(fields) else NO_SCHEMAS
@@ -147,7 +150,7 @@ def make_packs(
     shard = shards_of(channels, len(keys))
     rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys), ops)
     values = blocked if blocks and with_large(rows) else with_values
-    return pack_by_shard(rows, shard, keys, values)
+    return pack_by_shard(rows, shard, keys, values, in_files=in_files)
 
 
 def with_commands(
