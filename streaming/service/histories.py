@@ -157,7 +157,7 @@ def _compared(plan: Plan, checkpoint: Checkpoint, query: str) -> Standing:
     for partition in range(plan.state_partitions + 1):  # the last is the driver's own
         producer = make_producer(plan, partition)
         with producer.errors("read its progress"):
-            progress = BatchProgress.from_text(*producer.progress())
+            progress = BatchProgress.from_text(*producer.progress_left())
         standing.is_remembered |= progress is not None and progress.query == query
         if progress is None or progress.query != query:
             if batch >= 0:

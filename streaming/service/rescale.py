@@ -218,7 +218,7 @@ def _require_done(old: Checkpoint, plan: Plan) -> None:
     for each in range(plan.state_partitions + 1) if is_exact else ():
         producer = make_producer(plan, each)
         with producer.errors("ask how far it wrote"):
-            found.append(BatchProgress.from_text(*producer.progress()))
+            found.append(BatchProgress.from_text(*producer.progress_left()))
     query = status.get("query")
     own = [each.batch for each in found if each is not None and each.query == query]
     if any(batch > max(old.done(), doubtful) for batch in own):

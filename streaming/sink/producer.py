@@ -21,6 +21,7 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     ProducerFencedError,
     RecordListTooLargeError,
+    UnstableOffsetCommitError,
 )
 from numpy.typing import NDArray
 
@@ -36,6 +37,9 @@ from streaming.wire.transactions import Question, Session
 
 ABORT_SECONDS_MAX = 3.0
 """Readers wait while a failed batch's transaction is open; the repeated batch, for this."""
+
+LEFT_OPEN_SECONDS = 1.0
+"""A transaction that stays open for so long without its service is nobody's."""
 
 SENT_BYTES_MIN = 256 * 2**10
 """Fewer, of all partitions together, wait for more, or for the end of the batch."""
@@ -97,9 +101,25 @@ class BatchProducer:
         self.found = self._progress(stable=True)
         return self.found
 
-    def _progress(self, *, stable: bool) -> tuple[int, str]:
+    def progress_left(self) -> tuple[int, str]:
+        """The progress that a service has left which has ended.
+
+        A transaction that it left open is ended: Kafka says nothing before that, and would wait for
+        as long as it may take. Not at once, as its last request may be on its way.
+        """
+        try:
+            return self._progress(stable=True, seconds=LEFT_OPEN_SECONDS)
+        except UnstableOffsetCommitError:
+            self.begin_session()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+        return self.progress()
+
+    def _progress(self, *, stable: bool, seconds: float = SECONDS_MAX) -> tuple[int, str]:
         question = transactions.committed_offset(self.group, self.events, stable=stable)
-        return transactions.offset_in(self.brokers.ask(*question, (GROUP, self.group)))
+        answer = self.brokers.ask(*question, (GROUP, self.group), seconds=seconds)
+        return transactions.offset_in(answer)
 
     def begin(self) -> None:
         """Begin a transaction; Kafka hears of it with the first batches that are sent."""

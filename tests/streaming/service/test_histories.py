@@ -30,7 +30,7 @@ class Producer:
     def errors(self, _what):
         return nullcontext()
 
-    def progress(self):
+    def progress_left(self):
         return self.kept.get(self.partition, (-1, ""))
 
     def begin_session(self):

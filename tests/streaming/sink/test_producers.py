@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, KafkaError
 
 from streaming.arrow.schemas import HEADERS
 from streaming.disciplines.plan import BatchContext, Plan
@@ -119,6 +119,24 @@ def test_progress_of_who_is_no_longer_in_charge_is_not_gone_by(plan):
     writers._writers.clear()
     write(writer_for(plan, 0, BatchContext("q", 0, False)), 0, 0, 10)
     assert values(plan) == numbers(10)
+
+
+def test_a_transaction_that_was_left_open_is_ended_by_who_asks_for_the_progress(
+    broker, topic_prefix
+):
+    """By itself Kafka would end it after ten minutes here, and says no progress before."""
+    plan = make_plan(broker, topic_prefix, {"transaction.timeout.ms": 600_000})
+    killed = writers.make_producer(plan, 0)
+    killed.begin_session()
+    killed.begin()
+    killed.write(plan.output, *some_rows(0, 10))
+    killed.send_progress(0, "q digest all")
+    assert writers.make_producer(plan, 0).progress_left() == (-1, "")
+    with pytest.raises(KafkaError):
+        killed.finish()
+    write(writer_for(plan, 0, BatchContext("q", 0, True)), 0, 0, 10)
+    assert values(plan) == numbers(10)
+    assert writers.make_producer(plan, 0).progress_left()[0] == 0
 
 
 @pytest.mark.parametrize(("number", "digest"), [(7, "other"), (6, "this"), (5, "other")])
