@@ -194,7 +194,7 @@ def _look(topic: str, unit: pa.Table, rows: int) -> int:
     """A checksum of what the last of a unit's first ``rows`` records looks like."""
     if is_encoded(unit):
         (last,) = unit.select(NUMBERS).to_pylist()
-        last["bytes"] = len(unit["body"][0].as_buffer())
+        last["checksum"] = google_crc32c.value(unit["body"][0].as_buffer())
     else:
         (last,) = unit.slice(rows - 1, 1).to_pylist()
     return int(google_crc32c.value(f"{topic} {last}".encode()))

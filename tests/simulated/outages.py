@@ -10,8 +10,6 @@ HOUR = 3_600.0
 VALUE = re.compile(rb"(?<=:)[0-9]")
 """What says which message a value is: most of so small a file is padding."""
 DAMAGED = "it is not what was written"
-WHOLE = 10**6
-"""Of so many records no batch is written in parts."""
 UNSEEN_SECONDS = 20.0
 """So long a file stays damaged that nobody finds to be so."""
 
@@ -234,8 +232,6 @@ def compacted(history, rng):
     partition, count = rng.randrange(2), rng.choice([1, 3])
 
     def act():
-        if history.pipeline.plan.part_records_max < WHOLE:
-            return  # of a batch in parts it is not always seen (docs/guarantees.md, "Known limits")
         for process in history.service.processes():
             process.kill()
         begin, planned = history.position("in", partition)
