@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sequencer.sorting import order_by
 from streaming.arrow.columns import flat
 from streaming.arrow.ipc import BODY_HEAD, body_pieces, checked, from_body
+from streaming.arrow.large_rows import set_aside
 from streaming.arrow.pieces import of_lengths
 from streaming.arrow.schemas import RECORD
 
@@ -32,9 +33,10 @@ Pack: TypeAlias = Callable[[pa.Table], pa.RecordBatch]
 SHARE = 2
 """In the place where a pack says whether it has blocks."""
 PACK_BYTES = 512 * 2**10
-"""About the size of a pack behind a backlog. Spark copies each some ten times, into arrays of its
-own: with packs four times as large the JVM spent twice the time in the kernel (fresh memory, page
-by page), and its collector copied arrays that die soon. Smaller packs cost Python more."""
+"""About the size of a pack behind a backlog, where packs pass Spark. It copies each some ten times,
+into arrays of its own: with packs four times as large the JVM spent twice the time in the kernel
+(fresh memory, page by page), and its collector copied arrays that die soon. Smaller packs cost
+Python more."""
 TABLE_BYTES_MIN, TABLE_BYTES_MAX = 2 * 2**20, 8 * 2**20
 """Bounds of a table whose rows are packed together. Allocators take memory for larger ones from the
 system and give it back each time."""
@@ -75,18 +77,23 @@ def _pack_task(batches: Iterator[pa.RecordBatch], making: Pack) -> Iterator[pa.R
 
 
 def packed(
-    shards: NDArray[Any], packs: Sequence[tuple[bytes, pa.Buffer]], keys: list[int]
+    shards: NDArray[Any],
+    packs: Sequence[tuple[bytes, pa.Buffer]],
+    keys: list[int],
+    large_rows: str = "",
 ) -> pa.RecordBatch:
-    """Rows of PACKED: the packs (`body_pieces`) of some shards under their state keys."""
-    lengths = np.array([sum(map(len, pieces)) for pieces in packs], np.int64)
-    data = pa.py_buffer(b"".join(chain.from_iterable(packs)))
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([keys[shard] for shard in shards.tolist()], pa.int32()),
-            of_lengths(lengths, data),
-        ],
-        names=["shard", "rows"],
-    )
+    """Rows of PACKED: the packs (`body_pieces`) of some shards under their state keys.
+
+    ``large_rows``: see `large_rows.set_aside`.
+    """
+    rows = set_aside(packs, large_rows)
+    if rows is None:
+        lengths = np.array([sum(map(len, pieces)) for pieces in packs], np.int64)
+        column = of_lengths(lengths, pa.py_buffer(b"".join(chain.from_iterable(packs))))
+    else:
+        column = pa.array(rows, pa.binary())
+    state_keys = pa.array([keys[shard] for shard in shards.tolist()], pa.int32())
+    return pa.RecordBatch.from_arrays([state_keys, column], names=["shard", "rows"])
 
 
 def share_row(share: bytes) -> bytes:
@@ -108,12 +115,12 @@ def pack_by_shard(
     keys: list[int],
     values: Callable[[pa.Table], pa.Table] = lambda rows: rows,
     *,
-    in_files: bool = False,
+    large_rows: str = "",
 ) -> pa.RecordBatch:
     """Return rows of PACKED: one pack for each shard that has rows, in the order of the rows.
 
     ``shard``: that of each row. ``values`` puts the values of the sorted rows in their form.
-    ``in_files``: as in :func:`table_bytes`; then nothing is compressed.
+    ``large_rows``: the folder for large packs; then nothing is compressed.
     """
     order = order_by(shard)
     present, first = np.unique(shard[order], return_index=True)
@@ -121,8 +128,8 @@ def pack_by_shard(
         return packed(present, [], keys)
     (batch,) = values(rows.take(pa.array(order))).combine_chunks().to_batches()
     bounds = pairwise([*first.tolist(), len(order)])
-    bodies = [body_pieces(batch.slice(a, b - a), as_it_is=in_files) for a, b in bounds]
-    return packed(present, bodies, keys)
+    bodies = [body_pieces(batch.slice(a, b - a), as_it_is=bool(large_rows)) for a, b in bounds]
+    return packed(present, bodies, keys, large_rows)
 
 
 def unpacked(packs: Sequence[bytes], schema: pa.Schema = RECORD) -> list[pa.Table]:

@@ -134,21 +134,21 @@ class BroadcastOperator(ShardOperator[BroadcastPlan, BroadcastCore]):
 def broadcast(source: Source, plan: BroadcastPlan, operator: type[BroadcastOperator]) -> DataFrame:
     """The query between Kafka and the sink: rows of OUTPUT."""
     keys = state_keys(plan)
-    making = partial(pack_for_all, keys=keys, in_files=bool(plan.large_rows))
+    making = partial(pack_for_all, keys=keys)
     packed = source.packs(plan.reads, plan.reads, making, plan.state_partitions, keys=keys)
     return packed.frame.groupBy("shard").applyInPandasWithState(
         operator(plan, packed.read), OUTPUT, STATE, "append", "NoTimeout"
     )
 
 
-def pack_for_all(table: pa.Table, keys: list[int], *, in_files: bool = False) -> pa.RecordBatch:
+def pack_for_all(table: pa.Table, keys: list[int], *, large_rows: str = "") -> pa.RecordBatch:
     """Rows of PACKED: all rows of a table (RECORD) for every shard, under its state key.
 
-    ``in_files``: see `pack_by_shard`.
+    ``large_rows``: see `pack_by_shard`.
     """
     (rows,) = table.cast(RECORD).combine_chunks().to_batches()
-    body = body_pieces(rows, as_it_is=in_files)
-    return packed(np.arange(len(keys)), [body] * len(keys), keys)
+    body = body_pieces(rows, as_it_is=bool(large_rows))
+    return packed(np.arange(len(keys)), [body] * len(keys), keys, large_rows)
 
 
 def read_packs(packs: Sequence[bytes], inputs: int, now_ms: int) -> BroadcastWork:

@@ -300,10 +300,12 @@ def exchange(
     )
 
 
-def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordBatch:
+def spread_rows(
+    table: pa.Table, plan: ExchangePlan, route: Route, *, large_rows: str = ""
+) -> pa.RecordBatch:
     """Rows of PACKED: each shard gets its inputs and chunks, and every shard all commands.
 
-    Also those among the inputs, by the decisions of the batch.
+    Also those among the inputs, by the decisions of the batch. ``large_rows``: see `pack_by_shard`.
     """
     table = table.cast(RECORD).combine_chunks()
     topic = flat(table["topic"]).to_numpy()
@@ -324,4 +326,4 @@ def spread_rows(table: pa.Table, plan: ExchangePlan, route: Route) -> pa.RecordB
         )
     )
     rows = table.take(pa.array(row))
-    return pack_by_shard(rows, shard, state_keys(plan), in_files=bool(plan.large_rows))
+    return pack_by_shard(rows, shard, state_keys(plan), large_rows=large_rows)

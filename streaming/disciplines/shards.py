@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sequencer.sorting import ranks
-from streaming.arrow.large_rows import Row, found, left
+from streaming.arrow.large_rows import Bytes, fetched_back, set_aside
 from streaming.arrow.pack import share_in
 from streaming.arrow.totals import Totals
 from streaming.disciplines.discipline import Reader
@@ -166,12 +166,12 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         self.plan = self.configured.under(self.context.decisions)
         self.refused = Refused.of(self.context.decisions)
 
-    def packs(self, key: int, row: bytes) -> list[Row]:
+    def packs(self, key: int, row: bytes) -> list[Bytes]:
         """Return the shard's packs in a row of PACKED, which may say where they are to be read.
 
         What a task reads it reads once, for all of its shards, each of which asks once.
         """
-        pack = found(row)
+        pack = fetched_back(row)
         share = share_in(pack)
         if share is None:
             return [pack]
@@ -193,7 +193,9 @@ class ShardOperator(ABC, Generic[PlanType, CoreType]):
         core = self.take(key, row)
         core.clock_ms = max(now_ms, row.clock_ms, self.plan.renewed_ms)
         for frame in self.rows(key, core, packs):
-            frame["rows"] = left(frame["rows"].tolist(), self.plan.large_rows)
+            given = frame["rows"].tolist()
+            references = set_aside([(each,) for each in given], self.plan.large_rows)
+            frame["rows"] = given if references is None else references
             yield frame
         return core
 

@@ -195,6 +195,7 @@ class Carrier:
             if self.claim is not None:
                 self.claim.renew(batch)
             self.checkpoint.sync_logs()
+            clear(self.plan.large_rows)
             self._write(frame, batch)
             self.checkpoint.sync_state()
         except StopRequested:

@@ -39,7 +39,7 @@ ABORT_SECONDS_MAX = 3.0
 """Readers wait while a failed batch's transaction is open; the repeated batch, for this."""
 
 LEFT_OPEN_SECONDS = 1.0
-"""A transaction that stays open for so long without its service is nobody's."""
+"""A transaction that is open after that, without its service, is nobody's."""
 
 SENT_BYTES_MIN = 256 * 2**10
 """Fewer, of all partitions together, wait for more, or for the end of the batch."""

@@ -28,11 +28,10 @@ import pyarrow as pa
 
 from streaming.arrow.histograms import together
 from streaming.arrow.ipc import from_ipc
-from streaming.arrow.large_rows import found
+from streaming.arrow.large_rows import fetched_back
 from streaming.crashes import crash_point
-from streaming.disciplines import refused
 from streaming.disciplines.plan import BatchContext, Plan, batch_context
-from streaming.disciplines.refused import Found, Refusal
+from streaming.disciplines.refused import Found, Refusal, found
 from streaming.errors import SequencerError
 from streaming.sink import failures
 from streaming.sink.answers import Answer, noting
@@ -148,7 +147,7 @@ class Sink:
 
     def _found(self, refusals: list[Refusal]) -> list[Found]:
         """Return refused records as findings; KafkaUnavailable where one cannot be rejected."""
-        findings = [refused.found(each, self.plan) for each in refusals]
+        findings = [found(each, self.plan) for each in refusals]
         beyond = [each for each, finding in zip(refusals, findings, strict=True) if not finding]
         if beyond:
             raise failures.refused(beyond, self.plan)
@@ -215,11 +214,11 @@ def _records_read(totals: list[tuple[int, str]]) -> int:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[OutputRow]:
-    """The rows, each with its table's bytes as they lie in the batch."""
+    """The rows, each with its table's bytes."""
     for at in range(batch.num_rows):
         row = batch.slice(at, 1)
         yield {
-            "rows": found(row["rows"][0].as_buffer(), last=True),
+            "rows": fetched_back(row["rows"][0].as_buffer(), last_use=True),
             **row.drop_columns(["rows"]).to_pylist()[0],
         }
 

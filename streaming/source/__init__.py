@@ -7,7 +7,7 @@ the driver, and to workers; `pacing` says when a batch begins, `waiting` waits f
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.pack import PACKED
 from streaming.disciplines.source import Limits, Read, Reading, Source
@@ -49,8 +49,10 @@ def _frame(
     from streaming.spark.stream import frame_of  # noqa: PLC0415  (PySpark's)
 
     reader = KafkaReader(inputs_of(plan, reading), reading, accepted, pace)
-    large_rows = plan.large_rows if reading.rows == PACKED else ""
-    read = partial(rows_of_shares, read=_read(plan, reading), large_rows=large_rows)
+    making: Any = reading.making
+    if plan.large_rows:
+        making = partial(making, large_rows=plan.large_rows)
+    read = partial(rows_of_shares, read=_read(plan, reading._replace(making=making)))
     name = f"{plan.pipeline}: {', '.join(reading.topics)}"
     keys = by_partition(reading.keys, reading.tasks)
     return frame_of(spark, name, reading.rows, reader, pace.ended, keys, read)

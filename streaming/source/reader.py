@@ -7,12 +7,12 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from kafka.errors import KafkaError
 
-from streaming.arrow.large_rows import left_of
 from streaming.arrow.pack import TABLE_BYTES_MAX, Pack, share_row, table_bytes
 from streaming.disciplines.source import SourceRows
 from streaming.errors import NOT_FINISHED, InputDamaged, KafkaUnavailable
@@ -290,14 +290,11 @@ def inputs_of(plan: Plan, reading: Reading) -> Inputs:
     return Inputs(topics=reading.topics, properties=plan.producer, table_bytes=size)
 
 
-def rows_of_shares(
-    batches: Iterator[pa.RecordBatch], read: Read, large_rows: str = ""
-) -> Iterator[pa.RecordBatch]:
-    """What is read of shares, which are rows of batches with one column; see `Plan.large_rows`."""
-    for batch in batches:
-        for share in batch.column(0).to_pylist():
-            for rows in read(share):
-                yield left_of(rows, large_rows)
+def rows_of_shares(batches: Iterator[pa.RecordBatch], read: Read) -> Iterator[pa.RecordBatch]:
+    """What is read of shares, which are rows of batches with one column."""
+    return chain.from_iterable(
+        read(share) for batch in batches for share in batch.column(0).to_pylist()
+    )
 
 
 def rows_of_share(

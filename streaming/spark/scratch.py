@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class Scratch:
     """
 
     def __init__(self, base: Path | None = None) -> None:
-        base = base or _base()
+        given, base = base, base or _base()
         _sweep(base)
         self._made = tempfile.TemporaryDirectory(
             prefix=PREFIX, dir=base, ignore_cleanup_errors=True
@@ -46,6 +47,16 @@ class Scratch:
         self._lock = unlocked.open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         unlocked.rename(self.folder / LOCK)  # held before anybody can find it
+        held = os.open(self.folder, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)  # systemd leaves such a folder alone (tmpfiles.d)
+        self._end = ExitStack()
+        self._end.callback(self._lock.close)
+        self._end.callback(os.close, held)
+        self._end.callback(self._made.cleanup)
+        wanted = Path(tempfile.gettempdir())
+        self._elsewhere = None if base in {wanted, given} else Scratch(wanted)
+        if self._elsewhere is not None:
+            self._end.callback(self._elsewhere.close)
 
     @property
     def lock(self) -> int:
@@ -59,13 +70,13 @@ class Scratch:
 
     @property
     def for_large_rows(self) -> dict[str, str]:
-        """What has a session keep them here; see :func:`large_rows`."""
-        return {**BY_REFERENCE, LARGE_ROWS: str(self.folder / "rows")}
+        """What has a session keep them where temporary files are wanted; see :func:`large_rows`."""
+        folder = (self._elsewhere or self).folder / "rows"
+        return {**BY_REFERENCE, LARGE_ROWS: str(folder)}
 
     def close(self) -> None:
-        """Remove it."""
-        self._made.cleanup()
-        self._lock.close()
+        """Remove it, once."""
+        self._end.close()
 
 
 def large_rows(session: SparkSession, pipeline: str) -> str:

@@ -112,7 +112,7 @@ ONE_MACHINE = {
     "spark.broadcast.compress": "false",
 }
 """Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
-its way. What is large is compressed before Spark gets it, and all of it has a checksum
+its way. All of it has a checksum
 (`streaming.arrow.ipc`). A task writes a file for each partition, and then one of them all, unless
 Spark takes that for too many files. What a batch broadcasts (its tasks, Hadoop's properties) is
 some 100 KB; each time Spark takes a block for it, by default of 4 MiB, and a MiB to write a few KB:
@@ -193,8 +193,9 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings, archive = jvm_settings(config, to)
     scratch = Scratch()
-    seen = has_rows(config.pipelines.values()) or "spark.local.dir" in config.spark
-    if is_local_master(settings["spark.master"]) and not seen:
+    own_disk = "spark.local.dir" in config.spark or "SPARK_LOCAL_DIRS" in os.environ
+    sees_rows = has_rows(config.pipelines.values())
+    if is_local_master(settings["spark.master"]) and not (sees_rows or own_disk):
         settings |= scratch.for_large_rows
     return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
 

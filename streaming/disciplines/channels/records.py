@@ -77,7 +77,6 @@ def pack(source: Source, plan: ChannelPlan) -> Packs:
         fields=fields_of(plan.channel, plan.label),
         ops=plan.ops,
         blocks=plan.compression == "lz4",
-        in_files=bool(plan.large_rows),
     )
     if not has_expressions(plan.channel, plan.label):
         return source.packs(plan.reads, plan.reads, making, tasks, keys=keys)
@@ -135,12 +134,12 @@ def make_packs(  # noqa: PLR0913  (what of a plan concerns packs, each by its na
     fields: Fields | None = None,
     ops: Sequence[Op] = tuple(Op),
     blocks: bool = False,
-    in_files: bool = False,
+    large_rows: str = "",
 ) -> pa.RecordBatch:
     """Packs (PACKED) of records: those of RECORD, and of ``schema`` what SQL had to make.
 
     ``fields``: what is read from values. ``ops``: the commands that may be given. ``blocks``:
-    large values are compressed as they will be in Kafka (`streaming.wire.blocks`). ``in_files``:
+    large values are compressed as they will be in Kafka (`streaming.wire.blocks`). ``large_rows``:
     see `pack_by_shard`.
     """
     fields = fields or {}
@@ -150,7 +149,7 @@ def make_packs(  # noqa: PLR0913  (what of a plan concerns packs, each by its na
     shard = shards_of(channels, len(keys))
     rows, shard = with_commands(labelled(records, schema, label), shard, inputs, len(keys), ops)
     values = blocked if blocks and with_large(rows) else with_values
-    return pack_by_shard(rows, shard, keys, values, in_files=in_files)
+    return pack_by_shard(rows, shard, keys, values, large_rows=large_rows)
 
 
 def with_commands(

@@ -1,5 +1,7 @@
 """The folder of a running service: gone with it, or with the next start."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import tempfile
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.spark.scratch import LOCK, PREFIX, SHORT_MAX, Scratch
+from streaming.spark.scratch import LARGE_ROWS, LOCK, PREFIX, SHORT_MAX, Scratch
 
 SECONDS_MAX = 60
 BEGIN = """
@@ -95,5 +97,31 @@ def test_a_place_that_is_too_long_or_java_cannot_be_told_is_not_taken(name, tmp_
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
     scratch = Scratch()
     assert scratch.folder.is_dir()
+    assert scratch.folder.parent != tmp_path / name
+    scratch.close()
     assert not any((tmp_path / name).iterdir())
+
+
+def test_large_rows_are_where_temporary_files_are_wanted_whatever_sockets_need(
+    tmp_path, monkeypatch
+):
+    wanted = tmp_path / ("far" * 20)
+    wanted.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(wanted))
+    scratch = Scratch()
+    assert len(str(scratch.folder.parent)) <= SHORT_MAX
+    folder = Path(scratch.for_large_rows[LARGE_ROWS])
+    assert folder.parent.parent == wanted
+    scratch.close()
+    assert not [*wanted.iterdir()]
+    assert not scratch.folder.exists()
+
+
+def test_systemd_leaves_the_folder_of_a_service_alone(tmp_path):
+    """Its tmpfiles pass over folders that somebody holds a lock on."""
+    scratch = Scratch(tmp_path)
+    other = os.open(scratch.folder, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
     scratch.close()
