@@ -17,14 +17,13 @@ from streaming.service.checkpoint import Checkpoint, Identity
 from streaming.service.decisions import Decisions
 from streaming.storage.files import folder_of
 
-SHARDS_EACH = 2
-"""Of a state partition, where nobody says how many there are: each costs some ms of a core in every
-batch, and with one alone nothing is written before all of it is stepped."""
-
 
 def shards(config: Config, cores: int) -> int:
-    """Return how many state keys a new checkpoint has."""
-    return config.service.shards or min(SHARDS_EACH * state_partitions(config, cores), SHARDS_MAX)
+    """Return how many state keys a new checkpoint has.
+
+    One for each state partition, where nobody says it: each costs some ms of a core in every batch.
+    """
+    return config.service.shards or state_partitions(config, cores)
 
 
 def state_partitions(config: Config, cores: int) -> int:

@@ -62,15 +62,15 @@ def test_labels_that_cannot_be_imported_are_a_fault_of_the_pipeline():
 @pytest.mark.parametrize(
     ("service", "cores", "sizes"),
     [
-        ({}, 2, (4, 2)),
-        ({}, 1, (2, 1)),
-        ({}, 1_000, (1_024, 1_000)),
+        ({}, 2, (2, 2)),
+        ({}, 1, (1, 1)),
+        ({}, 2_000, (1_024, 1_024)),
         ({"shards": 16}, 2, (16, 2)),
         ({"shards": 1}, 2, (1, 1)),
-        ({"state_partitions": 8}, 2, (16, 8)),
+        ({"state_partitions": 8}, 2, (8, 8)),
     ],
 )
-def test_a_new_checkpoint_has_two_shards_for_each_state_partition(service, cores, sizes):
+def test_a_new_checkpoint_has_a_shard_for_each_state_partition(service, cores, sizes):
     """Unless the file says how many."""
     config = parse_config(
         {"service": service, "pipelines": {"p": {"discipline": "channel"}}}, {}, "c.toml"
