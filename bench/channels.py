@@ -39,7 +39,7 @@ from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN
 
 CHANNELS = 10_000
 WINDOW = 20
-SHARDS = 4  # where few messages come a shard costs more than what it does
+SHARDS = 2  # where few messages come a shard costs more than what it does
 WARM_UP_SECONDS = 60  # the JVM's compiler is busy for some minutes at such small batches
 BATCH_BYTES = Service().batch_bytes_max  # the copy's, too
 PARTS = ("throughput", "latency", "start")

@@ -40,6 +40,7 @@ from streaming.service.query import Carrier, Progress, build
 from streaming.service.speed import Speed
 from streaming.source import source_of
 from streaming.spark.queries import start
+from streaming.spark.scratch import large_rows
 from streaming.spark.session import WELL_COMPILED, spark_session, start_jvm
 
 STOCK = {
@@ -75,7 +76,7 @@ def main():
     parser.add_argument("--batch", type=int, help="records; else as the service does by itself")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--state-partitions", type=int, default=2)
-    parser.add_argument("--shards", type=int, default=16, help="of channels")
+    parser.add_argument("--shards", type=int, default=2, help="of channels; as by default")
     parser.add_argument("--until", type=int, default=0, help="stop after so many records written")
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--linger", type=int, default=20)
@@ -204,7 +205,8 @@ class Ordered:
         self.totals = []
 
     def start(self, folder):
-        plan = replace(self.plan(), folder=folder, compression="lz4")
+        rows = large_rows(self.session, "bench")
+        plan = replace(self.plan(), folder=folder, compression="lz4", large_rows=rows)
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         progress = Progress()

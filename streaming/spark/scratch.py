@@ -26,7 +26,8 @@ SHORT_MAX = 40
 
 LARGE_ROWS = "spark.sequencer.largeRows"
 """Where large rows stay (`streaming.arrow.large_rows`), as a setting of the session's."""
-BY_REFERENCE = {"spark.sql.execution.arrow.maxBytesPerBatch": "4096"}
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+REFERENCES_BYTES = "4096"
 """Rows that are references are small, and what they refer to is not: the sink gets each few."""
 
 
@@ -72,7 +73,7 @@ class Scratch:
     def for_large_rows(self) -> dict[str, str]:
         """What has a session keep them where temporary files are wanted; see :func:`large_rows`."""
         folder = (self._elsewhere or self).folder / "rows"
-        return {**BY_REFERENCE, LARGE_ROWS: str(folder)}
+        return {LARGE_ROWS: str(folder)}
 
     def close(self) -> None:
         """Remove it, once."""
@@ -80,9 +81,15 @@ class Scratch:
 
 
 def large_rows(session: SparkSession, pipeline: str) -> str:
-    """Return the folder for a pipeline's large rows; "" where they pass Spark."""
+    """Return the folder for a pipeline's large rows; "" where they pass Spark.
+
+    The query that is started next takes their references.
+    """
     folder = session.conf.get(LARGE_ROWS, "")
-    return f"{folder}/{pipeline}" if folder else ""
+    if not folder:
+        return ""
+    session.conf.set(BATCH_BYTES, REFERENCES_BYTES)
+    return f"{folder}/{pipeline}"
 
 
 def _base() -> Path:
