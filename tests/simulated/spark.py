@@ -160,7 +160,7 @@ class Driver(Process):
     def _start(self, plan):
         """What `streaming.service.pipeline.Pipeline.start` does; the carrier of a new query."""
         storage = self.storage
-        self._next_batch()
+        storage.require_whole()
         accepts = self.service.accepts
         is_remembered = settle(
             plan,
@@ -224,11 +224,11 @@ class Driver(Process):
         """Where the logs say that the query goes on: a batch, and where it begins (None: new)."""
         storage = self.storage
         batch = storage.planned()
-        storage.require_whole(batch)
+        storage.read_last(batch)
         if batch in storage.commits:
             batch += 1
         before = storage.offsets.get(batch - 1)
-        if batch > 0 and before is None:  # `Checkpoint.require_whole`
+        if batch > 0 and before is None:
             raise JobFailed(f"offsets/{batch - 1} is missing")
         return max(batch, 0), None if before is None else before[0]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streaming.disciplines.channels import shard_files
-from streaming.errors import SequencerError, StorageUnavailable
+from streaming.errors import JobFailed, SequencerError, StorageUnavailable
 from tests.simulated.world import current, wait
 
 FLUSHED_SECONDS = 5.0
@@ -146,7 +146,22 @@ class Storage:
         """Note that a batch is done."""
         self._log("commits", self.commits, batch, "done")
 
-    def require_whole(self, batch):
+    def require_whole(self):
+        """Refuse a start where what a logged batch needs is missing, as `Checkpoint` does.
+
+        What is torn is there: `mend` comes behind it.
+        """
+        planned, done = self.planned(), self.done()
+        if max(planned, done) < 0:
+            return
+        begin = [planned - 1] if planned > max(done, 0) else []
+        for batch in (max(planned, done), *begin):
+            if batch not in self.offsets:
+                raise JobFailed(f"offsets/{batch} is missing")
+        if not self.named:
+            raise JobFailed("metadata is missing, though batches are logged")
+
+    def read_last(self, batch):
         """Read the last entries of the logs, as Spark does."""
         for name, log in (("offsets", self.offsets), ("commits", self.commits)):
             if log.get(batch) == TORN:
