@@ -165,7 +165,8 @@ class Checkpoint(SparkFiles):
         for name in (IDENTITY, QUERY, f"offsets/{max(planned, done)}", *begin):
             if self._files.kind(name) != fs.FileType.File:
                 raise self._damaged(name, "is missing, though batches are logged")
-        self._read(QUERY)
+        if done >= 0 or not self.lockable:  # else a power cut tore it, and `mend` removes it
+            self._read(QUERY)
 
     def _damaged(self, name: str, how: str) -> SequencerError:
         return SequencerError(

@@ -164,6 +164,32 @@ def test_a_checkpoint_that_lacks_what_its_batches_need_is_refused(tmp_path, name
             checkpoint.pin(identity)
 
 
+@pytest.mark.parametrize(
+    ("there", "torn"),
+    [
+        (["offsets/0"], ["metadata", "offsets/0"]),
+        (["offsets/0"], ["metadata"]),
+        (["offsets/0", "offsets/1", "commits/0"], ["offsets/1"]),
+        (["offsets/0", "offsets/1", "commits/0", "commits/1"], ["commits/1"]),
+    ],
+)
+def test_what_a_power_cut_tore_is_mended_by_the_next_start(tmp_path, there, torn):
+    """Which looks first whether all is there."""
+    checkpoint = Checkpoint(str(tmp_path), "p")
+    identity = Identity("channel", 16, 2, ["in"], LINEAR)
+    checkpoint.pin(identity)
+    for name in there:
+        (tmp_path / "p" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "p" / name).write_text("v1\n{}")
+    (tmp_path / "p" / "metadata").write_text('{"id": "a query"}')
+    for name in torn:
+        (tmp_path / "p" / name).write_text("")
+    assert checkpoint.pin(identity) == identity
+    checkpoint.mend()
+    for name in [*there, "metadata"]:
+        assert (tmp_path / "p" / name).exists() == (name not in torn)
+
+
 @pytest.mark.parametrize("name", ["status.json", "waiting.json"])
 @pytest.mark.parametrize("text", ["", '{"batch": 1, "sha'])
 def test_figures_that_are_damaged_are_removed(tmp_path, name, text):
