@@ -7,7 +7,9 @@ import re
 from dataclasses import replace
 from functools import partial
 
-from streaming.source.positions import begin_of, offsets_in
+from streaming.source.positions import Log as Was
+from streaming.source.positions import begin_of, logs_in, offsets_in
+from streaming.wire.topology import id_text
 from tests.simulated.faults import FAULTS
 from tests.simulated.kafka import Kafka
 from tests.simulated.network import Network
@@ -113,15 +115,43 @@ class History:
         if surely and LOST not in self.service.accepts:  # which the next start is given
             self.must_end = kind
 
+    def went_back(self):
+        """The checkpoint is one of before: what it reads next may be gone, what is lost not read."""
+        self.must_end = ""
+        for (topic, partition), log in self.kafka.logs.items():
+            begin, planned = self.position(topic, partition)
+            if topic not in self.pipeline.plan.reads or planned is None:
+                continue
+            was = logs_in(self._whole(self.storage.planned())).get(topic, Was())
+            is_other = was.id not in ("", id_text(self.kafka.ids[topic]))
+            is_cut = log.epoch_end(was.epochs.get(str(partition), log.leader_epoch)) < planned
+            if log.first > begin or is_other or is_cut:
+                is_gone = log.first > self.readable((topic, partition), planned)
+                self.lose("InputLost", surely=is_gone or is_other or is_cut)
+
+    def readable(self, place, planned):
+        """How far a partition was read, or may be by a broker that takes itself for its leader."""
+        views = [each.cut_off[place] for each in self.kafka.brokers if place in each.cut_off]
+        return max([planned, *(each.stable for each in views)])
+
     def position(self, topic, partition):
         """Where reading a partition goes on after what is done, after what is planned (or None)."""
-        ends = [
-            offsets_in(self.storage.offsets[batch][0]).get(topic, {}).get(str(partition), 0)
-            if batch in self.storage.offsets
-            else None
-            for batch in (self.storage.done(), self.storage.planned())
-        ]
-        return ends[0] or 0, ends[1]
+        done, planned = self.storage.done(), self.storage.planned()
+        if self.storage.commits.get(done) == TORN:
+            done -= 1
+        ends = [self._whole(batch) for batch in (done, planned)]
+        begin, end = (
+            None if each is None else offsets_in(each).get(topic, {}).get(str(partition), 0)
+            for each in ends
+        )
+        return begin or 0, end
+
+    def _whole(self, batch):
+        """Where a batch ends, or the one before it where its entry is torn; None for none."""
+        entry = self.storage.offsets.get(batch)
+        if entry == TORN:
+            entry = self.storage.offsets.get(batch - 1)
+        return None if entry is None else entry[0]
 
     def read(self):
         """The offsets that batches have read, by topic and partition: pairs of first and stop."""

@@ -127,6 +127,7 @@ def power_cut(history, _rng):
             process.kill()
         if history.storage.lockable:
             history.storage.cut_power(history.world.rng)
+            history.went_back()
             if not history.storage.synced:
                 history.may_end |= {"CheckpointBehind", "JobFailed", "stalled"}
 
@@ -175,6 +176,7 @@ def restore_backup(history, rng):
                 process.kill()
             restore()
             history.may_end |= {"CheckpointBehind"}
+            history.went_back()
 
         history.world.at(seconds, back)
 
@@ -222,7 +224,8 @@ def retention(history, rng):
         log.delete_before(round(log.end * share) + 1)
         begin, planned = history.position("in", partition)
         if planned is None or log.first > begin:
-            history.lose("InputLost", surely=planned is not None and log.first > planned)
+            surely = planned is not None and log.first > history.readable(("in", partition), planned)
+            history.lose("InputLost", surely=surely)
 
     return f"records of in-{partition} are deleted", act
 
