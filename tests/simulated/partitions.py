@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from types import SimpleNamespace as Answer
 
+from tests.simulated.logs import Log
+
 OUT_OF_RANGE, UNKNOWN_TOPIC, NOT_LEADER, TIMED_OUT = 1, 3, 6, 7
 BAD_STATE, FENCED_EPOCH, UNKNOWN_EPOCH, UNKNOWN_ID = 48, 74, 75, 100
 DENIED_TOPIC = 29
@@ -14,10 +16,16 @@ REPLICATION_SECONDS = 5.0
 
 
 class View:
-    """What a broker that is cut off from the others knew of a partition."""
+    """What a broker that is cut off from the others has of a partition: a copy of its own.
+
+    What others delete or compact there since, it still has.
+    """
+
+    read = Log.read
 
     def __init__(self, log):
-        self.topic, self.partition, self.read = log.topic, log.partition, log.read
+        self.topic, self.partition = log.topic, log.partition
+        self.entries, self.aborted = list(log.entries), list(log.aborted)
         self.leader, self.leader_epoch = log.leader, log.leader_epoch
         self.first, self.end, self.stable = log.first, log.end, log.stable
         self.epochs = list(log.epochs)
