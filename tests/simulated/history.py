@@ -130,7 +130,9 @@ class History:
                 self.lose("InputLost", surely=is_gone or is_other or is_cut)
 
     def readable(self, place, planned):
-        """How far a partition was read, or may be by a broker that takes itself for its leader."""
+        """How far it is read, or may be from a broker that was cut off; None where nothing is planned."""
+        if planned is None:
+            return None
         views = [each.cut_off[place] for each in self.kafka.brokers if place in each.cut_off]
         return max([planned, *(each.stable for each in views)])
 

@@ -224,8 +224,8 @@ def retention(history, rng):
         log.delete_before(round(log.end * share) + 1)
         begin, planned = history.position("in", partition)
         if planned is None or log.first > begin:
-            surely = planned is not None and log.first > history.readable(("in", partition), planned)
-            history.lose("InputLost", surely=surely)
+            readable = history.readable(("in", partition), planned)
+            history.lose("InputLost", surely=readable is not None and log.first > readable)
 
     return f"records of in-{partition} are deleted", act
 
