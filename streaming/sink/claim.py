@@ -28,6 +28,7 @@ class Claim:
     def __init__(self, plan: Plan) -> None:
         self.token = str(uuid.uuid4())
         self.holder: str | None = None
+        self._is_taken = False
         self._producer = BatchProducer(
             own_settings(plan.producer),
             transactional_id=plan.driver_id,
@@ -40,20 +41,26 @@ class Claim:
         """Fence the driver that has it; Fenced where another has taken it since the first call.
 
         KafkaUnavailable where Kafka does not let us. What Kafka says to who is fenced is not always
-        that (its transaction may be ending just then), so who starts again may be.
+        that (its transaction may be ending just then), so who starts again may be. Nor is it
+        another driver each time: after an outage requests of our own come late for as long as it
+        was. So who has not committed has not taken it; where that goes on, it is tried again later.
         """
-        for tries_left in reversed(range(TRIES_MAX)):
+        for _ in range(TRIES_MAX):
             try:
                 self._take()
-            except Fenced:
-                if not tries_left:
+            except Fenced as error:
+                if self._is_taken:
                     raise
+                failure = error
             else:
                 return
+        raise failures.fenced_by_nobody() from failure
 
     def _take(self) -> None:
         with self._producer.errors("take the checkpoint"):
-            if self.holder is not None and self._holder() not in (self.holder, self.token):
+            if self.holder is not None:
+                self._is_taken = self._holder() not in (self.holder, self.token)
+            if self._is_taken:
                 raise failures.fenced()
             self._producer.begin_session()
             if self.holder is None:

@@ -37,6 +37,16 @@ def fenced() -> Fenced:
     )
 
 
+def fenced_by_nobody() -> KafkaUnavailable:
+    """A producer has our transactional id, and there is no copy of us."""
+    return KafkaUnavailable(
+        "Kafka fenced this pipeline, which is the only one on its checkpoint: a late request "
+        "of its own past, or a transaction that was open for too long.",
+        "The batch is not written and will be repeated.",
+        "Where that goes on, another service of this name runs on another checkpoint.",
+    )
+
+
 def too_slow(limit_ms: int) -> KafkaUnavailable:
     """Kafka aborted a transaction that was open for too long."""
     return KafkaUnavailable(

@@ -12,7 +12,8 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from streaming.errors import Fenced, KafkaUnavailable, SequencerError
+from streaming.errors import Fenced, SequencerError
+from streaming.sink import failures
 
 FENCES_MAX = 5
 SECONDS = 600.0
@@ -41,9 +42,4 @@ class Fences:
             self.times.popleft()
         if len(self.times) > FENCES_MAX:
             return failure
-        return KafkaUnavailable(
-            "Kafka fenced this pipeline, which is the only one on its checkpoint: a late request "
-            "of its own past, or a transaction that was open for too long.",
-            "The batch is not written and will be repeated.",
-            "Where that goes on, another service of this name runs on another checkpoint.",
-        )
+        return failures.fenced_by_nobody()

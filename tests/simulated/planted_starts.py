@@ -9,7 +9,7 @@ from streaming.disciplines.channels import shard_files
 from streaming.disciplines.channels.shard_files import ShardFiles
 from streaming.errors import Fenced
 from streaming.service.decisions import Decisions
-from streaming.sink import writer
+from streaming.sink import failures, writer
 from streaming.sink.claim import Claim
 from streaming.sink.writer import PartitionWriter
 from streaming.source import fetching, reader
@@ -160,6 +160,13 @@ def two_copies_take_the_checkpoint_from_each_other(put):
                 return
 
     put(Claim, "_take", wrong)
+    put(spark, "Fences", Patience)
+
+
+@plant_in(needs="the service for 15 s", folder=False)
+def who_is_fenced_has_lost_the_checkpoint(put):
+    """Late requests of one's own that go on for a while count as another copy."""
+    put(failures, "fenced_by_nobody", failures.fenced)
     put(spark, "Fences", Patience)
 
 

@@ -11,9 +11,11 @@ from tests.simulated.planting import Aim, planted
 from tests.simulated.run import run
 
 SHORT = range(20)
+ONCE_FAILED = (6428, 6483, 6498, 6806, 6837)
+"""Rare: late requests for long, a deposed leader's copy, a torn log, deleted input read again."""
 
 
-@pytest.mark.parametrize("seed", SHORT)
+@pytest.mark.parametrize("seed", [*SHORT, *ONCE_FAILED])
 def test_a_history_ends_with_everything_delivered_in_order(seed):
     faults, history = run(seed)
     assert not faults, "\n".join([*history.world.log, *faults])

@@ -1,9 +1,11 @@
 """A driver's hold on a checkpoint, where only Kafka can keep two copies apart."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from streaming.disciplines.plan import Plan
-from streaming.errors import Fenced
+from streaming.errors import Fenced, KafkaUnavailable
 from streaming.sink.claim import Claim
 from tests.kafka_helpers import create_topics
 
@@ -69,3 +71,61 @@ def test_a_late_request_of_its_own_does_not_end_who_begins(broker, topic_prefix)
     meanwhile(first, same._producer.begin_session)
     first.take()
     first.renew(1)
+
+
+class FencedOften:
+    """A producer whose commits are fenced so often; ``committed``: the token of who committed last.
+
+    Another driver commits after so many fences, if there is one.
+    """
+
+    def __init__(self, fences, other_after=None):
+        self.fences, self.other_after, self.committed, self.sent = fences, other_after, "", ""
+
+    def errors(self, _doing):
+        return nullcontext()
+
+    def begin_session(self):
+        pass
+
+    begin = begin_session
+
+    def progress(self):
+        return 0, self.committed
+
+    def send_progress(self, _batch, token):
+        self.sent = token
+
+    def finish(self):
+        if self.other_after == 0:
+            self.committed = "another"
+        if self.fences:
+            self.fences -= 1
+            self.other_after = None if self.other_after is None else self.other_after - 1
+            raise Fenced("fenced")
+        self.committed = self.sent
+
+
+def taking(producer):
+    made = object.__new__(Claim)
+    made.token, made.holder, made._is_taken, made._producer = "mine", None, False, producer
+    return made
+
+
+def test_who_is_fenced_for_long_by_nobody_takes_it_later():
+    """Late requests of its own come for as long as Kafka was away."""
+    made = taking(FencedOften(fences=8))
+    for _ in range(2):
+        with pytest.raises(KafkaUnavailable, match="a late request of its own past"):
+            made.take()
+    made.take()
+    assert made._producer.committed == "mine"
+
+
+def test_who_is_fenced_for_long_does_not_take_it_from_another():
+    made = taking(FencedOften(fences=8, other_after=4))
+    with pytest.raises(KafkaUnavailable):
+        made.take()
+    with pytest.raises(Fenced):
+        made.take()
+    assert made._producer.committed == "another"
