@@ -205,7 +205,7 @@ class Ordered:
         self.totals = []
 
     def start(self, folder):
-        rows = large_rows(self.session, "bench")
+        rows = large_rows(self.session, "bench", sees_rows=False)
         plan = replace(self.plan(), folder=folder, compression="lz4", large_rows=rows)
         partitions = str(self.given.state_partitions)
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)

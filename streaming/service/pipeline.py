@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streaming.arrow.totals import Totals
 from streaming.config import Config
-from streaming.disciplines import DISCIPLINES
+from streaming.disciplines import DISCIPLINES, has_rows
 from streaming.disciplines.plan import Plan
 from streaming.errors import SequencerError
 from streaming.kafka import limits, topics
@@ -185,7 +185,8 @@ class Pipeline:
         if len(written) < len(settings.written):
             new_topics = limits.settings(self.config, topics.existing(self.config))
         plan = make_plan(self.config, self.name, identity, partitions, new_topics)
-        return replace(plan, large_rows=large_rows(self.session, self.name))
+        folder = large_rows(self.session, self.name, sees_rows=has_rows([settings]))
+        return replace(plan, large_rows=folder)
 
     def _identity(self) -> Identity:
         settings = self.config.pipelines[self.name]

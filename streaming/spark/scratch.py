@@ -27,8 +27,10 @@ SHORT_MAX = 40
 LARGE_ROWS = "spark.sequencer.largeRows"
 """Where large rows stay (`streaming.arrow.large_rows`), as a setting of the session's."""
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-REFERENCES_BYTES = "4096"
-"""Rows that are references are small, and what they refer to is not: the sink gets each few."""
+ROWS_BYTES, REFERENCES_BYTES = str(4 * 2**20), "4096"
+"""Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones are taken
+from the system anew for each batch. Rows that are references are small, and what they refer to is
+not: the sink gets each few."""
 
 
 class Scratch:
@@ -80,16 +82,15 @@ class Scratch:
         self._end.close()
 
 
-def large_rows(session: SparkSession, pipeline: str) -> str:
+def large_rows(session: SparkSession, pipeline: str, *, sees_rows: bool) -> str:
     """Return the folder for a pipeline's large rows; "" where they pass Spark.
 
-    The query that is started next takes their references.
+    ``sees_rows``: whether Spark has work with each of its records. The query that is started next
+    is made for what it gets.
     """
-    folder = session.conf.get(LARGE_ROWS, "")
-    if not folder:
-        return ""
-    session.conf.set(BATCH_BYTES, REFERENCES_BYTES)
-    return f"{folder}/{pipeline}"
+    folder = "" if sees_rows else session.conf.get(LARGE_ROWS, "")
+    session.conf.set(BATCH_BYTES, REFERENCES_BYTES if folder else ROWS_BYTES)
+    return f"{folder}/{pipeline}" if folder else ""
 
 
 def _base() -> Path:

@@ -25,7 +25,7 @@ from streaming.spark.fork_server import ForkServer
 from streaming.spark.jvm import Jvm, spark_home
 from streaming.spark.launching import JAVA_OPTIONS, class_path
 from streaming.spark.processes import ALLOCATORS, quietly
-from streaming.spark.scratch import Scratch
+from streaming.spark.scratch import BATCH_BYTES, ROWS_BYTES, Scratch
 from streaming.storage.files import is_gs, is_local, is_s3
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ SESSION = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
+    BATCH_BYTES: ROWS_BYTES,
     **dict.fromkeys(ROW_CHECKSUMS, "false"),
     "spark.speculation": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -57,8 +57,7 @@ SESSION = {
 """What every session needs; without them the guarantees or the speed do not hold.
 
 Under ANSI rules a value that cannot be cast would stop the job; without, it is null, and the record
-is rejected. Arrow's buffers grow by doubling; up to 16 MiB its allocator keeps them, larger ones
-are taken from the system anew for each batch.
+is rejected.
 """
 
 
@@ -194,8 +193,7 @@ def start_jvm(config: Config, to: str = "", *, workers: bool = False) -> Jvm:
     settings, archive = jvm_settings(config, to)
     scratch = Scratch()
     own_disk = "spark.local.dir" in config.spark or "SPARK_LOCAL_DIRS" in os.environ
-    sees_rows = has_rows(config.pipelines.values())
-    if is_local_master(settings["spark.master"]) and not (sees_rows or own_disk):
+    if is_local_master(settings["spark.master"]) and not own_disk:
         settings |= scratch.for_large_rows
     return Jvm(settings, archive, _fork_server(settings, scratch) if workers else None, scratch)
 
