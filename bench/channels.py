@@ -39,7 +39,6 @@ from streaming.disciplines.source import BATCH_RECORDS, BATCH_RECORDS_GROWN
 
 CHANNELS = 10_000
 WINDOW = 20
-SHARDS = 2  # where few messages come a shard costs more than what it does
 WARM_UP_SECONDS = 60  # the JVM's compiler is busy for some minutes at such small batches
 BATCH_BYTES = Service().batch_bytes_max  # the copy's, too
 PARTS = ("throughput", "latency", "start")
@@ -168,7 +167,7 @@ def batch_of(kind, size, count):
 
 def latency(bootstrap, kind, given):
     """p50 and p99 (ms) from produce to read_committed consumption, after a warm-up."""
-    words = [kind, "--linger", "0", "--shards", str(SHARDS)]  # each at its best, here
+    words = [kind, "--linger", "0"]  # each at its best, here
     spent_ms, batches = measured(
         bootstrap, words, in_order, given.rate, WARM_UP_SECONDS, given.seconds
     )

@@ -195,7 +195,7 @@ class Carrier:
             if self.claim is not None:
                 self.claim.renew(batch)
             self.checkpoint.sync_logs()
-            clear(self.plan.large_rows)
+            clear(self.plan.large_rows)  # what late tasks of a batch that failed have left since
             self._write(frame, batch)
             self.checkpoint.sync_state()
         except StopRequested:

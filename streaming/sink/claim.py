@@ -28,7 +28,6 @@ class Claim:
     def __init__(self, plan: Plan) -> None:
         self.token = str(uuid.uuid4())
         self.holder: str | None = None
-        self._is_taken = False
         self._producer = BatchProducer(
             own_settings(plan.producer),
             transactional_id=plan.driver_id,
@@ -46,22 +45,22 @@ class Claim:
         was. So who has not committed has not taken it; where that goes on, it is tried again later.
         """
         for _ in range(TRIES_MAX):
+            self._require_untaken()
             try:
                 self._take()
             except Fenced as error:
-                if self._is_taken:
-                    raise
                 failure = error
             else:
                 return
         raise failures.fenced_by_nobody() from failure
 
+    def _require_untaken(self) -> None:
+        with self._producer.errors("take the checkpoint"):
+            if self.holder is not None and self._holder() not in (self.holder, self.token):
+                raise failures.fenced()
+
     def _take(self) -> None:
         with self._producer.errors("take the checkpoint"):
-            if self.holder is not None:
-                self._is_taken = self._holder() not in (self.holder, self.token)
-            if self._is_taken:
-                raise failures.fenced()
             self._producer.begin_session()
             if self.holder is None:
                 self.holder = self._holder()

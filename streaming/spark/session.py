@@ -111,11 +111,10 @@ ONE_MACHINE = {
     "spark.broadcast.compress": "false",
 }
 """Where nothing that is shuffled goes over a network, compressing it takes longer than the rest of
-its way. All of it has a checksum
-(`streaming.arrow.ipc`). A task writes a file for each partition, and then one of them all, unless
-Spark takes that for too many files. What a batch broadcasts (its tasks, Hadoop's properties) is
-some 100 KB; each time Spark takes a block for it, by default of 4 MiB, and a MiB to write a few KB:
-a quarter of all memory that the JVM asked for in small batches."""
+its way. All of it has a checksum (`streaming.arrow.ipc`). A task writes a file for each partition,
+and then one of them all, unless Spark takes that for too many files. What a batch broadcasts (its
+tasks, Hadoop's properties) is some 100 KB; each time Spark takes a block for it, by default of 4
+MiB, and a MiB to write a few KB: a quarter of all memory that the JVM took in small batches."""
 
 PAGE_BYTES = str(4 * 2**20)
 """Of what Spark sorts and shuffles: a larger pack gets a page of its own. By default a page is a
