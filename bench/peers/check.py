@@ -4,12 +4,13 @@ The input holds for every channel the labels 0, 1, 2, … without a hole, each o
 has to have each of them once and in that order, and counts them in the header `sequence`.
 """
 
+import time
 from typing import NamedTuple
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
-IDLE_SECONDS = 60
+IDLE_SECONDS, LOOK_SECONDS = 60, 0.5
 
 
 class Deliveries(NamedTuple):
@@ -35,10 +36,11 @@ def read(bootstrap, topic, partitions):
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    rows, ended = [], 0
+    rows, ended, moved = [], 0, time.monotonic()
     while ended < partitions:
-        messages = consumer.consume(10_000, IDLE_SECONDS)
-        assert messages, f"nothing from {topic} for {IDLE_SECONDS} s"
+        messages = consumer.consume(10_000, LOOK_SECONDS)  # it waits for so many, at the end, too
+        moved = time.monotonic() if messages else moved
+        assert time.monotonic() < moved + IDLE_SECONDS, f"nothing from {topic} for long"
         for message in messages:
             if message.error():
                 ended += 1

@@ -12,7 +12,6 @@ from streaming.errors import (
     InputDamaged,
     InputLost,
     JobFailed,
-    KafkaRefused,
     KafkaUnavailable,
     SequencerError,
     StorageUnavailable,
@@ -103,8 +102,6 @@ class Restarts:
             return
         try:
             pipeline.start()
-        except KafkaRefused:
-            raise
         except (KafkaUnavailable, StorageUnavailable) as error:
             self._note_failure(pipeline, tries, error)
         except OF_ONE_PIPELINE as error:

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.config import parse_config
-from streaming.errors import InputLost, JobFailed, KafkaUnavailable, StorageUnavailable
+from streaming.errors import (
+    InputLost,
+    JobFailed,
+    KafkaRefused,
+    KafkaUnavailable,
+    StorageUnavailable,
+)
 from streaming.kafka import connection
 from streaming.service import kafka_watch, restarts
 from streaming.service.run import Service
@@ -127,7 +133,11 @@ def running(kafka, *, once):
     assert not made.thread.is_alive()
 
 
-@pytest.mark.parametrize("reason", [AWAY, StorageUnavailable("The prefix is not to be had.")])
+GONE = StorageUnavailable("The prefix is not to be had.")
+WITHDRAWN = KafkaRefused("This user may not describe the output.")
+
+
+@pytest.mark.parametrize("reason", [AWAY, GONE, WITHDRAWN])
 def test_others_are_looked_after_while_the_start_of_one_fails(loop, reason):
     a, b = loop.a, loop.b
     a.bad, a.active = reason, False
