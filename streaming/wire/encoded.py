@@ -7,6 +7,7 @@ Compressed bytes are what goes through Spark, and they are compressed once. A ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from streaming.arrow.columns import flat, plain
 from streaming.arrow.numbers import from_bytes, to_bytes
 from streaming.arrow.partitioner import partitions_of
+from streaming.arrow.pieces import of_lengths
 from streaming.arrow.schemas import ENCODED, has_blocks
 from streaming.wire.blocks import mostly_large, plain_values
 from streaming.wire.record_batch import RecordBatch, batches
@@ -44,8 +46,11 @@ def encoded(
             records, partitions_in(records, lambda: count), headers_in(records, header), now_ms
         )
     ]
-    columns = {name: [getattr(each, name) for each in finished] for name in NUMBERS}
-    columns["body"] = [memoryview(each.body) for each in finished]
+    columns: dict[str, Any] = {name: [getattr(each, name) for each in finished] for name in NUMBERS}
+    bodies = [each.body for each in finished]
+    # Not of memoryviews: pyarrow 26 never lets go of the bytes of those that it makes arrays of.
+    lengths = np.array([each.size for each in bodies], np.int64)
+    columns["body"] = of_lengths(lengths, pa.py_buffer(b"".join(bodies)))
     columns["stamps"] = [*stamps, *[None] * (len(finished) - len(stamps))]
     return pa.Table.from_pydict(columns, schema=ENCODED)
 

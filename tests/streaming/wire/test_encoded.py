@@ -1,6 +1,8 @@
 """Record batches that operators encode are those that the sink would have made of the rows."""
 
+import os
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -84,3 +86,16 @@ def test_what_is_compressed_travels_as_it_is_and_what_is_not_is_made_smaller():
         sizes[compression] = len(blob) / table.nbytes
     assert sizes["none"] < 0.2
     assert sizes["lz4"] > 0.9
+
+
+def test_memory_is_free_again_when_what_was_encoded_is_gone():
+    rows = deliveries(random.Random(1), 20_000)
+    size = encoded(rows, 3, header, "lz4", NOW_MS).nbytes
+    before = resident_bytes()
+    for _ in range(20):
+        encoded(rows, 3, header, "lz4", NOW_MS)
+    assert resident_bytes() - before < 5 * size
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
